@@ -1,0 +1,69 @@
+"""Retinue: agents that decide, act and observe, on any language model.
+
+Nothing here imports anything until it is used, so `import retinue` costs almost nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agent import Agent as Agent, Run as Run
+    from .budgets import Budget as Budget
+    from .errors import (
+        DataError as DataError,
+        LogMismatch as LogMismatch,
+        ModelError as ModelError,
+        ModelRefused as ModelRefused,
+        ModelUnavailable as ModelUnavailable,
+        RetinueError as RetinueError,
+        ToolError as ToolError,
+        UsageError as UsageError,
+    )
+    from .events import Delta as Delta, Event as Event, RunResult as RunResult
+    from .models import PromptModel as PromptModel
+    from .schema import (
+        AgentAction as AgentAction,
+        AgentFinish as AgentFinish,
+        Decision as Decision,
+        Document as Document,
+        Message as Message,
+        Observation as Observation,
+        Reply as Reply,
+        Step as Step,
+        StopReason as StopReason,
+        Usage as Usage,
+    )
+    from .tooling import Tool as Tool, tool as tool
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "agent": ("Agent", "Run"),
+    "budgets": ("Budget",),
+    "errors": (
+        "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "RetinueError",
+        "ToolError", "UsageError",
+    ),
+    "events": ("Delta", "Event", "RunResult"),
+    "models": ("PromptModel",),
+    "schema": (
+        "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
+        "Step", "StopReason", "Usage",
+    ),
+    "tooling": ("Tool", "tool"),
+}  # fmt: skip
+_MODULES = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'retinue' has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

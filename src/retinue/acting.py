@@ -1,0 +1,121 @@
+"""One turn of tool use: clear each action with a person where that is needed, then run them side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from .budgets import Deadline
+from .events import Called, Event, Observed, Paused, Resumed, Stopped
+from .ports import Effects
+from .recording import Recording
+from .schema import AgentAction, Decision, Observation, StopReason
+
+
+class Turn:
+    """The actions of one step. What `log` has of it is taken from there and not done again."""
+
+    def __init__(
+        self, step: int, actions: Sequence[AgentAction], effects: Effects, deadline: Deadline, log: Recording
+    ) -> None:
+        self._step = step
+        self._actions = [replace(action, id=f"call_{step}_{at}") for at, action in enumerate(actions)]
+        self._effects = effects
+        self._deadline = deadline
+        self._begun: dict[str, AgentAction] = {}
+        self._paused: set[str] = set()
+        self._decided: dict[str, Decision] = {}
+        self._seen: dict[str, Observation] = {}
+        for event in log.take(Called, Observed, Paused, Resumed):
+            self._note(event)
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Do what is left to do. Ends with `Stopped` if a person's decision is still missing."""
+        ready: list[AgentAction] = []
+        waiting: list[AgentAction] = []
+        for action in self._actions:
+            if action.id in self._seen:
+                continue
+            async with aclosing(self._cleared(action)) as events:
+                async for event in events:
+                    self._note(event)
+                    yield event
+            if self._must_ask(action):
+                waiting.append(action)
+            elif action.id not in self._seen:
+                ready.append(self._begun[action.id])
+        async with aclosing(self._run(ready)) as events:
+            async for event in events:
+                self._note(event)
+                yield event
+        if waiting:
+            calls = ", ".join(f"{action.tool} ({action.id})" for action in waiting)
+            yield Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {calls}")
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """What came back, in the order of the actions."""
+        for action in self._actions:
+            if action.id in self._seen:
+                self._effects.recall(self._begun.get(action.id, action), self._seen[action.id])
+        return tuple(self._seen[action.id] for action in self._actions if action.id in self._seen)
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case Called(action=action):
+                self._begun[action.id] = action
+            case Paused(action=action):
+                self._paused.add(action.id)
+            case Resumed(call_id=call_id, decision=decision):
+                self._decided[call_id] = decision
+            case Observed(observation=observation):
+                self._seen[observation.call_id] = observation
+            case _:
+                pass
+
+    def _must_ask(self, action: AgentAction) -> str:
+        if action.id in self._decided or action.id in self._seen:
+            return ""
+        return self._effects.must_ask(action, begun=action.id in self._begun)
+
+    async def _cleared(self, action: AgentAction) -> AsyncGenerator[Event, None]:
+        """The events up to the intent to call: a person's decision where one is needed, then `Called`."""
+        if problem := self._must_ask(action):
+            if action.id not in self._paused:
+                yield Paused(self._step, action, problem)
+            decision = await self._deadline.wait(self._effects.consult(action, problem))
+            if decision is None:
+                return
+            yield Resumed(self._step, action.id, decision)
+        settled = _settled(self._begun.get(action.id, action), self._decided.get(action.id))
+        if isinstance(settled, Observation):
+            yield Observed(self._step, settled)
+        elif self._begun.get(action.id) != settled:
+            yield Called(self._step, settled)
+
+    async def _run(self, actions: Sequence[AgentAction]) -> AsyncGenerator[Event, None]:
+        running = {asyncio.ensure_future(self._effects.call(action)) for action in actions}
+        try:
+            while running:
+                done, running = await self._deadline.wait(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
+                for task in done:
+                    yield Observed(self._step, task.result())
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.gather(*running, return_exceptions=True)
+
+
+def _settled(action: AgentAction, decision: Decision | None) -> AgentAction | Observation:
+    """What a person's decision makes of an action: the call to make, or what to tell the model instead."""
+    if decision is None or decision.kind == "approve":
+        return action
+    if decision.kind == "edit":
+        return replace(action, tool_input=action.tool_input if decision.tool_input is None else decision.tool_input)
+    if decision.kind == "respond":
+        return Observation(action.id, decision.message)
+    reason = f": {decision.message}" if decision.message else "."
+    return Observation(action.id, f"A person refused this call of {action.tool}{reason}", "rejected")

@@ -1,0 +1,229 @@
+"""`Agent`: model + strategy + tools + budget. What users construct; each call is a run of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from .blocking import blocking, iterate
+from .budgets import Budget, Deadline, Interrupted
+from .errors import LogMismatch, UsageError
+from .events import Delta, Event, RunResult, Started, Stopped, result
+from .loop import drive
+from .models import PromptModel
+from .ports import Chunks, Model, Strategy, Task
+from .prompt import Ask
+from .schema import AgentAction, Decision, Message, Observation
+from .strategies import STRATEGIES
+from .toolbox import Toolbox
+from .tooling import Tool, tool_of
+
+Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | None]
+
+
+class Agent:
+    """Answers questions by deciding, acting and observing in a loop.
+
+    `model` is a `Model` or what `PromptModel` takes (`"local"`, `"openai:gpt-5-mini"`, …). `tools` may
+    be `Tool`s, functions, or anything with `run`. `strategy` is a `Strategy` or a name in `STRATEGIES`.
+    `human` is asked, with an action and the reason, before a tool marked `approval` runs; without it,
+    or while it returns `None`, such a run parks (`AWAITING_HUMAN`) and `resume` goes on with it.
+
+    An agent keeps nothing of its runs: it may be used for many at once, and as a tool of another.
+    Raises `UsageError` for unknown names.
+    """
+
+    def __init__(
+        self,
+        model: Model | str = "local",
+        tools: Iterable[Any] = (),
+        *,
+        strategy: Strategy | str = "react",
+        budget: Budget = Budget(),
+        name: str = "agent",
+        human: Human | None = None,
+    ) -> None:
+        if isinstance(strategy, str) and strategy not in STRATEGIES:
+            raise UsageError(f"no strategy {strategy!r}; there are: {', '.join(STRATEGIES)}")
+        self.name = name
+        self.model: Model = PromptModel(model) if isinstance(model, str) else model
+        self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
+        self.budget = budget
+        self.human = human
+        self.tools: list[Tool] = []
+        for tool in tools:
+            self.add_tool(tool)
+
+    def add_tool(self, tool: Any, something: Any = None, description: str = "", **options: Any) -> None:
+        """`add_tool("Search", search, "useful for …")` as in seed 000, or `add_tool(tool_or_function)`.
+
+        `options` are those of `Tool`. Raises `UsageError` for a name that is not valid or is taken.
+        """
+        new = Tool(tool, something, description, **options) if isinstance(tool, str) else tool_of(tool, **options)
+        Toolbox([*self.tools, new])  # refuses a name that is taken
+        self.tools.append(new)
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────
+
+    def start(self, question: str, *, history: Sequence[Message] = ()) -> Run:
+        """A run that has not begun: iterate over its `events`, `cancel` it, read its `result`.
+
+        Raises `UsageError` for an empty question or an agent without tools.
+        """
+        return Run(self, question, history)
+
+    async def run_async(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
+        """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
+
+        Raises `UsageError` as `start` does, and `ModelError` if the model cannot be used at all.
+        """
+        return await self.start(question, history=history).finish()
+
+    def run(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(question, history=history))
+
+    async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
+        """`run_async` for each question, at most `at_once` of them at a time; results in their order."""
+        places = asyncio.Semaphore(at_once)
+
+        async def one(question: str) -> RunResult:
+            async with places:
+                return await self.run_async(question)
+
+        async with asyncio.TaskGroup() as group:
+            runs = [group.create_task(one(question)) for question in questions]
+        return [run.result() for run in runs]
+
+    def run_batch(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(questions, at_once=at_once))
+
+    def stream_async(self, question: str, *, history: Sequence[Message] = ()) -> AsyncGenerator[Event | Delta, None]:
+        """The events of a run as they happen, and the model's text as `Delta`s."""
+        return self.start(question, history=history).events()
+
+    def stream(self, question: str, *, history: Sequence[Message] = ()) -> Iterator[Event | Delta]:
+        """`stream_async`, blocking."""
+        return iterate(self.stream_async(question, history=history))
+
+    async def resume_async(self, log: Sequence[Event], decisions: Mapping[str, Decision] | None = None) -> RunResult:
+        """Go on with a run where its `log` (a result's `events`) ends: parked, cancelled or cut short.
+
+        `decisions` are a person's, by call id. What is recorded is not done again; a `once` tool whose
+        outcome is not recorded waits for a decision. Raises `LogMismatch` if this agent did not write it.
+        """
+        started = log[0] if log else None
+        if not isinstance(started, Started):
+            raise LogMismatch("a log begins with the event 'started'")
+        return await Run(self, started.question, started.history, log, decisions or {}).finish()
+
+    def resume(self, log: Sequence[Event], decisions: Mapping[str, Decision] | None = None) -> RunResult:
+        """`resume_async`, blocking."""
+        return blocking(self.resume_async(log, decisions))
+
+
+class Run:
+    """One run of an agent. Its `log` grows as it goes; `result` is what it has come to so far."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        question: str,
+        history: Sequence[Message] = (),
+        log: Sequence[Event] = (),
+        decisions: Mapping[str, Decision] | None = None,
+    ) -> None:
+        if not question.strip():
+            raise UsageError("the question is empty; ask something")
+        if not agent.tools:
+            raise UsageError(f"{agent.name} has no tools; give it some: Agent(tools=[…]) or add_tool(name, tool, …)")
+        self.log = list(log)
+        self._agent = agent
+        self._task = Task(question, tuple(agent.tools), tuple(history))
+        self._decisions = decisions or {}
+        self._deadline = Deadline()
+        self._seconds = 0.0
+
+    async def events(self) -> AsyncGenerator[Event | Delta, None]:
+        """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""
+        began = time.perf_counter()
+        recorded = [event for event in self.log if isinstance(event, Started)]
+        self._deadline.start(None)
+        try:
+            constrained = (
+                recorded[0].constrained if recorded else await self._deadline.wait(self._agent.model.constrains())
+            )
+        except Interrupted as end:
+            self.log.append(Stopped(end.reason))
+            yield self.log[-1]
+            return
+        task = Task(self._task.question, self._task.tools, self._task.history, constrained)
+        started = Started(
+            task.question,
+            self._agent.name,
+            self._agent.strategy.name,
+            self._agent.model.name,
+            tuple(tool.name for tool in task.tools),
+            constrained,
+            task.history,
+        )
+        effects = _LibraryEffects(self._agent, Toolbox(task.tools), self._decisions)
+        flow = self._agent.strategy(task)
+        async with aclosing(
+            drive(flow, effects, started, self._agent.budget, self._deadline, list(self.log))
+        ) as events:
+            async for event in events:
+                if not isinstance(event, Delta):
+                    self.log.append(event)
+                self._seconds = time.perf_counter() - began
+                yield event
+
+    async def finish(self) -> RunResult:
+        """Run to the end; what it came to."""
+        async with aclosing(self.events()) as events:
+            async for _ in events:
+                pass
+        return self.result
+
+    def cancel(self) -> None:
+        """End it as `CANCELLED`, at once. May be called from any thread."""
+        self._deadline.cancel()
+
+    @property
+    def result(self) -> RunResult:
+        """What the run has come to so far."""
+        return result(self.log, self._seconds)
+
+
+class _LibraryEffects:
+    """The effects of a run in the caller's own process."""
+
+    def __init__(self, agent: Agent, toolbox: Toolbox, decisions: Mapping[str, Decision]) -> None:
+        self._model = agent.model
+        self._human = agent.human
+        self._toolbox = toolbox
+        self._decisions = decisions
+
+    def ask(self, request: Ask) -> Chunks:
+        return self._model.reply(request)
+
+    async def call(self, action: AgentAction) -> Observation:
+        return await self._toolbox.run(action)
+
+    def must_ask(self, action: AgentAction, *, begun: bool) -> str:
+        return self._toolbox.needs_human(action, begun=begun)
+
+    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+        decision = self._decisions.get(action.id)
+        if decision is not None or self._human is None:
+            return decision
+        answer = self._human(action, problem)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def recall(self, action: AgentAction, observation: Observation) -> None:
+        self._toolbox.remember(action, observation)

@@ -1,0 +1,97 @@
+"""`retinue ask`: one question, one agent, its trace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from contextlib import aclosing
+from pathlib import Path
+
+import click
+
+from ..agent import Agent, Run
+from ..budgets import Budget
+from ..events import Asked, Called, Delta, Event, to_json
+from ..models import PromptModel
+from ..schema import StopReason
+from ..tooling import Tool
+from ..tools import calculator, passages
+from .trace import Trace, Waiting
+
+
+@click.command("ask")
+@click.argument("question")
+@click.option("--passages", "path", type=click.Path(path_type=Path), help="JSONL file or folder of texts to search.")
+@click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]")
+@click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080")
+@click.option("--max-steps", type=click.IntRange(1), default=10, show_default=True, help="Replies of the model.")
+@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Time for the whole run.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Tokens for the whole run, in and out.")
+@click.option("--stream/--no-stream", default=True, help="Ask the server for its reply word by word or at once.")
+@click.option("--json", "as_json", is_flag=True, help="Print the events as JSON lines and nothing else.")
+def command(
+    question: str,
+    path: Path | None,
+    model: str,
+    base_url: str | None,
+    max_steps: int,
+    max_seconds: float | None,
+    max_tokens: int | None,
+    stream: bool,
+    as_json: bool,
+) -> int:
+    """Answer QUESTION with an agent that can calculate and, with --passages, search.
+
+    Shows what the agent thinks, does and sees, then its answer. The exit status is 0 only for an answer.
+    """
+    tools: list[Tool] = [passages(path), calculator] if path else [calculator]
+    agent = Agent(
+        PromptModel(model, base_url=base_url, stream=stream), tools, budget=Budget(max_steps, max_seconds, max_tokens)
+    )
+    run = agent.start(question)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_json(run) if as_json else _trace(run))
+    if run.result.stop_reason is StopReason.CANCELLED:
+        return 130
+    return 0 if run.result.stop_reason is StopReason.ANSWER else 1
+
+
+async def _json(run: Run) -> None:
+    _cancel_on_ctrl_c(run)
+    async with aclosing(run.events()) as events:
+        async for event in events:
+            if not isinstance(event, Delta):
+                click.echo(to_json(event))
+
+
+async def _trace(run: Run) -> None:
+    _cancel_on_ctrl_c(run)
+    trace, waiting = Trace(), Waiting(shown=True)
+    waiting.begin("loading the model")
+    try:
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                waiting.end()
+                trace.show(event)
+                if label := _pause_after(event):
+                    waiting.begin(label)
+    finally:
+        waiting.end()
+    trace.end(run.result)
+
+
+def _pause_after(event: Event | Delta) -> str:
+    """What is going on after `event`, if the next one may take a while."""
+    match event:
+        case Asked():
+            return "the model reads"
+        case Called(action=action):
+            return f"{action.tool} works"
+        case _:
+            return ""
+
+
+def _cancel_on_ctrl_c(run: Run) -> None:
+    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, run.cancel)

@@ -1,0 +1,65 @@
+"""The command's entry: finds the subcommand, and turns every error into one line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import RetinueError
+
+_COMMANDS = {"ask": "Answer a question with an agent.", "models": "List, fetch and remove model weights."}
+
+
+class _Lazy(click.Group):
+    """Commands from the modules beside this one; `--help` imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="retinue")
+def cli() -> None:
+    """Agents that decide, act and observe, on any language model."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; the exit status: 0 for success, 1 for no answer, 2 for a usage error,
+    130 for Ctrl-C."""
+    try:
+        status: Any = cli.main(args=arguments, prog_name="retinue", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except RetinueError as error:
+        return _failed(str(error))
+    except BrokenPipeError:  # the reader of our output left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # a mistake of ours; the user gets a line, not a traceback
+        if os.environ.get("RETINUE_DEBUG"):
+            raise
+        return _failed(f"unexpected {type(error).__name__}: {error} (RETINUE_DEBUG=1 shows where; please report it)")
+    return status if isinstance(status, int) else 0
+
+
+def _failed(message: str) -> int:
+    click.echo(f"{click.style('retinue:', fg='red', bold=True)} {message}", err=True)
+    return 2

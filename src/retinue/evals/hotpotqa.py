@@ -1,0 +1,183 @@
+"""HotpotQA with an agent that searches the questions' passages: run, resume, report.
+
+`python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench` asks every question, keeps each
+answer as a JSON line at once, and writes the report. Run again, it goes on with what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import click
+
+from ..agent import Agent
+from ..budgets import Budget
+from ..errors import DataError
+from ..events import Asked, RunResult
+from ..models import PromptModel
+from ..strategies.react import React
+from ..tools import passages
+from .metrics import exact_match, f1
+from .report import chart, replace_section
+
+STEPS = 6
+TOP_K = 3
+STRATEGY = React(answer="as short as possible (1 to 5 words)", answer_chars=80)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of the dataset, and its gold answer."""
+
+    id: str
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the agent made of one question. `seconds` are of the run; tokens are of all its requests."""
+
+    id: str
+    setup: str
+    question: str
+    gold: str
+    answer: str
+    exact: bool
+    f1: float
+    stop_reason: str
+    replies: int
+    searches: int
+    unreadable: int
+    seconds: float
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+def questions(path: Path) -> Iterator[Question]:
+    """The questions in a JSONL file. Raises `DataError` with the line that is wrong."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                values = json.loads(line)
+                yield Question(values["id"], values["question"].strip(), values["answer"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise DataError(f"{path}:{number}: want an object with id, question and answer") from error
+
+
+def answered(question: Question, result: RunResult, setup: str) -> Answered:
+    """The scores and costs of one run."""
+    return Answered(
+        question.id,
+        setup,
+        question.question,
+        question.answer,
+        result.answer,
+        exact_match(result.answer, question.answer),
+        f1(result.answer, question.answer),
+        str(result.stop_reason),
+        result.usage.requests,
+        len(result.steps),
+        sum(isinstance(event, Asked) and bool(event.problem) for event in result.events),
+        round(result.seconds, 2),
+        result.usage.input_tokens,
+        result.usage.cached_tokens,
+        result.usage.output_tokens,
+    )
+
+
+async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path) -> list[Answered]:
+    """Ask what `kept` has no answer to from the same setup; one at a time, each kept when it is there."""
+    setup = await _setup(agent)
+    done = {record.id: record for record in _records(kept) if record.setup == setup}
+    for number, question in enumerate(asked, 1):
+        if question.id not in done:
+            record = answered(question, await agent.run_async(question.question), setup)
+            with kept.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+            done[question.id] = record
+            click.echo(_progress(number, len(asked), record, list(done.values())))
+    return [done[question.id] for question in asked]
+
+
+def report(records: Sequence[Answered], model: str) -> str:
+    """The section for RESULTS.md."""
+    stops = Counter(record.stop_reason for record in records)
+    rows = [
+        ("questions", f"{len(records)}"),
+        ("exact match", f"{mean(r.exact for r in records):.1%}"),
+        ("F1", f"{mean(r.f1 for r in records):.3f}"),
+        ("replies a question", f"{mean(r.replies for r in records):.2f}"),
+        ("searches a question", f"{mean(r.searches for r in records):.2f}"),
+        ("seconds a question", f"{mean(r.seconds for r in records):.1f}"),
+        ("tokens a question", _tokens(records)),
+        ("unparseable replies", f"{sum(r.unreadable for r in records)}"),
+        ("stop reasons", ", ".join(f"{reason} {count}" for reason, count in stops.most_common())),
+    ]
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
+    return (
+        f"Model {model}, {date.today().isoformat()}.\n\n| | |\n|---|---|\n{table}\n\n![F1 and seconds](hotpotqa.svg)\n"
+    )
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--model", default="", help="As for `retinue ask`.  [default: local]")
+@click.option("--base-url")
+@click.option("--first", type=click.IntRange(1), help="Only the first so many questions; no report is written.")
+def main(data: Path, out: Path, model: str, base_url: str | None, first: int | None) -> None:
+    """Evaluate an agent on the questions in DATA and write the report into OUT/RESULTS.md."""
+    search = passages(data / "passages.jsonl", top_k=TOP_K)
+    agent = Agent(PromptModel(model, base_url=base_url), [search], strategy=STRATEGY, budget=Budget(STEPS))
+    asked = list(questions(data / "questions.jsonl"))[:first]
+    out.mkdir(parents=True, exist_ok=True)
+    records = asyncio.run(evaluate(agent, asked, out / "hotpotqa.jsonl"))
+    section = report(records, agent.model.name)
+    click.echo(section)
+    if first is None:
+        replace_section(out / "RESULTS.md", "hotpotqa", section)
+        (out / "hotpotqa.svg").write_text(chart([(r.f1, r.seconds) for r in records]), encoding="utf-8")
+
+
+def _tokens(records: Sequence[Answered]) -> str:
+    read, cached = mean(r.input_tokens for r in records), mean(r.cached_tokens for r in records)
+    return f"{read:,.0f} in ({cached:,.0f} of them cached), {mean(r.output_tokens for r in records):,.0f} out"
+
+
+def _progress(number: int, count: int, record: Answered, so_far: Sequence[Answered]) -> str:
+    return (
+        f"{number:3}/{count} EM {mean(r.exact for r in so_far):.0%} F1 {mean(r.f1 for r in so_far):.2f} | "
+        f"{record.seconds:5.1f} s {record.replies} replies | {record.question[:60]} | {record.gold} | {record.answer}"
+    )
+
+
+def _records(kept: Path) -> Iterator[Answered]:
+    if kept.exists():
+        for line in kept.read_text(encoding="utf-8").splitlines():
+            try:
+                yield Answered(**json.loads(line))
+            except (ValueError, TypeError):
+                continue  # cut short, or of an older version: asked again
+
+
+async def _setup(agent: Agent) -> str:
+    """A fingerprint of what the answers depend on, so that a changed setup does not resume an old one's."""
+    await agent.model.constrains()
+    tools: Any = [(tool.name, tool.description) for tool in agent.tools]
+    parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, TOP_K)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""HotpotQA's answer metrics (Yang et al. 2018; its official evaluation script's normalisation)."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_CLOSED = ("yes", "no", "noanswer")
+
+
+def normalised(answer: str) -> str:
+    """Lower case, without punctuation, articles and superfluous space."""
+    text = answer.lower().translate(_PUNCTUATION)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def exact_match(answer: str, gold: str) -> bool:
+    """Whether the two are the same when normalised."""
+    return normalised(answer) == normalised(gold)
+
+
+def f1(answer: str, gold: str) -> float:
+    """Harmonic mean of the words' precision and recall, 0 to 1; yes and no agree wholly or not at all."""
+    left, right = normalised(answer), normalised(gold)
+    if left != right and (left in _CLOSED or right in _CLOSED):
+        return 0.0
+    shared = sum((Counter(left.split()) & Counter(right.split())).values())
+    return 2 * shared / (len(left.split()) + len(right.split())) if shared else 0.0

@@ -1,0 +1,46 @@
+"""Reports: a section of a Markdown file that a command owns, and a chart as SVG."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+_WIDTH, _HEIGHT, _GAP = 720, 120, 30
+
+
+def replace_section(path: Path, name: str, text: str) -> None:
+    """Put `text` between the file's `<!-- name -->` and `<!-- /name -->`, or at its end with them."""
+    section = f"<!-- {name} -->\n{text}<!-- /{name} -->"
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    marked = re.compile(rf"<!-- {name} -->.*?<!-- /{name} -->", re.DOTALL)
+    new = marked.sub(lambda _: section, old) if marked.search(old) else f"{old}\n{section}\n"
+    path.write_text(new, encoding="utf-8")
+
+
+def chart(points: Sequence[tuple[float, float]]) -> str:
+    """Two rows of bars, one a question: F1 (0 to 1) above, seconds below."""
+    longest = max((seconds for _, seconds in points), default=1.0) or 1.0
+    scores = _bars([score for score, _ in points], 20, "#2a9d8f")
+    times = _bars([seconds / longest for _, seconds in points], 20 + _HEIGHT + _GAP, "#e9a23b")
+    height = 2 * _HEIGHT + 2 * _GAP + 10
+    labels = (
+        '<text x="4" y="14">F1 of each question (0 to 1)</text>'
+        f'<text x="4" y="{14 + _HEIGHT + _GAP}">seconds of each question (0 to {longest:.0f})</text>'
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" '
+        f'font-size="12"><rect width="100%" height="100%" fill="white"/>{labels}{scores}{times}</svg>\n'
+    )
+
+
+def _bars(shares: Sequence[float], top: int, colour: str) -> str:
+    step = (_WIDTH - 8) / max(1, len(shares))
+    bottom = top + _HEIGHT
+    axis = f'<line x1="4" y1="{bottom}" x2="{_WIDTH - 4}" y2="{bottom}" stroke="#888"/>'
+    bars = [
+        f'<rect x="{4 + at * step:.1f}" y="{bottom - share * _HEIGHT:.1f}" width="{step * 0.8:.1f}" '
+        f'height="{share * _HEIGHT:.1f}" fill="{colour}"/>'
+        for at, share in enumerate(shares)
+    ]
+    return axis + "".join(bars)

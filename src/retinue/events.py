@@ -1,0 +1,211 @@
+"""The log of a run: a closed union of events. Everything shown, stored or counted is read from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from .schema import AgentAction, Decision, Message, Observation, Reply, Step, StopReason, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run began. `tools` are the names the model may use; `constrained`: the engine holds the
+    model to what it is asked."""
+
+    question: str
+    agent: str
+    strategy: str
+    model: str
+    tools: tuple[str, ...]
+    constrained: bool = False
+    history: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The model is asked: `messages` are those it has not yet seen in this `prompt` (numbered from 0).
+
+    `closing`: this is the last allowed step. `problem`: why the former reply could not be used.
+    """
+
+    step: int
+    prompt: int
+    messages: tuple[Message, ...]
+    closing: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """The engine failed; it is asked again after `seconds`. Text shown of this reply is void."""
+
+    step: int
+    problem: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """The model answered."""
+
+    step: int
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool is about to be called: the intent, logged before the effect."""
+
+    step: int
+    action: AgentAction
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What came back for the action with the observation's `call_id`."""
+
+    step: int
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """An action waits for a person: `problem` says why."""
+
+    step: int
+    action: AgentAction
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A person decided on the action `call_id`."""
+
+    step: int
+    call_id: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The strategy returned an answer."""
+
+    answer: str
+    return_values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The run ended without an answer; `detail` says more, in words for a person."""
+
+    reason: StopReason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of the reply as it arrives. For live readers only: never part of the log."""
+
+    text: str
+
+
+Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped
+KINDS: Mapping[str, type[Event]] = {
+    kind.__name__.lower(): kind
+    for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped)
+}
+
+
+def to_json(event: Event | Delta) -> str:
+    """`event` as one line of JSON: its kind (`"started"`, …) and its fields by name."""
+    return json.dumps({"kind": type(event).__name__.lower()} | _plain(event), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to: a fold over its events.
+
+    `transcript` is the whole text as the model saw and wrote it. `error` says what went wrong when
+    the stop reason is `ERROR`. `events` is the log: with it the run can be resumed or replayed.
+    """
+
+    question: str
+    answer: str
+    stop_reason: StopReason
+    steps: tuple[Step, ...]
+    transcript: str
+    usage: Usage
+    seconds: float
+    error: str = ""
+    events: tuple[Event, ...] = ()
+
+    def __str__(self) -> str:
+        return self.answer or f"no answer ({self.stop_reason}{': ' + self.error if self.error else ''})"
+
+
+# ── folds ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
+    """What a run came to. `seconds` is the wall-clock time it took, as its caller saw it."""
+    question, answer, reason, detail = "", "", StopReason.CANCELLED, ""
+    usage = Usage()
+    for event in events:
+        match event:
+            case Started():
+                question = event.question
+            case Replied(reply=reply):
+                usage += reply.usage
+            case Finished(answer=text):
+                answer, reason = text, StopReason.ANSWER
+            case Stopped():
+                reason, detail = event.reason, event.detail
+            case _:
+                pass
+    error = detail if reason is StopReason.ERROR else ""
+    return RunResult(
+        question, answer, reason, tuple(steps(events)), transcript(events), usage, seconds, error, tuple(events)
+    )
+
+
+def steps(events: Iterable[Event]) -> Iterator[Step]:
+    """The turns in which tools were used, with the observations in the order of the actions."""
+    called: dict[int, dict[str, AgentAction]] = {}
+    seen: dict[str, Observation] = {}
+    for event in events:
+        if isinstance(event, Called | Paused):
+            called.setdefault(event.step, {})[event.action.id] = event.action
+        elif isinstance(event, Observed):
+            seen[event.observation.call_id] = event.observation
+    for actions in called.values():
+        done = [action for action in actions.values() if action.id in seen]
+        if done:
+            yield Step(tuple(done), tuple(seen[action.id] for action in done))
+
+
+def transcript(events: Iterable[Event]) -> str:
+    """All that the model saw and wrote, prompt by prompt in the order they were begun."""
+    texts: dict[int, str] = {}
+    replies: dict[int, str] = {}  # by prompt: the reply that no later message has taken up yet
+    prompt = 0
+    for event in events:
+        if isinstance(event, Asked):
+            prompt = event.prompt
+            replies.pop(prompt, None)
+            texts[prompt] = texts.get(prompt, "") + "".join(message.content for message in event.messages)
+        elif isinstance(event, Replied):
+            replies[prompt] = event.reply.text
+    return "\n\n".join(text + replies.get(prompt, "") for prompt, text in texts.items())

@@ -1,0 +1,5 @@
+"""Models: `PromptModel`, and one file for each engine."""
+
+from .prompt_model import ENGINES, PromptModel
+
+__all__ = ["ENGINES", "PromptModel"]

@@ -1,0 +1,98 @@
+"""The `local` engine: llama.cpp in this process, with the embedded model or any GGUF file.
+
+xllamacpp runs llama.cpp's own server on threads of this process. Asking it over loopback is the same
+wire as any other llama.cpp server's, so streaming, stop words, cancelling and prefix caching have one
+implementation. The port is random and locked with a key that never leaves the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModelRefused, UsageError
+from ..ports import Chunks
+from ..prompt import Ask
+from .http import TimeLimits
+from .openai import OpenAIEngine
+from .settings import Settings
+from .weights import find
+
+_KEY = secrets.token_urlsafe(32)
+_LIMITS = TimeLimits(idle=1800.0, total=7200.0)  # a long prompt takes a small machine minutes
+
+
+class LocalEngine:
+    """A GGUF model in this process. Loads when first asked; agents with the same file share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._path = find(settings.model)
+        self._engine: OpenAIEngine | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._path.stem
+
+    async def constrains(self) -> bool:
+        """Loads the model, so that what is wrong with it is known before a run begins."""
+        await self._loaded()
+        return True
+
+    async def reply(self, request: Ask) -> Chunks:
+        """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
+        async for chunk in (await self._loaded()).reply(request):
+            yield chunk
+
+    async def close(self) -> None:
+        """Close the running event loop's connections to the model; it stays loaded."""
+        if self._engine is not None:
+            await self._engine.close()
+
+    async def _loaded(self) -> OpenAIEngine:
+        if self._engine is None:
+            server = await asyncio.to_thread(_server, self._path, self._settings.context)
+            self._engine = OpenAIEngine(
+                replace(
+                    self._settings,
+                    model=self._path.stem,
+                    base_url=server.listening_address,
+                    api_key=_KEY,
+                    dialect="llamacpp",
+                    options={"cache_prompt": True, "seed": 1} | dict(self._settings.options),
+                    limits=_LIMITS,
+                )
+            )
+        return self._engine
+
+
+@lru_cache(maxsize=2)
+def _server(path: Path, context: int) -> Any:
+    """A running llama.cpp server for the model at `path` with a window of `context` tokens."""
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise UsageError(
+            "the embedded model needs the extra 'local': pip install 'retinue[local]' (or use a server with --base-url)"
+        ) from error
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    parameters.n_ctx = context
+    parameters.n_parallel = 1
+    parameters.verbosity = -1
+    parameters.no_extra_bufts = True  # repacked weights cost a second copy in memory and load slower
+    parameters.api_keys = [_KEY]
+    parameters.ui = False
+    parameters.endpoint_slots = False
+    for threads in (parameters.cpuparams, parameters.cpuparams_batch):
+        threads.n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        return xllamacpp.Server(parameters)
+    except Exception as error:
+        raise ModelRefused(f"{path} cannot be loaded: {error} (is it a whole GGUF file?)") from error

@@ -1,0 +1,129 @@
+"""`PromptModel`: one model at one engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ..blocking import blocking
+from ..errors import UsageError
+from ..ports import Chunks, Model
+from ..prompt import Ask, Prompt
+from ..schema import Message, Reply
+from .settings import Settings
+
+
+class Engine(Model, Protocol):
+    """What stands behind a `PromptModel`: one file in this folder each."""
+
+    async def close(self) -> None:
+        """Close the running event loop's connections."""
+        ...
+
+
+def _local(settings: Settings) -> Engine:
+    from .local import LocalEngine
+
+    return LocalEngine(settings)
+
+
+def _openai(settings: Settings) -> Engine:
+    from .openai import OpenAIEngine
+
+    key = settings.api_key or os.environ.get("OPENAI_API_KEY")
+    base_url = settings.base_url or os.environ.get("OPENAI_BASE_URL")
+    if key is None and base_url is None:
+        raise UsageError("OpenAI needs a key: set OPENAI_API_KEY (or name another server with --base-url)")
+    return OpenAIEngine(replace(settings, api_key=key, base_url=base_url))
+
+
+def _scripted(settings: Settings) -> Engine:
+    from .scripted import ScriptedEngine
+
+    return ScriptedEngine(settings)
+
+
+ENGINES: Mapping[str, Callable[[Settings], Engine]] = {"local": _local, "openai": _openai, "scripted": _scripted}
+
+
+class PromptModel:
+    """A client of one model at one engine: text in, text out, streamed, with usage.
+
+    `model_name_or_path` is a model's name, `ENGINE:NAME` (`openai:gpt-5-mini`), `local` for the
+    embedded model, `local:NAME` for a pulled one, or the path of a GGUF file. The engine is `engine`, or
+    what the name says, else `openai`, which is any OpenAI-compatible server: OpenAI's own, or the one
+    at `base_url`. The key comes from `api_key` or OPENAI_API_KEY. Further `settings` are those of
+    `Settings`, e.g. `stream`, `temperature`, `api`, `dialect`, `options`, `retries`, `limits`.
+
+    Raises `UsageError` for an unknown engine or setting, weights that are not here, or a missing key.
+    """
+
+    def __init__(
+        self,
+        model_name_or_path: str = "",
+        *,
+        engine: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        **settings: Any,
+    ) -> None:
+        named, name = _engine_and_name(model_name_or_path)
+        kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
+        if kind not in ENGINES:
+            raise UsageError(f"no engine {kind!r}; there are: {', '.join(ENGINES)}")
+        try:
+            self._engine = ENGINES[kind](Settings(model=name, base_url=base_url, api_key=api_key, **settings))
+        except TypeError as error:
+            unknown = ", ".join(set(settings) - set(Settings.__dataclass_fields__)) or str(error)
+            raise UsageError(f"PromptModel: unknown setting {unknown}") from error
+
+    @property
+    def name(self) -> str:
+        """The model's name at its engine."""
+        return self._engine.name
+
+    async def constrains(self) -> bool:
+        """Whether the engine can hold the model to a pattern. Raises `ModelError`."""
+        return await self._engine.constrains()
+
+    def reply(self, request: Ask) -> Chunks:
+        """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
+        return self._engine.reply(request)
+
+    async def run_async(
+        self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None
+    ) -> Reply:
+        """The model's reply to a text or a conversation, without any agent. Raises `ModelError`."""
+        messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
+        if not messages:
+            raise UsageError("a model needs something to reply to")
+        request = Ask(
+            Prompt(messages[0]).add(*messages[1:]),
+            messages[-1].content,
+            lambda decision: str(getattr(decision, "output", "")),
+            tuple(stop),
+            max_tokens=max_tokens,
+        )
+        async for chunk in self.reply(request):
+            if isinstance(chunk, Reply):
+                return chunk
+        raise AssertionError("a reply ends with a Reply")
+
+    def run(self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None) -> Reply:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(prompt, stop=stop, max_tokens=max_tokens))
+
+    async def close(self) -> None:
+        """Close the running event loop's connections; they also close with the loop."""
+        await self._engine.close()
+
+
+def _engine_and_name(text: str) -> tuple[str | None, str]:
+    engine, colon, name = text.partition(":")
+    if text in ENGINES:
+        return text, ""
+    if colon and engine in ENGINES:
+        return engine, name
+    return ("local" if text.endswith(".gguf") else None), text

@@ -1,0 +1,65 @@
+"""Asking again when an engine failed for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from ..errors import ModelUnavailable
+from ..ports import Chunks, Retry
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """`tries` in all; waits double from `first_wait` seconds with full jitter, none beyond `longest_wait`."""
+
+    tries: int = 5
+    first_wait: float = 1.0
+    longest_wait: float = 60.0
+
+
+async def retrying(attempt: Callable[[], Chunks], retries: Retries) -> Chunks:
+    """What `attempt` yields; after a `ModelUnavailable`, a `Retry` and the next attempt from its start.
+
+    An engine that names its wait is believed; if that is longer than `longest_wait`, it is not waited
+    for. Raises what the last attempt raised.
+    """
+    for number in range(1, retries.tries + 1):
+        try:
+            async with aclosing(attempt()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            return
+        except ModelUnavailable as error:
+            wait = error.retry_after
+            if wait is None:
+                wait = random.uniform(0, min(retries.longest_wait, retries.first_wait * 2 ** (number - 1)))
+            if number == retries.tries:
+                raise
+            if wait > retries.longest_wait:
+                raise ModelUnavailable(
+                    f"{error} (it asks to wait {wait:.0f} s, longer than the {retries.longest_wait:.0f} s allowed)"
+                ) from error
+            yield Retry(str(error), wait)
+        await asyncio.sleep(wait)
+
+
+def retry_after(header: str | None) -> float | None:
+    """The seconds a `Retry-After` header asks for (RFC 9110: a number or a date); `None` if unreadable."""
+    if not header:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(header)
+            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - datetime.now(UTC).timestamp()
+        except (ValueError, OverflowError):
+            return None
+        seconds = max(0.0, seconds)
+    return seconds if 0 <= seconds < float("inf") else None

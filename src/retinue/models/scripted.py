@@ -1,0 +1,142 @@
+"""The `scripted` engine: rules instead of a model, for people's own tests.
+
+A rule is used for a request if its `when` (a regular expression) is found in what is new in it: the
+question, or what the tools said last. What it decides is put into the form of whatever strategy asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DataError, ModelRefused, ModelUnavailable
+from ..events import Delta
+from ..ports import Chunks
+from ..prompt import Ask
+from ..schema import AgentAction, AgentFinish, Reply, Usage
+from .retrying import retrying
+from .settings import Settings
+
+_KEYS = ("when", "say", "call", "finish", "raw", "error", "delay", "times")
+_ERRORS = (429, 500, "cut", "hang")
+
+
+@dataclass(slots=True)
+class Rule:
+    """One rule, and how many uses it has left.
+
+    `text`: the exact reply, whatever its form. `decision`: put into the strategy's form. `error`: 429,
+    500, `cut` (half the reply, then the connection is lost) or `hang`. `delay`: seconds before it.
+    """
+
+    when: re.Pattern[str]
+    decision: AgentAction | AgentFinish | None = None
+    text: str | None = None
+    error: int | str | None = None
+    delay: float = 0.0
+    left: float = float("inf")
+
+
+class ScriptedEngine:
+    """Answers from a script. Tokens are counted as words."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._rules = [read_rule(rule, at) for at, rule in enumerate(settings.script or (), 1)]
+        if not self._rules:
+            raise DataError("a scripted model needs a script: a list of rules")
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return "scripted"
+
+    async def constrains(self) -> bool:
+        """No: a script writes what it says."""
+        return False
+
+    async def reply(self, request: Ask) -> Chunks:
+        """The first fitting rule's reply, word by word. Raises `ModelError`."""
+        async for chunk in retrying(lambda: self._attempt(request), self._settings.retries):
+            yield chunk
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def _attempt(self, request: Ask) -> Chunks:
+        rule = self._rule(request.news)
+        await asyncio.sleep(rule.delay)
+        if rule.error == "hang":
+            await asyncio.Event().wait()
+        if rule.error in (429, 500):
+            raise ModelUnavailable(f"the script answers {rule.error}")
+        text = rule.text
+        if text is None:
+            text = request.write(rule.decision) if rule.decision else ""
+        words = re.findall(r"\s*\S+|\s+$", text)
+        for at, word in enumerate(words):
+            if rule.error == "cut" and at >= len(words) // 2:
+                raise ModelUnavailable("the script cuts its reply")
+            yield Delta(word)
+        prompt = sum(len(message.content.split()) for message in request.prompt.messages)
+        yield Reply(text, Usage(prompt, len(words), 0, 1))
+
+    def _rule(self, news: str) -> Rule:
+        for rule in self._rules:
+            if rule.left > 0 and rule.when.search(news):
+                rule.left -= 1
+                return rule
+        raise ModelRefused(f"no rule of the script fits {news[:200]!r}")
+
+
+def read_rule(rule: Any, number: int) -> Rule:
+    """A rule as written in Python or YAML: a mapping, or a text that is said as it is, once.
+
+    Raises `DataError`.
+    """
+    if isinstance(rule, str):
+        return Rule(re.compile(""), text=rule, left=1)
+    problem = next(_problems(rule), None)
+    if problem:
+        raise DataError(f"script: rule {number}: {problem}")
+    return Rule(
+        re.compile(rule.get("when", "")),
+        _decision(rule),
+        rule.get("raw"),
+        rule.get("error"),
+        float(rule.get("delay", 0)),
+        float(rule.get("times", "inf")),
+    )
+
+
+def _decision(rule: Mapping[str, Any]) -> AgentAction | AgentFinish | None:
+    if "call" in rule:
+        return AgentAction(rule["call"]["tool"], rule["call"].get("input", ""))
+    text = rule.get("finish", rule.get("say"))
+    return None if text is None else AgentFinish({"output": str(text)})
+
+
+def _problems(rule: Any) -> Iterator[str]:
+    if not isinstance(rule, Mapping):
+        yield f"want a text or a mapping, not {type(rule).__name__}"
+        return
+    unknown = [key for key in rule if key not in _KEYS]
+    if unknown:
+        yield f"unknown key {unknown[0]!r}; there are: {', '.join(_KEYS)}"
+    call = rule.get("call")
+    if call is not None and not (isinstance(call, Mapping) and isinstance(call.get("tool"), str)):
+        yield "call: want {tool: NAME, input: …}"
+    if "error" in rule and rule["error"] not in _ERRORS:
+        yield f"error: want one of {', '.join(map(str, _ERRORS))}, not {rule['error']!r}"
+    if sum(key in rule for key in ("say", "call", "finish", "raw", "error")) == 0:
+        yield "says nothing: want one of say, call, finish, raw, error"
+    for key in ("delay", "times"):
+        if key in rule and not (isinstance(rule[key], int | float) and rule[key] >= 0):
+            yield f"{key}: want a number, not {rule[key]!r}"
+    try:
+        re.compile(str(rule.get("when", "")))
+    except re.error as error:
+        yield f"when: not a regular expression: {error}"

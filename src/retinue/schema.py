@@ -1,0 +1,143 @@
+"""The values that pass between everything else: frozen, plain, without behaviour of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant"]
+ToolInput = str | dict[str, Any]
+
+
+class StopReason(StrEnum):
+    """Why a run ended (names of seed 004, extended)."""
+
+    ANSWER = "ANSWER"
+    NO_APPROPRIATE_TOOL = "NO_APPROPRIATE_TOOL"
+    MAX_ITERATION_EXCEEDED = "MAX_ITERATION_EXCEEDED"
+    MAX_EXECUTION_TIME_EXCEEDED = "MAX_EXECUTION_TIME_EXCEEDED"
+    TOKEN_BUDGET_EXCEEDED = "TOKEN_BUDGET_EXCEEDED"
+    CANCELLED = "CANCELLED"
+    AWAITING_HUMAN = "AWAITING_HUMAN"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A piece of text and where it comes from. `score` is the relevance a search gave it, if any."""
+
+    content: str
+    id: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation with a model."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAction:
+    """The decision to use `tool` with `tool_input` (text, or values by argument name).
+
+    `log` is what the model wrote when it decided; `id` is given by the loop, unique in the run.
+    """
+
+    tool: str
+    tool_input: ToolInput
+    log: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFinish:
+    """The decision to stop with `return_values`; the answer stands under `"output"`."""
+
+    return_values: Mapping[str, Any]
+    log: str = ""
+    reason: StopReason = StopReason.ANSWER
+
+    @property
+    def output(self) -> str:
+        """The answer as text; empty if there is none."""
+        return str(self.return_values.get("output", ""))
+
+
+Outcome = Literal["result", "repeated", "unknown_tool", "invalid_input", "failed", "timed_out", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came back for one action: `text` for the model, and in `outcome` how it came about."""
+
+    call_id: str
+    text: str
+    outcome: Outcome = "result"
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One turn of the loop: actions and, in the same order, their observations."""
+
+    actions: tuple[AgentAction, ...]
+    observations: tuple[Observation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's word on an action that waits for one.
+
+    `approve` runs it; `edit` runs it with `tool_input`; `reject` does not run it and tells the model
+    why; `respond` does not run it and gives the model `message` as if the tool had said it.
+    """
+
+    kind: Literal["approve", "edit", "reject", "respond"]
+    tool_input: ToolInput | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the engine counts them. `input_tokens` includes the `cached_tokens`."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    requests: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.requests + other.requests,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered to one `Ask`.
+
+    `finish` is `length` when the text was cut at its token limit. `closing` says that the loop asked
+    the closing question because this was the last allowed step. `seconds` is the time to the end,
+    `first_token_seconds` the time to the first text.
+    """
+
+    text: str
+    usage: Usage = Usage()
+    finish: Literal["stop", "length"] = "stop"
+    closing: bool = False
+    seconds: float = 0.0
+    first_token_seconds: float = 0.0

@@ -1,0 +1,126 @@
+"""What a tool's function takes: its JSON Schema from type hints, its descriptions from the docstring."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from .errors import UsageError
+from .schema import ToolInput
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+class InvalidInput(Exception):
+    """A tool's input does not fit its schema; the text says where and why, for the model to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The input side of a tool.
+
+    `parameters` is a JSON Schema of type `object`. `text_argument` is the argument that plain text
+    goes to, if the tool takes exactly one string.
+    """
+
+    parameters: Mapping[str, Any]
+    text_argument: str | None
+    model: type[BaseModel]
+
+    def arguments(self, tool_input: ToolInput) -> dict[str, Any]:
+        """`tool_input` as checked values by argument name. Raises `InvalidInput`."""
+        from pydantic import ValidationError
+
+        values = tool_input if isinstance(tool_input, dict) else self._from_text(tool_input)
+        try:
+            checked = self.model.model_validate(values)
+        except ValidationError as error:
+            problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()]
+            raise InvalidInput("; ".join(problems)) from error
+        return {name: getattr(checked, name) for name in type(checked).model_fields if name in checked.model_fields_set}
+
+    def _from_text(self, text: str) -> dict[str, Any]:
+        if self.text_argument is not None:
+            return {self.text_argument: text}
+        if not text.strip() and not self.parameters.get("properties"):
+            return {}
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            values = None
+        if not isinstance(values, dict):
+            names = ", ".join(json.dumps(name) for name in self.parameters.get("properties", {}))
+            raise InvalidInput(f"the input must be a JSON object with {names or 'no keys'}, not {text[:80]!r}")
+        return values
+
+
+def read_signature(function: Callable[..., Any]) -> Signature:
+    """The signature of `function`. Raises `UsageError` for parameters a model cannot fill by name."""
+    from pydantic import ConfigDict, Field, create_model
+
+    described = described_parameters(function)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        hints = {}
+    definitions: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise UsageError(
+                f"tool {_name(function)}: a model passes arguments by name, so '{parameter}' cannot be one"
+            )
+        annotation = hints.get(parameter.name, str if parameter.default is parameter.empty else Any)
+        default = ... if parameter.default is parameter.empty else parameter.default
+        definitions[parameter.name] = (annotation, Field(default, description=described.get(parameter.name)))
+    model = create_model(_name(function), __config__=ConfigDict(extra="forbid"), **definitions)
+    parameters = _without_titles(model.model_json_schema())
+    return Signature(parameters, _text_argument(parameters), model)
+
+
+def described_parameters(function: Callable[..., Any]) -> dict[str, str]:
+    """The parameters' descriptions from a Google, NumPy or reST docstring."""
+    doc = inspect.getdoc(function)
+    if not doc:
+        return {}
+    from docstring_parser import parse
+
+    return {found.arg_name: found.description or "" for found in parse(doc).params}
+
+
+def summary(function: Callable[..., Any]) -> str:
+    """The first paragraph of the docstring, as one line."""
+    return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _text_argument(parameters: Mapping[str, Any]) -> str | None:
+    needed = parameters.get("required", [])
+    properties = parameters.get("properties", {})
+    names = list(needed) or list(properties)
+    if len(names) == 1 and len(properties) == 1:
+        (name,) = names
+        kind = properties[name].get("type")
+        return name if kind == "string" and "enum" not in properties[name] else None
+    return None
+
+
+def _without_titles(schema: Any) -> Any:
+    """Pydantic titles every field with its own name; the model need not read it twice."""
+    if isinstance(schema, dict):
+        return {
+            key: {name: _without_titles(inner) for name, inner in value.items()}
+            if key in ("properties", "$defs")
+            else _without_titles(value)
+            for key, value in schema.items()
+            if key != "title"
+        }
+    return [_without_titles(inner) for inner in schema] if isinstance(schema, list) else schema

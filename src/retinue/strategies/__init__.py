@@ -1,0 +1,8 @@
+"""The ways to reason, by name."""
+
+from collections.abc import Mapping
+
+from ..ports import Strategy
+from .react import React
+
+STRATEGIES: Mapping[str, Strategy] = {"react": React()}

@@ -1,0 +1,225 @@
+"""Reading what a model wrote in the ReAct text format, also when it wrote it carelessly.
+
+The quirks were found in 102 recorded transcripts of text-davinci-003 and in frameworks' issue
+trackers: numbered markers, `Search[x]`, `Tool:` for `Action:`, bold or lower-case markers, brackets
+and quotes around names, inputs over several lines, an observation the model made up, an action and an
+answer in one reply, JSON instead of lines. What comes first counts: after an action, the model can
+only have invented what follows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..schema import AgentAction, AgentFinish, StopReason, ToolInput
+from ..tooling import Tool
+
+NO_TOOL = "no appropriate tool available"
+
+_KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"
+_AFTER = r"[ \t]*\d*[ \t]*[*_`]*[ \t]*[:\uff1a][*_`]*[ \t]*"
+_AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{_AFTER}", re.IGNORECASE | re.MULTILINE)
+_ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{_AFTER}", re.IGNORECASE)
+_CALL = re.compile(r"(\w[\w .-]*?)\s*(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
+_FENCE = re.compile(r"```[a-z]*[ \t]*\n?(.*?)\n?[ \t]*```", re.IGNORECASE | re.DOTALL)
+_REPEATED = re.compile(r"^\s*(?:thought[^\n]*\n)?\s*final[ _]*answer[ \t]*:", re.IGNORECASE)
+_NOTHING = {"", "none", "n/a", "na", "null", "-", "no action"}
+_FINISH = {"finish", "finalanswer"}
+
+
+class UnreadableReply(Exception):
+    """The reply holds no complete action and no answer; the text says what is missing."""
+
+
+class Parsed(NamedTuple):
+    """A decision, and how many characters of the reply it takes (the rest was made up)."""
+
+    decision: AgentAction | AgentFinish
+    length: int
+
+
+class _Part(NamedTuple):
+    kind: str
+    text: str
+    end: int
+
+
+def parse(text: str, tools: Sequence[Tool]) -> Parsed:
+    """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
+    if structured := _structured(text, tools):
+        return Parsed(structured, len(text))
+    parts = _parts(text, _AT_LINE_START)
+    if not any(part.kind in ("action", "final answer") for part in parts):
+        parts = _parts(text, _ANYWHERE)
+    for at, part in enumerate(parts):
+        if part.kind in ("observation", "question"):
+            break
+        if part.kind == "final answer":
+            return _answer(part.text, text[: part.end], part.end)
+        if part.kind == "action" and _squeezed(part.text) not in {_squeezed(word) for word in _NOTHING}:
+            return _action(part, parts[at + 1] if at + 1 < len(parts) else None, text, tools)
+    raise UnreadableReply("Invalid Format: Missing 'Action:' after 'Thought:'")
+
+
+def _parts(text: str, marker: re.Pattern[str]) -> list[_Part]:
+    """The marked parts of a reply. An input runs over `Input:` and `Tool:` lines of its own."""
+    found: list[tuple[str, int, int]] = []
+    for match in marker.finditer(text):
+        kind = _kind(match.group(1), found[-1][0] if found else "")
+        if kind:
+            found.append((kind, match.start(), match.end()))
+    ends = [start for _, start, _ in found[1:]] + [len(text)]
+    return [_Part(kind, text[begin:end].strip(), end) for (kind, _, begin), end in zip(found, ends, strict=True)]
+
+
+def _kind(word: str, before: str) -> str:
+    word = " ".join(word.lower().replace("_", " ").split())
+    if word.endswith("input"):
+        return "input" if before == "action" else ""
+    if word == "tool":
+        return "" if before == "input" else "action"
+    return "final answer" if word.startswith("final") else word
+
+
+def _answer(text: str, log: str, length: int) -> Parsed:
+    if not text:
+        raise UnreadableReply("Invalid Format: no answer after 'Final Answer:'")
+    return Parsed(finish(text, log), length)
+
+
+def finish(text: str, log: str) -> AgentFinish:
+    """The answer `text` as a decision; seed 004's phrase means that no tool fits."""
+    text = _ANYWHERE.split(text, maxsplit=1)[0].strip() or text
+    none_fits = text.strip(" .\"'").lower() == NO_TOOL
+    reason = StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER
+    return AgentFinish({"output": text}, log, reason)
+
+
+def _action(part: _Part, after: _Part | None, text: str, tools: Sequence[Tool]) -> Parsed:
+    name, end = part.text, part.end
+    written: str | None = None
+    if after is not None and after.kind == "input":
+        written, end = after.text, after.end
+    elif call := _CALL.fullmatch(name):
+        name, written = call.group(1), call.group(2) or call.group(3) or ""
+    name = name.strip().strip("[]\"'`*.").strip()
+    if written is not None and _squeezed(name) in _FINISH:
+        return _answer(_bare(written), text[:end], end)
+    tool = known(name, tools)
+    if written is None:
+        if tool is None or tool.signature.parameters.get("required") or tool.signature.text_argument:
+            raise UnreadableReply("Invalid Format: Missing 'Action Input:' after 'Action:'")
+        written = ""
+    tool_input = read_input(written, tool)
+    return Parsed(AgentAction(tool.name if tool else name, tool_input, text[:end]), end)
+
+
+def known(name: str, tools: Sequence[Tool]) -> Tool | None:
+    """The tool a model means by `name`: exactly, or but for case, spaces and punctuation."""
+    for tool in tools:
+        if tool.name == name:
+            return tool
+    alike = [tool for tool in tools if _squeezed(tool.name) == _squeezed(name)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def read_input(written: str, tool: Tool | None) -> ToolInput:
+    """An action's input as its tool takes it: plain text, or values by name where it was JSON."""
+    fenced = _FENCE.fullmatch(written.strip())
+    text = (fenced.group(1) if fenced else written).strip()
+    values = _json(text)
+    if tool is None or tool.signature.text_argument is not None:
+        argument = tool.signature.text_argument if tool else None
+        if isinstance(values, dict) and set(values) == {argument} and isinstance(values[argument], str):
+            return str(values[argument])
+        return _bare(text)
+    return values if isinstance(values, dict) else text
+
+
+def _bare(text: str) -> str:
+    """Without the quotes around the whole; `"a" OR "b"` keeps its own."""
+    text = text.strip()
+    for quote in "\"'`":
+        if len(text) > 1 and text[0] == quote == text[-1] and quote not in text[1:-1]:
+            return text[1:-1].strip()
+    return text
+
+
+# ── JSON instead of lines ────────────────────────────────────────────────────────────────────────
+
+
+def _structured(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
+    for candidate in _json_candidates(text):
+        values = _json(candidate)
+        if isinstance(values, list) and values:
+            values = values[0]
+        if isinstance(values, dict):
+            inner = values.get("decision")
+            decision = _from_values(inner if isinstance(inner, dict) else values, text, tools)
+            if decision is not None:
+                return decision
+    return None
+
+
+def _json_candidates(text: str) -> Iterator[str]:
+    if text.lstrip().startswith(("{", "[")):
+        yield text.strip()
+    if "```" in text and not _AT_LINE_START.search(text):
+        yield from _FENCE.findall(text)
+
+
+def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
+    answer = values.get("final_answer", values.get("answer"))
+    name = values.get("action", values.get("tool", values.get("name")))
+    given = next((values[key] for key in ("action_input", "tool_input", "arguments", "args") if key in values), None)
+    if isinstance(name, str) and _squeezed(name) in _FINISH:
+        answer, name = given, None
+    if isinstance(name, str) and name and given is not None:
+        tool = known(name, tools)
+        tool_input = read_input(given if isinstance(given, str) else json.dumps(given), tool)
+        return AgentAction(tool.name if tool else name, tool_input, text)
+    if isinstance(answer, str | int | float) and str(answer).strip():
+        return finish(str(answer).strip(), text)
+    return None
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False) if text[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.lower())
+
+
+def answer_of(text: str) -> AgentFinish:
+    """The decision in a reply to "Final Answer:"; without output if the reply is empty."""
+    decision = _structured(text, ())
+    if isinstance(decision, AgentFinish):
+        return decision
+    try:
+        decision = parse(f"Final Answer: {_REPEATED.sub('', text)}", ()).decision
+    except UnreadableReply:
+        return AgentFinish({}, text)
+    return decision if isinstance(decision, AgentFinish) else AgentFinish({}, text)
+
+
+# ── writing: the inverse ─────────────────────────────────────────────────────────────────────────
+
+
+def written(decision: AgentAction | AgentFinish) -> str:
+    """`decision` as a model would write it after "Thought:"; `parse` reads it back."""
+    if isinstance(decision, AgentFinish):
+        return f" I now know the final answer\nFinal Answer: {decision.output}"
+    value = decision.tool_input if isinstance(decision.tool_input, str) else json.dumps(decision.tool_input)
+    return f" I should use {decision.tool}\nAction: {decision.tool}\nAction Input: {value}\n"
+
+
+def answer_written(decision: AgentAction | AgentFinish) -> str:
+    """`decision` as a reply to "Final Answer:", where an action has no place."""
+    return f" {decision.output}" if isinstance(decision, AgentFinish) else ""

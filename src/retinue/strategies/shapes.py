@@ -1,0 +1,52 @@
+"""What a ReAct reply may look like: the constraints made from the tools at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..grammar import Constraint, Pattern, choice, json_pattern, line, seq
+from ..tooling import Tool
+
+THOUGHT_CHARS = 240
+INPUT_CHARS = 400
+FINAL = "Final Answer:"
+
+
+def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) -> Constraint:
+    """A thought, then an action of one of `tools` with an input that fits it, or the answer.
+
+    `answer_apart`: the reply ends with the words "Final Answer:", the answer itself is asked for next.
+    """
+    ending = seq(FINAL) if answer_apart else seq(f"{FINAL} ", line(answer_chars), "\n")
+    decisions = [seq(f"Action: {tool.name}\nAction Input: ", _input(tool), "\n") for tool in tools]
+    pattern = seq(" ", line(THOUGHT_CHARS), "\n", choice(*decisions, ending))
+    variants = [_variant(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
+    decision = {"anyOf": [*variants, _variant(final_answer={"type": "string"})]}
+    return Constraint(pattern, _variant(thought={"type": "string"}, decision=decision))
+
+
+def answer_shape(answer_chars: int) -> Constraint:
+    """Nothing but the answer, on one line."""
+    return Constraint(seq(" ", line(answer_chars), "\n"), _variant(final_answer={"type": "string"}))
+
+
+def _input(tool: Tool) -> Pattern:
+    signature = tool.signature
+    if signature.text_argument is None:
+        return json_pattern(signature.parameters)
+    most = signature.parameters["properties"][signature.text_argument].get("maxLength", INPUT_CHARS)
+    return line(min(most, INPUT_CHARS))
+
+
+def _input_schema(tool: Tool) -> Any:
+    return tool.signature.parameters if tool.signature.text_argument is None else {"type": "string"}
+
+
+def _variant(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,84 @@
+"""One step's actions: find the tool, check the input, run it, and turn every failure into an observation."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+
+from .errors import ToolError, UsageError
+from .schema import AgentAction, Observation, Outcome
+from .signature import InvalidInput
+from .tooling import Tool
+
+MAX_RESULT = 8_000  # characters of a tool's result that a model is shown
+
+
+class Toolbox:
+    """The tools of one run, and what they said so far."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._said: dict[tuple[str, str], str] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise UsageError(f"two tools are called '{tool.name}'; give one of them another name")
+            self._tools[tool.name] = tool
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of exactly this name."""
+        return self._tools.get(name)
+
+    def needs_human(self, action: AgentAction, *, begun: bool) -> str:
+        """Why a person must be asked before this action runs; empty if none need be.
+
+        `begun`: it was begun before, and whether it took effect is not known.
+        """
+        tool = self.find(action.tool)
+        if tool is None:
+            return ""
+        if begun and tool.effects == "once":
+            return f"{tool.name} was begun before and its outcome is unknown: did it happen?"
+        return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
+
+    def remember(self, action: AgentAction, observation: Observation) -> None:
+        """Keep a result, so that the same call again gets the former result and not another effect."""
+        if observation.outcome == "result":
+            self._said[_key(action)] = observation.text
+
+    async def run(self, action: AgentAction) -> Observation:
+        """Run one action. Never raises for what the model or the tool did wrong: the observation says it."""
+        began = time.perf_counter()
+        outcome, text = await self._outcome(action)
+        return Observation(action.id, _shortened(text), outcome, time.perf_counter() - began)
+
+    async def _outcome(self, action: AgentAction) -> tuple[Outcome, str]:
+        tool = self.find(action.tool)
+        if tool is None:
+            there_are = ", ".join(self._tools) or "none"
+            return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
+        former = None if tool.polls else self._said.get(_key(action))
+        if former is not None:
+            return "repeated", f"You used {tool.name} with this input before. Its result was: {former}"
+        try:
+            return "result", await tool.call(action.tool_input)
+        except InvalidInput as error:
+            return "invalid_input", f"The input of {tool.name} is not valid: {error}"
+        except TimeoutError:
+            return "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
+        except ToolError as error:
+            return "failed", f"{tool.name} failed: {error}"
+        except Exception as error:  # a tool may raise anything; the model is told, the run goes on
+            return "failed", f"{tool.name} failed: {type(error).__name__}: {error}"
+
+
+def _key(action: AgentAction) -> tuple[str, str]:
+    value = action.tool_input
+    text = " ".join(value.split()) if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return action.tool, text
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_RESULT:
+        return text
+    return f"{text[:MAX_RESULT]} … ({len(text) - MAX_RESULT:,} more characters)"

@@ -1,0 +1,143 @@
+"""A tool: a name, a description, and something to call."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Literal, overload
+
+from .errors import UsageError
+from .events import RunResult
+from .schema import Document, ToolInput
+from .signature import Signature, read_signature, summary
+
+Effects = Literal["read", "idempotent", "once"]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something an agent can use.
+
+    `something` is a function (sync or async), or anything with `run_async` or `run` that takes one
+    text: a component, a pipeline, another agent. Functions without async run in a thread.
+
+    `effects` says what a repeated call would do: `read` changes nothing, `idempotent` may be repeated,
+    `once` must not be (the default for what is not labelled). `timeout` is in seconds. `approval`: a
+    person must agree to each call. `polls`: calling it again with the same input makes sense, so the
+    former result is not handed out instead.
+
+    Raises `UsageError` if the name is not made of letters, digits and underscores, or `something`
+    cannot be called.
+    """
+
+    name: str
+    something: Any
+    description: str = ""
+    effects: Effects = "once"
+    timeout: float = 30.0
+    approval: bool = False
+    polls: bool = False
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
+            raise UsageError(
+                f"Invalid name supplied for tool: '{self.name}'. "
+                "Use only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64."
+            )
+        if not callable(self._function):
+            raise UsageError(f"tool {self.name}: {self.something!r} is not callable and has no run or run_async")
+        object.__setattr__(self, "description", " ".join(self.description.split()) or summary(self._function))
+
+    @cached_property
+    def signature(self) -> Signature:
+        """What the tool takes; read from the function when first needed."""
+        if self._function is self.something:
+            return read_signature(self.something)
+        return read_signature(_takes_query)
+
+    async def call(self, tool_input: ToolInput) -> str:
+        """Run it; the result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
+        arguments = self.signature.arguments(tool_input)
+        call = self._function
+        if call is not self.something:
+            call, arguments = partial(call, *arguments.values()), {}
+        async with asyncio.timeout(self.timeout):
+            if self._is_async:
+                value = await call(**arguments)
+            else:
+                value = await asyncio.to_thread(call, **arguments)
+        return as_text(value)
+
+    @cached_property
+    def _is_async(self) -> bool:
+        function = self._function
+        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = (
+            getattr(self.something, "run_async", None) or getattr(self.something, "run", None) or self.something
+        )
+        return found
+
+
+def _takes_query(query: str) -> None: ...
+
+
+def as_text(value: Any) -> str:
+    """A tool's result as the text the model reads: documents by content, values as JSON."""
+    match value:
+        case str():
+            return value
+        case None:
+            return ""
+        case RunResult():
+            return value.answer or str(value)
+        case Document():
+            return value.content
+        case list() | tuple() if value and all(isinstance(item, Document) for item in value):
+            return "\n".join(item.content for item in value)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str = ...,
+    description: str = ...,
+    effects: Effects = ...,
+    timeout: float = ...,
+    approval: bool = ...,
+    polls: bool = ...,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a tool: name and description from the function, schema from its type hints.
+
+    >>> @tool(effects="read")
+    ... def age(name: str) -> int:
+    ...     '''The age of a person in years.'''
+    ...     return 47
+    >>> age.name, age.description
+    ('age', 'The age of a person in years.')
+    """
+    if function is None:
+        return lambda later: tool_of(later, **options)
+    return tool_of(function)
+
+
+def tool_of(something: Any, **options: Any) -> Tool:
+    """`something` as a tool: itself if it is one, else named after the function or object."""
+    if isinstance(something, Tool):
+        return something
+    name = getattr(something, "__name__", None) or getattr(something, "name", None) or type(something).__name__
+    return Tool(**({"name": name, "something": something} | options))

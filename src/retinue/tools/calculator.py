@@ -1,0 +1,289 @@
+"""`calculator`: arithmetic as people and models write it. A small grammar; no code is evaluated.
+
+sum      = product (("+" | "-") product)*
+product  = signed (("*" | "/" | "//" | "%" | "mod") signed | implicit)*      2(3+4), 2 pi
+signed   = ("-" | "+") signed | power
+power    = postfix (("^" | "**") signed)?                                    binds to the right
+postfix  = atom ("%" | "!")*                                                 50% is 0.5
+atom     = number | constant | function "(" sum ("," sum)* ")" | "(" sum ")"
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+
+from ..errors import ToolError
+from ..tooling import tool
+
+MAX_CHARS = 1_000
+MAX_DIGITS = 1_000  # of an exact integer result
+_MAX_BITS = int(MAX_DIGITS * math.log2(10)) + 1
+_MAX_DEPTH = 50
+
+Number = int | float
+_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "π": math.pi, "e": math.e, "tau": math.tau}
+
+
+def _root(value: Number) -> Number:
+    exact = math.isqrt(value) if isinstance(value, int) and value >= 0 else -1
+    return exact if exact >= 0 and exact * exact == value else math.sqrt(value)
+
+
+def _factorial(value: Number) -> int:
+    if value != int(value) or not 0 <= value <= 450:
+        raise ToolError(f"a factorial needs a whole number from 0 to 450, not {_written(value)}")
+    return math.factorial(int(value))
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Number]] = {
+    "sqrt": _root, "√": _root, "cbrt": math.cbrt, "abs": abs, "round": round, "floor": math.floor,
+    "ceil": math.ceil, "exp": math.exp, "ln": math.log, "log": lambda x, base=10: math.log(x, base),
+    "log10": math.log10, "log2": math.log2, "sin": math.sin, "cos": math.cos, "tan": math.tan,
+    "asin": math.asin, "acos": math.acos, "atan": math.atan, "degrees": math.degrees,
+    "radians": math.radians, "factorial": _factorial, "min": min, "max": max,
+    "pow": lambda base, exponent: _power(base, exponent), "gcd": math.gcd, "lcm": math.lcm,
+    "sum": lambda *values: sum(values), "mean": lambda *values: sum(values) / len(values),
+}  # fmt: skip
+_FUNCTIONS = {**_FUNCTIONS, "average": _FUNCTIONS["mean"], "avg": _FUNCTIONS["mean"], "fabs": abs, "ceiling": math.ceil}
+
+_EXPONENT = r"(?:[eE][+-]?\d+(?![\w.]))?"
+_PLAIN_NUMBER = rf"(?:\d[\d_]*(?:\.\d*)?|\.\d+){_EXPONENT}"
+_GROUPED_NUMBER = rf"\d{{1,3}}(?:,\d{{3}})+(?![\d,])(?:\.\d*)?{_EXPONENT}"
+_REST = r"[a-zA-Z][a-zA-Z0-9]*|π|√|\*\*|//|[-+*/^%!(),]"
+_TOKEN = re.compile(rf"\s*({_GROUPED_NUMBER}|{_PLAIN_NUMBER}|{_REST})")
+_ARGUMENT_TOKEN = re.compile(rf"\s*({_PLAIN_NUMBER}|{_REST})")  # between arguments, a comma separates
+_REWRITTEN = {
+    "×": "*",
+    "·": "*",
+    "⋅": "*",
+    "÷": "/",
+    "−": "-",
+    "–": "-",
+    "²": "^2",
+    "³": "^3",
+    "[": "(",
+    "]": ")",
+    "$": "",
+    "€": "",
+    "£": "",
+}
+
+
+@tool(name="Calculator", effects="read")
+async def calculator(expression: str) -> str:
+    """useful for when you need to answer questions about math. The input is an arithmetic expression
+    such as 47^0.23, sqrt(2) * 3 or 15% of 80
+
+    Args:
+        expression: The arithmetic to do.
+    """
+    return calculate(expression)
+
+
+def calculate(expression: str) -> str:
+    """The value of `expression`: exact for whole numbers up to 1,000 digits, else a float's shortest form.
+
+    Raises `ToolError` with the place and the reason if it cannot be read or computed.
+    """
+    if len(expression) > MAX_CHARS:
+        raise ToolError(f"the expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read")
+    try:
+        return _written(_Reader(_plain(expression)).value())
+    except ZeroDivisionError:
+        raise ToolError("division by zero") from None
+    except OverflowError:
+        raise ToolError("the result is too large") from None
+    except (ValueError, TypeError) as error:
+        raise ToolError(f"cannot compute {expression!r}: {error}") from error
+
+
+def _plain(expression: str) -> str:
+    text = expression.strip().strip("\"'`").strip()
+    for sign, rewritten in _REWRITTEN.items():
+        text = text.replace(sign, rewritten)
+    text = re.sub(r"^\s*(?:calculate|compute|evaluate|what is|what's|math\.)\s*", "", text, flags=re.IGNORECASE)
+    text = re.sub(r"\bmath\.", "", text)
+    text = re.sub(r"\braised to (?:the )?(?:power (?:of )?)?", "^ ", text, flags=re.IGNORECASE)
+    text = re.sub(r"%\s*of\b", "% *", text, flags=re.IGNORECASE)
+    text = re.sub(r"\bpercent of\b", "% *", text, flags=re.IGNORECASE)
+    text = re.sub(r"\bpercent\b", "%", text, flags=re.IGNORECASE)
+    return re.sub(r"\s*(?:=\s*\??|\?|power)?\s*$", "", text, flags=re.IGNORECASE)
+
+
+class _Reader:
+    """Recursive descent over the tokens; the value is computed as it is read."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = self._cut(text)
+        self._at = 0
+        self._depth = 0
+
+    def value(self) -> Number:
+        if not self._tokens:
+            raise ToolError("the expression is empty; write arithmetic such as 47^0.23")
+        value = self._sum()
+        if self._at < len(self._tokens):
+            raise ToolError(f"cannot read the expression at {self._next()!r}")
+        return value
+
+    @staticmethod
+    def _cut(text: str) -> list[str]:
+        tokens: list[str] = []
+        calls: list[bool] = []  # for each open parenthesis: whether a function's arguments stand in it
+        at = 0
+        while text[at:].strip():
+            match = (_ARGUMENT_TOKEN if calls and calls[-1] else _TOKEN).match(text, at)
+            if match is None:
+                place = text[at:].strip()[:20]
+                raise ToolError(f"cannot read the expression at {place!r}; write arithmetic such as 47^0.23")
+            token = match.group(1)
+            if token == "(":
+                calls.append(bool(tokens) and tokens[-1].lower() in _FUNCTIONS)
+            elif token == ")" and calls:
+                calls.pop()
+            tokens.append(token)
+            at = match.end()
+        return tokens
+
+    def _next(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _take(self, *wanted: str) -> str:
+        token = self._next()
+        if token and token.lower() in wanted:
+            self._at += 1
+            return token.lower()
+        return ""
+
+    def _need(self, token: str) -> None:
+        if not self._take(token):
+            raise ToolError(f"{token!r} is missing before {self._next() or 'the end'!r}")
+
+    def _sum(self) -> Number:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise ToolError(f"the expression is nested more than {_MAX_DEPTH} deep")
+        value = self._product()
+        while sign := self._take("+", "-"):
+            other = self._product()
+            value = _checked(value + other if sign == "+" else value - other)
+        self._depth -= 1
+        return value
+
+    def _product(self) -> Number:
+        value = self._signed()
+        while True:
+            if sign := self._take("*", "/", "//", "%", "mod"):
+                value = _checked(_multiplied(value, sign, self._signed()))
+            elif self._next() == "(" or self._next()[:1].isalpha() or self._next() == "√":
+                value = _checked(value * self._power())
+            else:
+                return value
+
+    def _signed(self) -> Number:
+        negative = False
+        while sign := self._take("-", "+"):
+            negative ^= sign == "-"
+        value = self._power()
+        return -value if negative else value
+
+    def _power(self) -> Number:
+        value = self._postfix()
+        if self._take("^", "**"):
+            self._depth += 1
+            if self._depth > _MAX_DEPTH:
+                raise ToolError(f"the expression is nested more than {_MAX_DEPTH} deep")
+            value = _power(value, self._signed())
+            self._depth -= 1
+        return value
+
+    def _postfix(self) -> Number:
+        value = self._atom()
+        while True:
+            if self._take("!"):
+                value = _factorial(value)
+            elif self._next() == "%" and self._ends_percentage():
+                self._at += 1
+                value = value / 100
+            else:
+                return value
+
+    def _ends_percentage(self) -> bool:
+        """Whether this "%" is a percentage and not a remainder: no operand follows it."""
+        after = self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else ""
+        return not (after and (after[0].isalnum() or after[0] in "(.π√"))
+
+    def _atom(self) -> Number:
+        token = self._next()
+        self._at += 1
+        if token == "(":
+            value = self._sum()
+            self._need(")")
+            return value
+        if token[:1].isdigit() or token.startswith("."):
+            return _number(token)
+        name = token.lower()
+        if name in _FUNCTIONS:
+            return self._function(name)
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        if name.isalpha():
+            raise ToolError(f"unknown name {token!r}; there are: {', '.join([*_CONSTANTS, *_FUNCTIONS])}")
+        raise ToolError(f"a number is missing before {token or 'the end'!r}")
+
+    def _function(self, name: str) -> Number:
+        if not self._take("("):
+            return _checked(_FUNCTIONS[name](self._power()))
+        arguments = [self._sum()]
+        while self._take(","):
+            arguments.append(self._sum())
+        self._need(")")
+        return _checked(_FUNCTIONS[name](*arguments))
+
+
+def _number(token: str) -> Number:
+    digits = token.replace(",", "").replace("_", "")
+    if len(digits) > MAX_DIGITS:
+        raise ToolError(f"a number has more than {MAX_DIGITS:,} digits")
+    return int(digits) if digits.isdigit() else float(digits)
+
+
+def _multiplied(left: Number, sign: str, right: Number) -> Number:
+    if sign == "*":
+        return left * right
+    if sign == "//":
+        return left // right
+    if sign in ("%", "mod"):
+        return left % right
+    exact = isinstance(left, int) and isinstance(right, int) and right and left % right == 0
+    return left // right if exact else left / right
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    if isinstance(base, int) and isinstance(exponent, int):
+        if abs(base) > 1 and exponent * base.bit_length() > _MAX_BITS + base.bit_length():
+            raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
+        if exponent < 0:
+            return float(base) ** exponent
+    value = base**exponent
+    if isinstance(value, complex):
+        raise ToolError(f"{_written(base)} to the power {_written(exponent)} is not a real number")
+    return _checked(value)
+
+
+def _checked(value: Number) -> Number:
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
+    return value
+
+
+def _written(value: Number) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+        return str(int(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ToolError("the result is too large")
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
+    return str(value)

@@ -1,0 +1,172 @@
+"""`passages`: keyword search over a JSONL file or a folder of text and Markdown (BM25, SQLite FTS5)."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..errors import DataError
+from ..schema import Document
+from ..tooling import Tool
+
+MAX_PASSAGE = 1_000  # characters of a passage cut from a text file
+_TITLE_WEIGHT = 2.0
+_WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(]?[A-Z0-9])")
+_STOP_WORDS = frozenset(
+    "a an the of in on at to for and or is are was were be been by with from as that this which who whom whose what "
+    "when where how did do does has have had it its his her their he she they i you we not also than then s".split()
+)
+
+
+class Passages:
+    """Passages in memory, searched by keywords.
+
+    >>> found = Passages([Document("Paris is the capital of France.", meta={"title": "Paris"})])
+    >>> [document.content for document in found.search("capital of France")]
+    ['Paris is the capital of France.']
+    """
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        self._database.execute("CREATE VIRTUAL TABLE passages USING fts5(title, text, tokenize = 'porter unicode61')")
+        rows = ((str(document.meta.get("title", "")), document.content) for document in documents)
+        self._database.executemany("INSERT INTO passages VALUES (?, ?)", rows)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Passages:
+        """The passages in `path`: a file with one JSON object a line (`text` or `content`, and `title`),
+        or a folder of `.txt` and `.md` files. Raises `DataError` with the place of what is wrong."""
+        path = Path(path).expanduser()
+        if path.is_dir():
+            found = cls(_from_folder(path))
+        elif path.is_file():
+            found = cls(_from_jsonl(path))
+        else:
+            raise DataError(f"{path} does not exist (want a JSONL file, or a folder of .txt and .md files)")
+        if len(found) == 0:
+            raise DataError(f"{path} holds no passages (want a JSONL file, or a folder of .txt and .md files)")
+        return found
+
+    def __len__(self) -> int:
+        with self._lock:
+            return int(self._database.execute("SELECT count(*) FROM passages").fetchone()[0])
+
+    def search(self, query: str, top_k: int = 3) -> list[Document]:
+        """The `top_k` passages that fit `query` best, best first; `score` is BM25, higher is better."""
+        words = [word.lower() for word in _WORD.findall(query)]
+        words = [word for word in words if word not in _STOP_WORDS] or words
+        if not words:
+            return []
+        with self._lock:
+            rows = self._database.execute(
+                f"SELECT rowid, title, text, -bm25(passages, {_TITLE_WEIGHT}, 1.0) AS score FROM passages "
+                "WHERE passages MATCH ? ORDER BY score DESC, rowid LIMIT ?",
+                (" OR ".join(f'"{word}"' for word in words), top_k),
+            ).fetchall()
+        return [Document(text, str(row), {"title": title}, score) for row, title, text, score in rows]
+
+
+def passages(path: str | Path, *, name: str = "Search", top_k: int = 3, max_chars: int = 500) -> Tool:
+    """A search tool over the passages in `path`: the `top_k` best, each shortened to what fits the query
+    in about `max_chars` characters. Raises `DataError` as `Passages.load` does."""
+    loaded = Passages.load(path)
+
+    def search(query: str) -> str:
+        found = loaded.search(query, top_k)
+        lines = [_line(document, query, max_chars) for document in found]
+        return "\n".join(lines) or "Nothing was found. Try other words."
+
+    return Tool(
+        name,
+        search,
+        "useful for when you need to find facts about people, places, works and events. Ask about one thing at a time",
+        effects="read",
+    )
+
+
+def _line(document: Document, query: str, max_chars: int) -> str:
+    title = document.meta.get("title")
+    return (f"[{title}] " if title else "") + excerpt(document.content, query, max_chars)
+
+
+def excerpt(text: str, query: str, max_chars: int) -> str:
+    """`text`, or if it is longer than `max_chars`: its first sentence and those that fit `query` best,
+    in their order."""
+    text = " ".join(text.split())
+    if len(text) <= max_chars:
+        return text
+    sentences = _SENTENCE_END.split(text)
+    wanted = _stems(query)
+    ranked = sorted(range(1, len(sentences)), key=lambda at: (-len(wanted & _stems(sentences[at])), at))
+    kept, length = {0}, len(sentences[0])
+    for at in ranked:
+        if length + 1 + len(sentences[at]) <= max_chars:
+            kept.add(at)
+            length += 1 + len(sentences[at])
+    return " ".join(sentences[at] for at in sorted(kept))[:max_chars]
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:6] for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS}
+
+
+def _from_jsonl(path: Path) -> Iterator[Document]:
+    with path.open(encoding="utf-8-sig") as lines:
+        try:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _document(line, f"{path}:{number}")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: not a text file in UTF-8") from error
+
+
+def _document(line: str, place: str) -> Document:
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: not JSON: {line.strip()[:60]!r} (want one JSON object a line)") from error
+    if not isinstance(values, dict):
+        raise DataError(f"{place}: want a JSON object, not {line.strip()[:60]!r}")
+    text = values.get("text", values.get("content"))
+    if not isinstance(text, str):
+        raise DataError(f"{place}: the object has no text under 'text' or 'content'; its keys: {', '.join(values)}")
+    return Document(text, meta={"title": str(values.get("title", ""))})
+
+
+def _from_folder(folder: Path) -> Iterator[Document]:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() in (".txt", ".md") and path.is_file():
+            try:
+                text = path.read_text(encoding="utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise DataError(f"{path}: not a text file in UTF-8") from error
+            title = str(path.relative_to(folder))
+            for passage in cut(text):
+                yield Document(passage, meta={"title": title})
+
+
+def cut(text: str, max_chars: int = MAX_PASSAGE) -> Iterator[str]:
+    """`text` as passages: whole paragraphs, gathered up to `max_chars`; longer ones are cut at words."""
+    gathered = ""
+    for paragraph in re.split(r"\n\s*\n", text):
+        paragraph = paragraph.strip()
+        while len(paragraph) > max_chars:
+            at = paragraph.rfind(" ", 1, max_chars)
+            at = max_chars if at < 0 else at
+            if gathered:
+                yield gathered
+                gathered = ""
+            yield paragraph[:at].strip()
+            paragraph = paragraph[at:].strip()
+        if gathered and len(gathered) + len(paragraph) + 1 > max_chars:
+            yield gathered
+            gathered = ""
+        gathered = f"{gathered}\n{paragraph}" if gathered and paragraph else gathered or paragraph
+    if gathered:
+        yield gathered
