@@ -30,6 +30,7 @@ class Turn:
         self._seen: dict[str, Observation] = {}
         for event in log.take(Called, Observed, Paused, Resumed):
             self._note(event)
+        self._cut_off = set(self._begun)  # begun in a former drive; with no outcome seen, it is unknown
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Do what is left to do. Ends with `Stopped` if a person's decision is still missing."""
@@ -78,7 +79,7 @@ class Turn:
     def _must_ask(self, action: AgentAction) -> str:
         if action.id in self._decided or action.id in self._seen:
             return ""
-        return self._effects.must_ask(action, begun=action.id in self._begun)
+        return self._effects.must_ask(action, begun=action.id in self._cut_off)
 
     async def _cleared(self, action: AgentAction) -> AsyncGenerator[Event, None]:
         """The events up to the intent to call: a person's decision where one is needed, then `Called`."""

@@ -12,7 +12,7 @@ from typing import Any
 from .blocking import blocking, iterate
 from .budgets import Budget, Deadline, Interrupted
 from .errors import LogMismatch, UsageError
-from .events import Delta, Event, RunResult, Started, Stopped, result
+from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
 from .loop import drive
 from .models import PromptModel
 from .ports import Chunks, Model, Strategy, Task
@@ -64,7 +64,8 @@ class Agent:
         `options` are those of `Tool`. Raises `UsageError` for a name that is not valid or is taken.
         """
         new = Tool(tool, something, description, **options) if isinstance(tool, str) else tool_of(tool, **options)
-        Toolbox([*self.tools, new])  # refuses a name that is taken
+        Toolbox([*self.tools, new])  # refuses a name that is taken,
+        _ = new.signature  # and this, arguments that a model cannot give
         self.tools.append(new)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
@@ -120,7 +121,9 @@ class Agent:
         started = log[0] if log else None
         if not isinstance(started, Started):
             raise LogMismatch("a log begins with the event 'started'")
-        return await Run(self, started.question, started.history, log, decisions or {}).finish()
+        if isinstance(log[-1], Finished):
+            return result(log)
+        return await Run(self, started.question, started.history, log, decisions).finish()
 
     def resume(self, log: Sequence[Event], decisions: Mapping[str, Decision] | None = None) -> RunResult:
         """`resume_async`, blocking."""

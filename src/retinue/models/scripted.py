@@ -77,10 +77,10 @@ class ScriptedEngine:
         if text is None:
             text = request.write(rule.decision) if rule.decision else ""
         words = re.findall(r"\s*\S+|\s+$", text)
-        for at, word in enumerate(words):
-            if rule.error == "cut" and at >= len(words) // 2:
-                raise ModelUnavailable("the script cuts its reply")
+        for word in words[: len(words) // 2] if rule.error == "cut" else words:
             yield Delta(word)
+        if rule.error == "cut":
+            raise ModelUnavailable("the script cuts its reply")
         prompt = sum(len(message.content.split()) for message in request.prompt.messages)
         yield Reply(text, Usage(prompt, len(words), 0, 1))
 

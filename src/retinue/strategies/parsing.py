@@ -23,6 +23,7 @@ _KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final
 _AFTER = r"[ \t]*\d*[ \t]*[*_`]*[ \t]*[:\uff1a][*_`]*[ \t]*"
 _AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{_AFTER}", re.IGNORECASE | re.MULTILINE)
 _ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{_AFTER}", re.IGNORECASE)
+_INVENTED = re.compile(rf"\s+(?:thought|observation|final[ _]*answer){_AFTER}.*", re.IGNORECASE | re.DOTALL)
 _CALL = re.compile(r"(\w[\w .-]*?)\s*(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
 _FENCE = re.compile(r"```[a-z]*[ \t]*\n?(.*?)\n?[ \t]*```", re.IGNORECASE | re.DOTALL)
 _REPEATED = re.compile(r"^\s*(?:thought[^\n]*\n)?\s*final[ _]*answer[ \t]*:", re.IGNORECASE)
@@ -71,8 +72,8 @@ def _parts(text: str, marker: re.Pattern[str]) -> list[_Part]:
         kind = _kind(match.group(1), found[-1][0] if found else "")
         if kind:
             found.append((kind, match.start(), match.end()))
-    ends = [start for _, start, _ in found[1:]] + [len(text)]
-    return [_Part(kind, text[begin:end].strip(), end) for (kind, _, begin), end in zip(found, ends, strict=True)]
+    ends = [*(start for _, start, _ in found[1:]), len(text)]
+    return [_Part(kind, text[begin:end].strip(), end) for (kind, _, begin), end in zip(found, ends, strict=False)]
 
 
 def _kind(word: str, before: str) -> str:
@@ -92,7 +93,7 @@ def _answer(text: str, log: str, length: int) -> Parsed:
 
 def finish(text: str, log: str) -> AgentFinish:
     """The answer `text` as a decision; seed 004's phrase means that no tool fits."""
-    text = _ANYWHERE.split(text, maxsplit=1)[0].strip() or text
+    text = _INVENTED.sub("", text) or text
     none_fits = text.strip(" .\"'").lower() == NO_TOOL
     reason = StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER
     return AgentFinish({"output": text}, log, reason)

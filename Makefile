@@ -1,0 +1,50 @@
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup model demo test lint fix eval bench lock
+
+help: ## Show what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: .venv/installed ## Make .venv with everything locked in requirements/
+
+.venv/installed: requirements/dev.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Retinue needs Python 3.11 or newer; say PYTHON=…")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+model: setup ## Fetch the embedded model (1.1 GB, once) into the user's cache folder
+	$(BIN)/retinue models pull
+
+demo: model ## Answer two questions with the embedded model
+	$(BIN)/retinue ask "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?" \
+		--passages data/demo/passages.jsonl
+	@echo
+	$(BIN)/retinue ask "Which band, formed in Lakewood, Ohio, has the album Jaclyn Stapp's husband sang on?" \
+		--passages data/hotpotqa/passages.jsonl
+
+test: model ## Run the tests
+	$(BIN)/pytest
+
+lint: setup ## Check format, style, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: setup ## Format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+eval: model ## Answer HotpotQA's questions and report into bench/RESULTS.md (resumable; some 15 minutes)
+	$(BIN)/python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench
+
+bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md
+	$(BIN)/python -m bench
+
+lock: setup ## Resolve the locked requirements anew
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header pyproject.toml --extra local --group dev --group build -o requirements/dev.txt
