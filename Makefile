@@ -23,7 +23,7 @@ demo: model ## Answer two questions with the embedded model
 	$(BIN)/retinue ask "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?" \
 		--passages data/demo/passages.jsonl
 	@echo
-	$(BIN)/retinue ask "Which band, formed in Lakewood, Ohio, has the album Jaclyn Stapp's husband sang on?" \
+	$(BIN)/retinue ask "What creature of American folklore gained notoriety in 1964?" \
 		--passages data/hotpotqa/passages.jsonl
 
 test: model ## Run the tests

@@ -153,5 +153,5 @@ def test_a_tool_with_several_arguments_is_described_with_its_json() -> None:
 
 def test_your_own_prompt_is_filled_in_and_nothing_in_it_is_evaluated() -> None:
     strategy = React(prompt="$question|$tool_names|$unknown|{question}|${question.upper}\n")
-    result = Agent(PromptModel(script=["Final Answer: x"]), [Tool("A", len)], strategy=strategy).run("why $tools?")
+    result = Agent(PromptModel(script=["Final Answer: x"]), [Tool("A", lambda query: query)], strategy=strategy).run("why $tools?")
     assert result.transcript.startswith("why $tools?|A|$unknown|{question}|${question.upper}\nThought:")

@@ -1,0 +1,32 @@
+"""Run the measurements and write them into RESULTS.md."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+
+import click
+
+from bench import footprint, loop
+from retinue.evals.report import replace_section
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+MEASUREMENTS: Mapping[str, Callable[[], str]] = {"loop": loop.measure, "footprint": footprint.measure}
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(MEASUREMENTS)))
+def main(names: tuple[str, ...]) -> None:
+    """Run the measurements NAMES, or all."""
+    for name in names or MEASUREMENTS:
+        click.echo(f"measuring {name} …")
+        text = f"`python -m bench {name}`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
+        text += MEASUREMENTS[name]()
+        click.echo(text)
+        replace_section(RESULTS, name, text)
+
+
+if __name__ == "__main__":
+    main()

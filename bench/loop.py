@@ -1,0 +1,86 @@
+"""What the loop costs beside the model: CPU a step, next to the same requests made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from statistics import median
+from typing import Any
+
+import aiohttp
+
+from retinue import Agent, Budget, PromptModel, tool
+
+STEPS = (10, 50, 200)
+ROUNDS = 5
+
+
+@tool(effects="read")
+async def note(fact: str) -> str:
+    """Note a fact."""
+    return f"{fact} is noted, and here is a sentence of some length that a tool might give back."
+
+
+def measure() -> str:
+    """A table: CPU a step in milliseconds, by hand and by Retinue, and their ratio."""
+    server = subprocess.Popen([sys.executable, "-m", "bench.server"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+        return asyncio.run(_table(url))
+    finally:
+        server.kill()
+        server.wait()
+
+
+async def _table(url: str) -> str:
+    rows = []
+    for steps in STEPS:
+        floor = await _cpu(lambda: _by_hand(url, steps))  # noqa: B023 -- awaited at once
+        ours = await _cpu(lambda: _by_retinue(url, steps))  # noqa: B023
+        rows.append((steps, floor / steps * 1e3, ours / steps * 1e3))
+    lines = [f"| {steps} | {floor:.3f} | {ours:.3f} | {ours / floor:.2f} |" for steps, floor, ours in rows]
+    table = "\n".join(["| steps | by hand, ms | Retinue, ms | ratio |", "|---|---|---|---|", *lines])
+    return (
+        f"CPU of the client's process a step (median of {ROUNDS} runs): prompt sent, reply streamed and parsed, tool "
+        f"run. By hand: aiohttp, the prompt kept as one text, no checks.\n\n{table}\n"
+    )
+
+
+async def _cpu(work: Callable[[], Awaitable[Any]]) -> float:
+    await work()  # warm: imports, connections
+    times = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        await work()
+        times.append(time.process_time() - began)
+    return median(times)
+
+
+async def _by_retinue(url: str, steps: int) -> None:
+    model = PromptModel("m", base_url=url, api_key="none", api="completions", dialect="none")
+    result = await Agent(model, [note], budget=Budget(steps)).run_async("What is there to note?")
+    assert result.answer == "done", result
+    assert len(result.steps) == steps - 1
+    await model.close()
+
+
+async def _by_hand(url: str, steps: int) -> None:
+    prompt = "x" * 900
+    async with aiohttp.ClientSession() as session:
+        for step in range(steps):
+            prompt += "Final Answer:" if step == steps - 1 else "Thought:"
+            body = json.dumps({"model": "m", "stream": True, "prompt": prompt})
+            text = ""
+            async with session.post(f"{url}/completions", data=body) as response:
+                async for line in response.content:
+                    if line.startswith(b"data: {"):
+                        choices = json.loads(line[6:])["choices"]
+                        text += choices[0]["text"] if choices else ""
+            if step < steps - 1:
+                given = text.split("Action Input: ", 1)[1].strip()
+                prompt += f"{text}Observation: {await note.something(given)}\n"

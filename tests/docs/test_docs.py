@@ -1,0 +1,56 @@
+"""What the README and the docs say is true: their Python runs, and so do the README's commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def commands() -> list[str]:
+    lines = [line for block in blocks(README, "sh") for line in block.splitlines()]
+    return [line for line in lines if line.startswith("retinue ")]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name)
+def test_a_pages_python_runs(page: Path, embedded_model: Path) -> None:
+    code = "\n".join(blocks(page.read_text(encoding="utf-8"), "python"))
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    if page.name == "README.md":
+        assert "520" in done.stdout.replace(",", "")
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("command", commands())
+def test_the_readmes_commands_work(command: str, embedded_model: Path) -> None:
+    words = [sys.executable, "-m", *shlex.split(command)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if "15%" in command:
+        assert "185.1" in done.stdout
+
+
+def test_the_readmes_first_commands_are_demo_and_test() -> None:
+    assert [block.strip() for block in blocks(README, "sh")][:2] == ["make demo", "make test"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(f"\n{target}:" in makefile for target in ("demo", "test", "lint", "bench", "eval"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_pages_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
