@@ -16,7 +16,7 @@ from typing import Any
 
 MAX_STRING = 400  # characters in a JSON string that names no maxLength
 MAX_ITEMS = 16  # items in an array that names no maxItems
-MAX_DEPTH = 5  # nesting of objects and arrays; what lies deeper is a scalar
+MAX_DEPTH = 8  # nesting of objects, arrays and references; what lies deeper is a scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +171,17 @@ def _json(schema: Mapping[str, Any] | bool, defs: Mapping[str, Any], string: int
     if schema.get("enum"):
         return choice(*(json.dumps(value) for value in schema["enum"]))
     if options := schema.get("anyOf") or schema.get("oneOf"):
-        return choice(*map(again, options))
+        shallow = [option for option in options if depth > 0 or not _nests(option)]
+        return choice(*(_json(option, defs, string, depth) for option in shallow or options))
     if len(schema.get("allOf", ())) == 1:
-        return again(schema["allOf"][0])
+        return _json(schema["allOf"][0], defs, string, depth)
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else list(kinds)
     return _typed(kinds, schema, again, string, depth)
+
+
+def _nests(schema: Mapping[str, Any] | bool) -> bool:
+    return not isinstance(schema, bool) and ("$ref" in schema or schema.get("type") in ("array", "object"))
 
 
 def _typed(kinds: Sequence[str], schema: Mapping[str, Any], again: Any, string: int, depth: int) -> Pattern:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -46,7 +47,7 @@ class Signature:
     def _from_text(self, text: str) -> dict[str, Any]:
         if self.text_argument is not None:
             return {self.text_argument: text}
-        if not text.strip() and not self.parameters.get("properties"):
+        if not text.strip() and not self.parameters.get("required"):
             return {}
         try:
             values = json.loads(text)
@@ -60,7 +61,7 @@ class Signature:
 
 def read_signature(function: Callable[..., Any]) -> Signature:
     """The signature of `function`. Raises `UsageError` for parameters a model cannot fill by name."""
-    from pydantic import ConfigDict, Field, create_model
+    from pydantic import ConfigDict, Field, PydanticUserError, create_model
 
     described = described_parameters(function)
     try:
@@ -77,9 +78,14 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             )
         annotation = hints.get(parameter.name, str if parameter.default is parameter.empty else Any)
         default = ... if parameter.default is parameter.empty else parameter.default
-        definitions[parameter.name] = (annotation, Field(default, description=described.get(parameter.name)))
-    model = create_model(_name(function), __config__=ConfigDict(extra="forbid"), **definitions)
-    parameters = _without_titles(model.model_json_schema())
+        notes: Any = {"description": described[parameter.name]} if described.get(parameter.name) else {}
+        definitions[parameter.name] = (annotation, Field(default, **notes))
+    try:
+        with warnings.catch_warnings(action="ignore"):  # a parameter may be called `json` or `schema`
+            model = create_model(_name(function), __config__=ConfigDict(extra="forbid"), **definitions)
+            parameters = _without_titles(model.model_json_schema())
+    except PydanticUserError as error:
+        raise UsageError(f"tool {_name(function)}: a model cannot pass its parameters: {error.message}") from error
     return Signature(parameters, _text_argument(parameters), model)
 
 
@@ -109,7 +115,7 @@ def _text_argument(parameters: Mapping[str, Any]) -> str | None:
     if len(names) == 1 and len(properties) == 1:
         (name,) = names
         kind = properties[name].get("type")
-        return name if kind == "string" and "enum" not in properties[name] else None
+        return name if kind == "string" and not {"enum", "const"} & set(properties[name]) else None
     return None
 
 

@@ -47,7 +47,8 @@ class Tool:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
             raise UsageError(
                 f"Invalid name supplied for tool: '{self.name}'. "
-                "Use only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64."
+                "Use only letters (a-z, A-Z), digits (0-9) and underscores (_)."
+                + (" At most 64 of them." if len(self.name) > 64 else "")
             )
         if not callable(self._function):
             raise UsageError(f"tool {self.name}: {self.something!r} is not callable and has no run or run_async")

@@ -71,7 +71,7 @@ def questions(path: Path) -> Iterator[Question]:
             try:
                 values = json.loads(line)
                 yield Question(values["id"], values["question"].strip(), values["answer"])
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise DataError(f"{path}:{number}: want an object with id, question and answer") from error
 
 
@@ -103,8 +103,7 @@ async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path) -> list[
     for number, question in enumerate(asked, 1):
         if question.id not in done:
             record = answered(question, await agent.run_async(question.question), setup)
-            with kept.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+            _keep(record, kept)
             done[question.id] = record
             click.echo(_progress(number, len(asked), record, list(done.values())))
     return [done[question.id] for question in asked]
@@ -162,9 +161,16 @@ def _progress(number: int, count: int, record: Answered, so_far: Sequence[Answer
     )
 
 
+def _keep(record: Answered, kept: Path) -> None:
+    old = kept.read_bytes() if kept.exists() else b""
+    with kept.open("a", encoding="utf-8") as out:
+        out.write("\n" if old and not old.endswith(b"\n") else "")  # the last line was cut short: leave it
+        out.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+
+
 def _records(kept: Path) -> Iterator[Answered]:
     if kept.exists():
-        for line in kept.read_text(encoding="utf-8").splitlines():
+        for line in kept.read_text(encoding="utf-8", errors="replace").split("\n"):
             try:
                 yield Answered(**json.loads(line))
             except (ValueError, TypeError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..errors import ModelRefused
+from ..errors import ModelError, ModelRefused
 from ..grammar import Constraint, gbnf, regex
 from .http import HttpClient
 from .settings import Api
@@ -74,7 +74,7 @@ async def _is_tgi(client: HttpClient) -> bool:
     """TGI describes itself at `/info`, beside its `/v1`."""
     try:
         info = await client.get("/../info")
-    except ModelRefused:
+    except ModelError:  # some servers show a page for people at every path
         return False
     return isinstance(info, dict) and "model_id" in info and "max_input_tokens" in info
 

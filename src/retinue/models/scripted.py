@@ -103,7 +103,7 @@ def read_rule(rule: Any, number: int) -> Rule:
     if problem:
         raise DataError(f"script: rule {number}: {problem}")
     return Rule(
-        re.compile(rule.get("when", "")),
+        re.compile(str(rule.get("when", ""))),
         _decision(rule),
         rule.get("raw"),
         rule.get("error"),
@@ -129,6 +129,8 @@ def _problems(rule: Any) -> Iterator[str]:
     call = rule.get("call")
     if call is not None and not (isinstance(call, Mapping) and isinstance(call.get("tool"), str)):
         yield "call: want {tool: NAME, input: …}"
+    if "raw" in rule and not isinstance(rule["raw"], str):
+        yield f"raw: want a text, not {rule['raw']!r}"
     if "error" in rule and rule["error"] not in _ERRORS:
         yield f"error: want one of {', '.join(map(str, _ERRORS))}, not {rule['error']!r}"
     if sum(key in rule for key in ("say", "call", "finish", "raw", "error")) == 0:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class ServerSentEvents:
-    """An incremental reader. A trailing CR waits for its LF; an event without its blank line is none."""
+    """An incremental reader. An event without its blank line is none."""
 
     def __init__(self) -> None:
         self._rest = b""
+        self._after_cr = False  # the last byte was a CR; an LF that follows belongs to it
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> Iterator[str]:
         """The data of the events that `chunk` completes."""
-        *lines, self._rest = _LINE_END.split(self._rest + chunk)
+        new = chunk.removeprefix(b"\n") if self._after_cr else chunk
+        self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
+        *lines, self._rest = _LINE_END.split(self._rest + new)
         for line in lines:
             if line:
                 name, _, value = line.partition(b":")

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 
 class StopCutter:
-    """Passes text on as it arrives, up to the first stop word; holds back what may begin one."""
+    """Passes text on as it arrives, up to the first stop word; holds back what may begin one.
+
+    The first is the one that is complete first, so it does not matter in which pieces the text arrives.
+    """
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
@@ -18,10 +21,10 @@ class StopCutter:
         if self.stopped:
             return ""
         self._held += text
-        found = [at for word in self._stop if (at := self._held.find(word)) >= 0]
+        found = [(at + len(word), at) for word in self._stop if (at := self._held.find(word)) >= 0]
         if found:
             self.stopped = True
-            return self._release(min(found))
+            return self._release(min(found)[1])
         return self._release(len(self._held) - self._maybe_begun())
 
     def flush(self) -> str:

@@ -167,17 +167,17 @@ def _copy(source: Path, partial: Path, progress: Progress) -> None:
 
 def _from_hub(weights: Weights, partial: Path, progress: Progress) -> None:
     try:
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+        from huggingface_hub import constants, get_session, hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalEntryNotFoundError
     except ImportError as error:
         raise ModelUnavailable("the hub needs the extra 'local': pip install 'retinue[local]'") from error
     progress("asking the hub", 0, weights.size or 0)
     staging = partial.parent / ".hub"
+    endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT)
     try:
-        fetched = hf_hub_download(
-            weights.repo, weights.file, local_dir=staging, endpoint=os.environ.get("HF_ENDPOINT"), etag_timeout=10
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        get_session().head(endpoint, timeout=10)  # where there is no hub, its library tries for half a minute
+        fetched = hf_hub_download(weights.repo, weights.file, local_dir=staging, endpoint=endpoint)
+    except (HfHubHTTPError, HTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelUnavailable(f"the hub did not give {weights.repo}/{weights.file}: {reason}") from error
     Path(fetched).replace(partial)

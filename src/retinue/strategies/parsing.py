@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..schema import AgentAction, AgentFinish, StopReason, ToolInput
@@ -20,13 +22,14 @@ from ..tooling import Tool
 NO_TOOL = "no appropriate tool available"
 
 _KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"
-_AFTER = r"[ \t]*\d*[ \t]*[*_`]*[ \t]*[:\uff1a][*_`]*[ \t]*"
+_AFTER = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+[:\uff1a][*_`]*[ \t]*"  # possessive, or long runs of space take hours
 _AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{_AFTER}", re.IGNORECASE | re.MULTILINE)
 _ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{_AFTER}", re.IGNORECASE)
-_INVENTED = re.compile(rf"\s+(?:thought|observation|final[ _]*answer){_AFTER}.*", re.IGNORECASE | re.DOTALL)
-_CALL = re.compile(r"(\w[\w .-]*?)\s*(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
-_FENCE = re.compile(r"```[a-z]*[ \t]*\n?(.*?)\n?[ \t]*```", re.IGNORECASE | re.DOTALL)
-_REPEATED = re.compile(r"^\s*(?:thought[^\n]*\n)?\s*final[ _]*answer[ \t]*:", re.IGNORECASE)
+_INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){_AFTER}.*", re.IGNORECASE | re.DOTALL)
+_CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
+_FENCE = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
+_REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
+_ACTION_FIRST = re.compile(rf"[\s>*_#`-]*action{_AFTER}", re.IGNORECASE)
 _NOTHING = {"", "none", "n/a", "na", "null", "-", "no action"}
 _FINISH = {"finish", "finalanswer"}
 
@@ -93,7 +96,7 @@ def _answer(text: str, log: str, length: int) -> Parsed:
 
 def finish(text: str, log: str) -> AgentFinish:
     """The answer `text` as a decision; seed 004's phrase means that no tool fits."""
-    text = _INVENTED.sub("", text) or text
+    text = _INVENTED.sub("", text).rstrip() or text
     none_fits = text.strip(" .\"'").lower() == NO_TOOL
     reason = StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER
     return AgentFinish({"output": text}, log, reason)
@@ -111,7 +114,9 @@ def _action(part: _Part, after: _Part | None, text: str, tools: Sequence[Tool]) 
         return _answer(_bare(written), text[:end], end)
     tool = known(name, tools)
     if written is None:
-        if tool is None or tool.signature.parameters.get("required") or tool.signature.text_argument:
+        if decision := _structured(part.text, tools):
+            return Parsed(replace(decision, log=text[:end]), end)
+        if _needs_input(tool):
             raise UnreadableReply("Invalid Format: Missing 'Action Input:' after 'Action:'")
         written = ""
     tool_input = read_input(written, tool)
@@ -125,6 +130,10 @@ def known(name: str, tools: Sequence[Tool]) -> Tool | None:
             return tool
     alike = [tool for tool in tools if _squeezed(tool.name) == _squeezed(name)]
     return alike[0] if len(alike) == 1 else None
+
+
+def _needs_input(tool: Tool | None) -> bool:
+    return tool is None or bool(tool.signature.parameters.get("required") or tool.signature.text_argument)
 
 
 def read_input(written: str, tool: Tool | None) -> ToolInput:
@@ -168,8 +177,8 @@ def _structured(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish |
 def _json_candidates(text: str) -> Iterator[str]:
     if text.lstrip().startswith(("{", "[")):
         yield text.strip()
-    if "```" in text and not _AT_LINE_START.search(text):
-        yield from _FENCE.findall(text)
+    if "```" in text and not any(part.kind in ("action", "final answer") for part in _parts(text, _AT_LINE_START)):
+        yield from (inside.strip() for inside in _FENCE.findall(text))
 
 
 def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
@@ -178,8 +187,9 @@ def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) ->
     given = next((values[key] for key in ("action_input", "tool_input", "arguments", "args") if key in values), None)
     if isinstance(name, str) and _squeezed(name) in _FINISH:
         answer, name = given, None
-    if isinstance(name, str) and name and given is not None:
-        tool = known(name, tools)
+    tool = known(name, tools) if isinstance(name, str) else None
+    if isinstance(name, str) and name and (given is not None or not _needs_input(tool)):
+        given = {} if given is None else given
         tool_input = read_input(given if isinstance(given, str) else json.dumps(given), tool)
         return AgentAction(tool.name if tool else name, tool_input, text)
     if isinstance(answer, str | int | float) and str(answer).strip():
@@ -201,12 +211,9 @@ def _squeezed(text: str) -> str:
 def answer_of(text: str) -> AgentFinish:
     """The decision in a reply to "Final Answer:"; without output if the reply is empty."""
     decision = _structured(text, ())
-    if isinstance(decision, AgentFinish):
-        return decision
-    try:
-        decision = parse(f"Final Answer: {_REPEATED.sub('', text)}", ()).decision
-    except UnreadableReply:
-        return AgentFinish({}, text)
+    if decision is None and not _ACTION_FIRST.match(text):
+        with suppress(UnreadableReply):
+            decision = parse(f"Final Answer: {_REPEATED.sub('', text)}", ()).decision
     return decision if isinstance(decision, AgentFinish) else AgentFinish({}, text)
 
 

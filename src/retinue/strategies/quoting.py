@@ -12,7 +12,8 @@ import re
 MARKERS = ("Thought", "Action", "Action Input", "Tool", "Tool Input", "Observation", "Final Answer", "Question")
 
 _WORDS = "|".join(sorted((marker.replace(" ", r"[\s_]*") for marker in MARKERS), key=len, reverse=True))
-_MARKER = re.compile(rf"\b({_WORDS})(\s*\d*\s*[*_`\"']*\s*)[:\uff1a]", re.IGNORECASE)
+_JSON_KEYS = r'(?<=")(?:answer|arguments|args)(?=")'  # these are protocol only as keys of JSON
+_MARKER = re.compile(rf"(?<!\w)(_*(?:{_WORDS})|{_JSON_KEYS})(\s*+\d*+\s*+[*_`\"']*+\s*+)[:\uff1a]", re.IGNORECASE)
 _TOKEN = re.compile(
     r"<(?=\|)|(?<=\|)>|<(?=\uff5c)|(?<=\uff5c)>"  # <|im_start|> and its full-width kin
     r"|<(?=/?s>)|<(?=(?:start|end)_of_turn>)|<(?=/?(?:bos|eos|pad|unk)>)"  # <s>, <start_of_turn>, <eos>

@@ -23,7 +23,9 @@ def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) 
     pattern = seq(" ", line(THOUGHT_CHARS), "\n", choice(*decisions, ending))
     variants = [_variant(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
     decision = {"anyOf": [*variants, _variant(final_answer={"type": "string"})]}
-    return Constraint(pattern, _variant(thought={"type": "string"}, decision=decision))
+    definitions = {name: schema for tool in tools for name, schema in _definitions(tool).items()}
+    schema = _variant(thought={"type": "string"}, decision=decision)
+    return Constraint(pattern, schema | ({"$defs": definitions} if definitions else {}))
 
 
 def answer_shape(answer_chars: int) -> Constraint:
@@ -40,7 +42,24 @@ def _input(tool: Tool) -> Pattern:
 
 
 def _input_schema(tool: Tool) -> Any:
-    return tool.signature.parameters if tool.signature.text_argument is None else {"type": "string"}
+    if tool.signature.text_argument is not None:
+        return {"type": "string"}
+    return _apart({key: value for key, value in tool.signature.parameters.items() if key != "$defs"}, tool)
+
+
+def _definitions(tool: Tool) -> dict[str, Any]:
+    """What the tool's schema refers to. References start at the root, so it stands there, for each tool apart."""
+    defined = tool.signature.parameters.get("$defs", {})
+    return {f"{tool.name}-{name}": _apart(schema, tool) for name, schema in defined.items()}
+
+
+def _apart(schema: Any, tool: Tool) -> Any:
+    if isinstance(schema, dict):
+        return {
+            key: value.replace("#/$defs/", f"#/$defs/{tool.name}-") if key == "$ref" else _apart(value, tool)
+            for key, value in schema.items()
+        }
+    return [_apart(inner, tool) for inner in schema] if isinstance(schema, list) else schema
 
 
 def _variant(**properties: Any) -> dict[str, Any]:

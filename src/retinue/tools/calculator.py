@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from ..errors import ToolError
 from ..tooling import tool
@@ -37,8 +38,14 @@ def _factorial(value: Number) -> int:
     return math.factorial(int(value))
 
 
+def _rounded(value: Number, digits: int | None = None) -> Number:
+    if digits is not None and abs(digits) > MAX_DIGITS:
+        raise ToolError(f"round takes at most {MAX_DIGITS:,} digits")
+    return round(value, digits)
+
+
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
-    "sqrt": _root, "√": _root, "cbrt": math.cbrt, "abs": abs, "round": round, "floor": math.floor,
+    "sqrt": _root, "√": _root, "cbrt": math.cbrt, "abs": abs, "round": _rounded, "floor": math.floor,
     "ceil": math.ceil, "exp": math.exp, "ln": math.log, "log": lambda x, base=10: math.log(x, base),
     "log10": math.log10, "log2": math.log2, "sin": math.sin, "cos": math.cos, "tan": math.tan,
     "asin": math.asin, "acos": math.acos, "atan": math.atan, "degrees": math.degrees,
@@ -161,16 +168,21 @@ class _Reader:
         if not self._take(token):
             raise ToolError(f"{token!r} is missing before {self._next() or 'the end'!r}")
 
-    def _sum(self) -> Number:
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise ToolError(f"the expression is nested more than {_MAX_DEPTH} deep")
-        value = self._product()
-        while sign := self._take("+", "-"):
-            other = self._product()
-            value = _checked(value + other if sign == "+" else value - other)
+        yield
         self._depth -= 1
-        return value
+
+    def _sum(self) -> Number:
+        with self._deeper():
+            value = self._product()
+            while sign := self._take("+", "-"):
+                other = self._product()
+                value = _checked(value + other if sign == "+" else value - other)
+            return value
 
     def _product(self) -> Number:
         value = self._signed()
@@ -192,11 +204,8 @@ class _Reader:
     def _power(self) -> Number:
         value = self._postfix()
         if self._take("^", "**"):
-            self._depth += 1
-            if self._depth > _MAX_DEPTH:
-                raise ToolError(f"the expression is nested more than {_MAX_DEPTH} deep")
-            value = _power(value, self._signed())
-            self._depth -= 1
+            with self._deeper():
+                value = _power(value, self._signed())
         return value
 
     def _postfix(self) -> Number:
@@ -235,7 +244,8 @@ class _Reader:
 
     def _function(self, name: str) -> Number:
         if not self._take("("):
-            return _checked(_FUNCTIONS[name](self._power()))
+            with self._deeper():
+                return _checked(_FUNCTIONS[name](self._power()))
         arguments = [self._sum()]
         while self._take(","):
             arguments.append(self._sum())
@@ -263,7 +273,7 @@ def _multiplied(left: Number, sign: str, right: Number) -> Number:
 
 def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, int) and isinstance(exponent, int):
-        if abs(base) > 1 and exponent * base.bit_length() > _MAX_BITS + base.bit_length():
+        if abs(base) > 1 and exponent * math.log2(abs(base)) > _MAX_BITS:
             raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
         if exponent < 0:
             return float(base) ** exponent

@@ -35,7 +35,7 @@ class Passages:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self._database.execute("CREATE VIRTUAL TABLE passages USING fts5(title, text, tokenize = 'porter unicode61')")
-        rows = ((str(document.meta.get("title", "")), document.content) for document in documents)
+        rows = ((_stored(str(document.meta.get("title", ""))), _stored(document.content)) for document in documents)
         self._database.executemany("INSERT INTO passages VALUES (?, ?)", rows)
 
     @classmethod
@@ -112,6 +112,11 @@ def excerpt(text: str, query: str, max_chars: int) -> str:
     return " ".join(sentences[at] for at in sorted(kept))[:max_chars]
 
 
+def _stored(text: str) -> str:
+    """`text` as SQLite takes it: JSON may hold halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _stems(text: str) -> set[str]:
     return {word[:6] for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS}
 
@@ -136,7 +141,7 @@ def _document(line: str, place: str) -> Document:
     text = values.get("text", values.get("content"))
     if not isinstance(text, str):
         raise DataError(f"{place}: the object has no text under 'text' or 'content'; its keys: {', '.join(values)}")
-    return Document(text, meta={"title": str(values.get("title", ""))})
+    return Document(text, meta={"title": str(values.get("title") or "")})
 
 
 def _from_folder(folder: Path) -> Iterator[Document]:

@@ -1,0 +1,155 @@
+"""`retinue ask` as a user meets it: a process, its output, its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes.openai_server import OpenAIServer
+
+ROOT = Path(__file__).parents[2]
+ACTION = " I need to calculate.\nAction: Calculator\nAction Input: 47^0.23\n"
+ANSWER = " I now know the final answer\nFinal Answer: 2.42"
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        yield server
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "RETINUE_DEBUG"))}
+    return kept | {"PYTHONUNBUFFERED": "1"} | more
+
+
+def retinue(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "retinue", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, env=environment(**more), timeout=60)
+
+
+@pytest.mark.parametrize("how", ["--stream", "--no-stream"])
+def test_the_trace_shows_thoughts_actions_observations_costs_and_the_answer(server: OpenAIServer, how: str) -> None:
+    server.replies += [ACTION, ANSWER]
+    done = retinue("ask", "What is 47^0.23?", "--base-url", server.url, how)
+    assert done.returncode == 0, done.stderr
+    for shown in (
+        "Question: What is 47^0.23?",
+        "Action Input: 47^0.23",
+        "Observation: 2.4242784855673896",
+        "tokens in",
+        "Answer: 2.42",
+        "Stopped: ANSWER",
+    ):
+        assert shown in done.stdout
+    assert "\x1b" not in done.stdout  # no colours into a pipe
+    assert done.stderr == ""
+
+
+def test_json_prints_the_events_as_lines_and_nothing_else(server: OpenAIServer) -> None:
+    server.replies += [ACTION, ANSWER]
+    done = retinue("ask", "What is 47^0.23?", "--base-url", server.url, "--json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = [event["kind"] for event in events]
+    assert kinds == ["started", "asked", "replied", "called", "observed", "asked", "replied", "finished"]
+    assert events[-1]["answer"] == "2.42"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_passages_are_searched(server: OpenAIServer) -> None:
+    server.replies += [" I look\nAction: Search\nAction Input: Jason Sudeikis age\n", ANSWER]
+    done = retinue("ask", "How old?", "--base-url", server.url, "--passages", str(ROOT / "data/demo/passages.jsonl"))
+    assert "Observation: [Jason Sudeikis age] 47 years" in done.stdout
+
+
+def test_a_run_without_an_answer_exits_with_1(server: OpenAIServer) -> None:
+    server.replies += [" "]
+    done = retinue("ask", "?", "--base-url", server.url, "--max-steps", "1")
+    assert done.returncode == 1
+    assert "Stopped: MAX_ITERATION_EXCEEDED" in done.stdout
+
+
+def test_what_a_model_writes_cannot_steer_the_terminal(server: OpenAIServer) -> None:
+    server.replies += [" \x1b[2J\x1b]0;pwned\x07hello\rFinal\nFinal Answer: \x1b[31mred\x07"]
+    done = retinue("ask", "?", "--base-url", server.url)
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
+    assert "Answer: red" in done.stdout
+
+
+def test_ctrl_c_in_the_middle_stops_the_run_and_leaves_the_terminal_clean(server: OpenAIServer) -> None:
+    server.replies += [ACTION, server.hang]
+    words = [sys.executable, "-m", "retinue", "ask", "?", "--base-url", server.url]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("[2]"):
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Stopped: CANCELLED" in out
+    assert err == ""
+
+
+# ── bad input: one clear line, never a traceback ─────────────────────────────────────────────────
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    return done.stderr.splitlines()[-1]
+
+
+def test_a_wrong_key_is_one_line_that_does_not_repeat_the_key(server: OpenAIServer) -> None:
+    server.api_key = "right"
+    done = retinue("ask", "?", "--base-url", server.url, OPENAI_API_KEY="sk-wrong-secret")
+    assert "is the API key right?" in refused(done)
+    assert "sk-wrong-secret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "gpt-5-mini"], "OpenAI needs a key: set OPENAI_API_KEY"),
+        (["--model", "local:nothing"], "no model 'nothing'"),
+        (["--model", "nothing.gguf"], "no model 'nothing.gguf'"),
+        (["--model", "{path}/bad.gguf"], "is damaged or not a GGUF file (8 bytes)"),
+        (["--base-url", "http://127.0.0.1:9"], "cannot connect to http://127.0.0.1:9/v1: Connection refused"),
+        (["--base-url", "::::"], "is not the address of a server (want http://host:port)"),
+        (["--passages", "{path}/lines.jsonl"], "lines.jsonl:2: not JSON: 'oops' (want one JSON object a line)"),
+        (["--passages", "{path}/nothing"], "nothing does not exist (want a JSONL file, or a folder"),
+        (["--max-steps", "0"], "0 is not in the range x>=1"),
+        (["--model", "engine:x"], "no engine 'engine'; there are: local, openai, scripted"),
+    ],
+)
+def test_bad_input_is_one_line_that_says_what_to_do(arguments: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.gguf").write_bytes(b"not gguf")
+    (tmp_path / "lines.jsonl").write_text('{"text": "fine"}\noops\n')
+    done = retinue("ask", "?", *[argument.replace("{path}", str(tmp_path)) for argument in arguments])
+    assert message in refused(done)
+
+
+def test_an_empty_question_is_refused() -> None:
+    assert "the question is empty" in refused(retinue("ask", "  ", "--model", "openai:x", OPENAI_API_KEY="k"))
+
+
+def test_missing_weights_are_one_line_with_the_command_that_fetches_them(tmp_path: Path) -> None:
+    done = retinue("ask", "?", RETINUE_CACHE=str(tmp_path))
+    assert refused(done).endswith("the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull")
+
+
+def test_help_and_version_need_nothing() -> None:
+    assert "ask     Answer a question with an agent." in retinue("--help").stdout
+    assert retinue("--version").stdout.startswith("retinue, version ")
+
+
+def test_an_unknown_command_is_refused() -> None:
+    assert "No such command 'frob'" in refused(retinue("frob"))

@@ -1,0 +1,35 @@
+"""`retinue models`: list, pull, path and rm, on a small file that stands for weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.test_ask import refused, retinue
+from retinue.models.weights import EMBEDDED
+
+
+def test_a_file_is_pulled_listed_found_and_removed(tmp_path: Path) -> None:
+    source = tmp_path / "tiny.gguf"
+    source.write_bytes(b"GGUF" + bytes(100))
+    cache = str(tmp_path / "cache")
+    pulled = retinue("models", "pull", "owner/repo/tiny.gguf", "--from", str(source), RETINUE_CACHE=cache)
+    path = str(tmp_path / "cache" / "models" / "tiny.gguf")
+    assert (pulled.returncode, pulled.stdout) == (0, f"tiny is here: {path}\n")
+    assert "copying 100%" in pulled.stderr
+    assert "  tiny  0 MB\n" in retinue("models", "list", RETINUE_CACHE=cache).stdout
+    assert retinue("models", "path", "tiny", RETINUE_CACHE=cache).stdout == f"{path}\n"
+    assert retinue("models", "rm", "tiny", RETINUE_CACHE=cache).stdout == f"deleted {path}\n"
+    assert "no model 'tiny'" in refused(retinue("models", "path", "tiny", RETINUE_CACHE=cache))
+
+
+def test_list_names_the_embedded_model_before_it_is_here(tmp_path: Path) -> None:
+    shown = retinue("models", "list", RETINUE_CACHE=str(tmp_path)).stdout
+    assert f"{EMBEDDED.name}  1,117 MB, Apache-2.0 (to be fetched)" in shown
+
+
+def test_a_wrong_file_is_not_taken_for_the_embedded_model(tmp_path: Path) -> None:
+    source = tmp_path / "other.gguf"
+    source.write_bytes(b"GGUF other")
+    done = retinue("models", "pull", "--from", str(source), RETINUE_CACHE=str(tmp_path))
+    assert "its SHA-256 is wrong; it was deleted" in refused(done)
+    assert list((tmp_path / "models").iterdir()) == []
