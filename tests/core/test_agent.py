@@ -91,7 +91,10 @@ def test_blocking_inside_retinues_own_loop_is_refused_and_not_a_deadlock() -> No
 
 
 def test_an_agent_is_a_tool_of_another() -> None:
-    script = [{"when": "^delegate", "call": {"tool": "Elder", "input": "How old is Ada?"}}, {"when": "47", "finish": "she is 47"}]
+    script = [
+        {"when": "^delegate", "call": {"tool": "Elder", "input": "How old is Ada?"}},
+        {"when": "47", "finish": "she is 47"},
+    ]
     supervisor = Agent(PromptModel(script=script))
     supervisor.add_tool("Elder", agent(), "useful for questions about age")
     result = supervisor.run("delegate")

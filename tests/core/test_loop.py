@@ -63,9 +63,11 @@ def test_the_intent_is_logged_before_the_tool_is_called() -> None:
         log.append(f"effect of {name}")
         return "done"
 
-    for event in agent({"call": {"tool": "effect", "input": "x"}, "times": 1}, {"finish": "y"}, tools=[effect]).stream("?"):
-        if isinstance(event, Called | Observed):
-            log.append(type(event).__name__)
+    someone = agent({"call": {"tool": "effect", "input": "x"}, "times": 1}, {"finish": "y"}, tools=[effect])
+    for event in someone.stream("?"):
+        match event:
+            case Called() | Observed():
+                log.append(type(event).__name__)
     assert log == ["Called", "effect of x", "Observed"]
 
 
@@ -130,7 +132,9 @@ def test_a_strategy_that_never_ends_is_stopped_at_its_steps() -> None:
 
 
 def test_a_run_stops_when_its_tokens_are_used_up() -> None:
-    result = Agent(scripted({"raw": "five words are in here"}), [lookup], strategy=Endless(), budget=Budget(tokens=15)).run("?")
+    result = Agent(
+        scripted({"raw": "five words are in here"}), [lookup], strategy=Endless(), budget=Budget(tokens=15)
+    ).run("?")
     assert result.stop_reason is StopReason.TOKEN_BUDGET_EXCEEDED
     assert result.usage.requests == 2
 
@@ -174,14 +178,17 @@ def test_a_cancelled_run_stops_at_once_and_says_so() -> None:
 def test_cancelling_the_task_of_a_run_ends_its_log_too() -> None:
     seen: list[Event | Delta] = []
 
-    async def follow() -> None:
-        async for event in agent({"error": "hang"}).stream_async("?"):
-            seen.append(event)
-
     async def cancelled() -> None:
+        asked = asyncio.Event()
+
+        async def follow() -> None:
+            async for event in agent({"error": "hang"}).stream_async("?"):
+                seen.append(event)
+                if isinstance(event, Asked):
+                    asked.set()
+
         task = asyncio.create_task(follow())
-        while not any(isinstance(event, Asked) for event in seen):
-            await asyncio.sleep(0)
+        await asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

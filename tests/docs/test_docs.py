@@ -25,7 +25,9 @@ def commands() -> list[str]:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name
+)
 def test_a_pages_python_runs(page: Path, embedded_model: Path) -> None:
     code = "\n".join(blocks(page.read_text(encoding="utf-8"), "python"))
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True)

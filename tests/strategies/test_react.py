@@ -59,7 +59,7 @@ def replies_and_observations(transcript: str) -> tuple[list[str], dict[str, str]
 def test_the_transcript_equals_seed_000s_line_for_line() -> None:
     replies, seen = replies_and_observations(SEED)
     assert len(replies) == 4
-    agent = Agent(PromptModel(script=[reply if reply.endswith("\n") else reply for reply in replies]))
+    agent = Agent(PromptModel(script=replies))
     agent.add_tool(
         "Search",
         lambda query: seen[query],
@@ -146,12 +146,16 @@ def test_a_tool_with_several_arguments_is_described_with_its_json() -> None:
 
     script = ['Action: weather\nAction Input: {"city": "Paris", "days": 2}', "Final Answer: sun"]
     result = Agent(PromptModel(script=script), [weather]).run("?")
-    line = 'weather: Forecast the weather. (Action Input is JSON: {"city": string (Where.), "days": integer (optional)})'
+    line = (
+        'weather: Forecast the weather. (Action Input is JSON: {"city": string (Where.), "days": integer (optional)})'
+    )
     assert line in result.transcript
     assert result.steps[0].observations[0].text == "2 sunny days in Paris"
 
 
 def test_your_own_prompt_is_filled_in_and_nothing_in_it_is_evaluated() -> None:
     strategy = React(prompt="$question|$tool_names|$unknown|{question}|${question.upper}\n")
-    result = Agent(PromptModel(script=["Final Answer: x"]), [Tool("A", lambda query: query)], strategy=strategy).run("why $tools?")
+    result = Agent(PromptModel(script=["Final Answer: x"]), [Tool("A", lambda query: query)], strategy=strategy).run(
+        "why $tools?"
+    )
     assert result.transcript.startswith("why $tools?|A|$unknown|{question}|${question.upper}\nThought:")

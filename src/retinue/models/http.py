@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from ssl import SSLError
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize, ref
 
 import aiohttp
 
-from ..errors import ModelError, ModelRefused, ModelUnavailable
+from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .retrying import retry_after
 from .sse import ServerSentEvents
 
@@ -32,7 +34,9 @@ class HttpClient:
 
     def __init__(self, base_url: str, api_key: str | None = None, limits: TimeLimits = TimeLimits()) -> None:
         self.base_url = base_url
-        self._api_key = api_key
+        self._api_key = (api_key or "").strip()
+        if not self._api_key.isprintable():
+            raise UsageError("the API key has characters that no key has, such as a line break")
         self._limits = limits
         self._keepers: WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[aiohttp.ClientSession, None]]
@@ -78,9 +82,8 @@ class HttpClient:
         except TimeoutError as error:
             raise ModelUnavailable(f"{url} did not answer in time") from error
         except aiohttp.ClientConnectorError as error:
-            reason = error.os_error.strerror or str(error.os_error)
-            raise ModelUnavailable(f"cannot connect to {self.base_url}: {reason}") from error
-        except aiohttp.InvalidURL as error:
+            raise ModelUnavailable(f"cannot connect to {self.base_url}: {_reason(error.os_error)}") from error
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError) as error:
             raise ModelRefused(f"{self.base_url!r} is not the address of a server (want http://host:port)") from error
         except aiohttp.ClientError as error:
             raise ModelUnavailable(f"{url} broke off: {type(error).__name__}") from error
@@ -103,6 +106,9 @@ class HttpClient:
             # The loop closes its async generators before itself, and so closes the session.
             generator = self._kept_session()
             keeper = self._keepers[loop] = await anext(generator), generator
+            finalize(self, _let_go, ref(loop), generator).atexit = False
+            for old in [old for old in self._keepers if old.is_closed()]:
+                del self._keepers[old]
         return keeper[0]
 
     async def _kept_session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
@@ -125,12 +131,13 @@ class HttpClient:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
             kind = response.content_type
-            raise ModelUnavailable(f"{response.url} answered with {kind} that is not JSON: {text[:80]!r}") from error
+            raise ModelUnavailable(
+                f"{response.url} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
+            ) from error
 
     async def _failure(self, response: aiohttp.ClientResponse) -> ModelError:
-        text = await response.text(errors="replace")
-        message, code = said(text)
-        message = f"{self.base_url} answered {response.status}: {self._redacted(message)}"
+        message, code = said(self.redacted(await response.text(errors="replace")))
+        message = f"{self.base_url} answered {response.status}: {message}"
         if response.status in (401, 403):
             return ModelRefused(f"{message} (is the API key right?)")
         if response.status in (408, 425, 429) or response.status >= 500:
@@ -139,8 +146,23 @@ class HttpClient:
             return ModelUnavailable(message, retry_after(response.headers.get("Retry-After")))
         return ModelRefused(message)
 
-    def _redacted(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
+        """`text` without the key, which some servers repeat in their errors."""
         return text.replace(self._api_key, "***") if self._api_key else text
+
+
+def _let_go(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[aiohttp.ClientSession, None]) -> None:
+    """Close what a client that is gone has left open."""
+    running = loop()
+    if running is not None and not running.is_closed():
+        running.call_soon_threadsafe(running.create_task, generator.aclose())
+
+
+def _reason(error: OSError) -> str:
+    """What the system says; asyncio words a refused connection in its own way."""
+    if error.errno and error.errno > 0 and not isinstance(error, SSLError):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 def said(text: str) -> tuple[str, str]:

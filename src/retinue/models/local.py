@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import threading
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from .settings import Settings
 from .weights import find
 
 _KEY = secrets.token_urlsafe(32)
+_LOADING = threading.Lock()
 _LIMITS = TimeLimits(idle=1800.0, total=7200.0)  # a long prompt takes a small machine minutes
 
 
@@ -57,7 +59,7 @@ class LocalEngine:
 
     async def _loaded(self) -> OpenAIEngine:
         if self._engine is None:
-            server = await asyncio.to_thread(_server, self._path, self._settings.context)
+            server = await asyncio.to_thread(_shared_server, self._path, self._settings.context)
             self._engine = OpenAIEngine(
                 replace(
                     self._settings,
@@ -70,6 +72,11 @@ class LocalEngine:
                 )
             )
         return self._engine
+
+
+def _shared_server(path: Path, context: int) -> Any:
+    with _LOADING:  # who asks while it loads waits for it, and does not load it once more
+        return _server(path, context)
 
 
 @lru_cache(maxsize=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -54,7 +54,6 @@ class OpenAIEngine:
 
     async def reply(self, request: Ask) -> Chunks:
         """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
-        await self.constrains()
         async with aclosing(retrying(lambda: self._accepted(request), self._settings.retries)) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -65,6 +64,7 @@ class OpenAIEngine:
 
     async def _accepted(self, request: Ask) -> Chunks:
         """One attempt; what the server does not know is left out and remembered."""
+        await self.constrains()
         while True:
             try:
                 async with aclosing(self._attempt(request)) as chunks:
@@ -83,7 +83,7 @@ class OpenAIEngine:
         path = "/chat/completions" if self._api == "chat" else "/completions"
         async with aclosing(self._bodies(path, self._body(request))) as bodies:
             async for body in bodies:
-                piece, ended, counted = _read(body)
+                piece, ended, counted = _read(body, self._client.redacted)
                 finish, usage = ended or finish, counted or usage
                 if piece := cutter.feed(piece):
                     text += piece
@@ -168,15 +168,15 @@ def _with_version(base_url: str) -> str:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(body: Any) -> tuple[str, str, Usage | None]:
+def _read(body: Any, redacted: Callable[[str], str]) -> tuple[str, str, Usage | None]:
     """The text, the finish reason and the usage in one body or event; each may be missing."""
     if not isinstance(body, Mapping):
-        raise ModelUnavailable(f"the engine sent {body!r:.80} where an object belongs")
+        raise ModelUnavailable(f"the engine sent {redacted(repr(body)):.80} where an object belongs")
     if error := body.get("error"):
         code = error.get("code") if isinstance(error, Mapping) else None
         message = error.get("message", error) if isinstance(error, Mapping) else error
         refused = isinstance(code, int) and 400 <= code < 500 and code != 429
-        raise (ModelRefused if refused else ModelUnavailable)(f"the engine reports: {message!s:.300}")
+        raise (ModelRefused if refused else ModelUnavailable)(f"the engine reports: {redacted(str(message)):.300}")
     text, finish = "", ""
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):

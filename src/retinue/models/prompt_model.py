@@ -70,6 +70,8 @@ class PromptModel:
         **settings: Any,
     ) -> None:
         named, name = _engine_and_name(model_name_or_path)
+        if ":" in name and not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")):
+            engine = name.partition(":")[0]  # other servers' models may have a colon in their names
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
         if kind not in ENGINES:
             raise UsageError(f"no engine {kind!r}; there are: {', '.join(ENGINES)}")

