@@ -276,3 +276,24 @@ def test_parameters_that_a_model_cannot_pass_are_refused(function: Callable[...,
 
 def test_the_schema_is_json() -> None:
     assert json.loads(json.dumps(read_signature(hinted).parameters)) == read_signature(hinted).parameters
+
+
+def test_type_hints_that_name_nothing_are_refused_and_not_dropped() -> None:
+    def lost(city: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821
+        return ""
+
+    with pytest.raises(UsageError, match="tool lost: its type hints name what cannot be found: name 'Nowhere'"):
+        read_signature(lost)
+
+
+def test_a_callable_whose_parameters_are_hidden_is_refused() -> None:
+    with pytest.raises(UsageError, match="tool dict: what it takes cannot be found out; wrap it in a function"):
+        read_signature(dict)
+
+
+def test_a_callable_object_is_read_by_its_call() -> None:
+    class Weather:
+        def __call__(self, city: str, days: int = 3) -> str:
+            return ""
+
+    assert read_signature(Weather()).parameters["properties"]["days"] == {"type": "integer", "default": 3}

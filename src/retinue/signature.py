@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -64,12 +64,9 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     from pydantic import ConfigDict, Field, PydanticUserError, create_model
 
     described = described_parameters(function)
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):
-        hints = {}
     definitions: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
+    hints = _hints(function)
+    for parameter in _parameters(function):
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
@@ -87,6 +84,22 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     except PydanticUserError as error:
         raise UsageError(f"tool {_name(function)}: a model cannot pass its parameters: {error.message}") from error
     return Signature(parameters, _text_argument(parameters), model)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise UsageError(f"tool {_name(function)}: its type hints name what cannot be found: {error}") from error
+    except TypeError:  # a callable object: its hints are those of its __call__
+        return get_type_hints(type(function).__call__, include_extras=True)
+
+
+def _parameters(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters.values()
+    except ValueError as error:
+        raise UsageError(f"tool {_name(function)}: what it takes cannot be found out; wrap it in a function") from error
 
 
 def described_parameters(function: Callable[..., Any]) -> dict[str, str]:

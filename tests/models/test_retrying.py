@@ -11,7 +11,9 @@ from hypothesis import given, strategies as st
 from retinue.models.retrying import retry_after
 
 
-@pytest.mark.parametrize(("header", "seconds"), [("2", 2.0), ("0", 0.0), ("1.5", 1.5), (" 7 ", 7.0), ("1000000000", 1e9)])
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("2", 2.0), ("0", 0.0), ("1.5", 1.5), (" 7 ", 7.0), ("1000000000", 1e9)]
+)
 def test_a_number_is_seconds(header: str, seconds: float) -> None:
     assert retry_after(header) == seconds
 

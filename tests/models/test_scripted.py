@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from fakes.asking import chunks, chunks_async, reply, request, retries, shown
 
+from fakes.asking import chunks, chunks_async, reply, request, retries, shown
 from retinue import DataError, Message, ModelError, PromptModel
 from retinue.errors import ModelRefused, ModelUnavailable
 from retinue.models.retrying import Retries

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, strategies as st
 
 from retinue.models.sse import ServerSentEvents
@@ -14,7 +16,7 @@ ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 def read(stream: bytes, cuts: list[int] | None = None) -> list[str]:
     reader = ServerSentEvents()
     places = [0, *sorted(min(cut, len(stream)) for cut in cuts or []), len(stream)]
-    return [data for begin, end in zip(places, places[1:], strict=False) for data in reader.feed(stream[begin:end])]
+    return [data for begin, end in pairwise(places) for data in reader.feed(stream[begin:end])]
 
 
 @given(st.lists(DATA, max_size=5), st.data())

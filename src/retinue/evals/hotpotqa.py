@@ -140,6 +140,8 @@ def main(data: Path, out: Path, model: str, base_url: str | None, first: int | N
     search = passages(data / "passages.jsonl", top_k=TOP_K)
     agent = Agent(PromptModel(model, base_url=base_url), [search], strategy=STRATEGY, budget=Budget(STEPS))
     asked = list(questions(data / "questions.jsonl"))[:first]
+    if not asked:
+        raise DataError(f"{data / 'questions.jsonl'} holds no questions")
     out.mkdir(parents=True, exist_ok=True)
     records = asyncio.run(evaluate(agent, asked, out / "hotpotqa.jsonl"))
     section = report(records, agent.model.name)

@@ -40,6 +40,7 @@ class React:
     name: str = "react"
 
     def __call__(self, task: Task) -> Flow:
+        stop = () if task.constrained else _STOP
         shape = step_shape(task.tools, self.answer_chars, answer_apart=task.constrained)
         prompt: Prompt | None = None
         said, news = self._question(task), task.question
@@ -47,7 +48,7 @@ class React:
         while True:
             asked = _extended(prompt, f"{said}Thought:")
             closing = self._answering(prompt, f"{said}Thought: I now know the final answer\n", news, task)
-            reply = yield from ask(Ask(asked, news, written, _STOP, shape, _REPLY_TOKENS, closing, problem))
+            reply = yield from ask(Ask(asked, news, written, stop, shape, _REPLY_TOKENS, closing, problem))
             if reply.closing:
                 return self._closed(reply)
             if task.constrained and reply.text.rstrip().endswith(FINAL):
@@ -86,7 +87,8 @@ class React:
         """Ask for the answer and nothing else."""
         reminder = f"Question: {task.question}\n" if task.constrained else ""
         asked = _extended(prompt, f"{said}{reminder}{FINAL}")
-        return Ask(asked, news, answer_written, _STOP, answer_shape(self.answer_chars), _REPLY_TOKENS)
+        stop = () if task.constrained else _STOP
+        return Ask(asked, news, answer_written, stop, answer_shape(self.answer_chars), _REPLY_TOKENS)
 
     def _closed(self, reply: Reply) -> AgentFinish:
         finish = answer_of(reply.text)

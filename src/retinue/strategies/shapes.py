@@ -20,7 +20,8 @@ def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) 
     """
     ending = seq(FINAL) if answer_apart else seq(f"{FINAL} ", line(answer_chars), "\n")
     decisions = [seq(f"Action: {tool.name}\nAction Input: ", _input(tool), "\n") for tool in tools]
-    pattern = seq(" ", line(THOUGHT_CHARS), "\n", choice(*decisions, ending))
+    thought = line(THOUGHT_CHARS, but=":\uff1a")  # without a colon, a thought cannot look like a marker
+    pattern = seq(" ", thought, "\n", choice(*decisions, ending))
     variants = [_variant(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
     decision = {"anyOf": [*variants, _variant(final_answer={"type": "string"})]}
     definitions = {name: schema for tool in tools for name, schema in _definitions(tool).items()}
