@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fakes.openai_server import OpenAIServer
 from retinue import RetinueError
 from retinue.models import weights
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A server that speaks OpenAI's wire format."""
+    with OpenAIServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

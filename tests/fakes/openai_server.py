@@ -81,7 +81,8 @@ class OpenAIServer:
     `url` has no `/v1`. `models`: those it lists; `None`: it has no such page. `owned_by`: by whom they
     are; `None`: it does not say. `tgi`: it describes itself at `/info`. `page`: what every other path
     shows. `api_key`: the key it wants. `unsupported`: parameters it refuses, and what to use instead.
-    `honours_stop`: it ends its replies before a stop word. `sent`: bytes of each body, as if uncut.
+    `honours_stop`: it ends its replies before a stop word. `loading`: how many of the next requests it
+    answers with 503, as llama.cpp does while it loads. `sent`: bytes of each body, as if uncut.
     """
 
     hang: ClassVar[Answer] = Answer(hang=True)
@@ -97,6 +98,7 @@ class OpenAIServer:
         self.api_key: str | None = None
         self.unsupported: dict[str, str] = {}
         self.honours_stop = False
+        self.loading = 0
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._loopback = Loopback(app)
@@ -125,6 +127,9 @@ class OpenAIServer:
         if self.api_key is not None and request.headers.get("Authorization") != f"Bearer {self.api_key}":
             given = request.headers.get("Authorization", "").removeprefix("Bearer ")
             answer = failure(401, f"Incorrect API key provided: {given}.", code="invalid_api_key")
+        elif self.loading > 0:
+            self.loading -= 1
+            answer = failure(503, "Loading model")
         elif http.method == "GET":
             answer = self._page(http.path)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -25,12 +24,6 @@ YES_OR_NO = Constraint(
 
 both_apis = pytest.mark.parametrize("api", APIS)
 streamed_or_not = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
 
 
 def model_at(server: OpenAIServer, name: str = "fake-model", **settings: Any) -> PromptModel:

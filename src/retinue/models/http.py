@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from ssl import SSLError
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
@@ -16,16 +15,10 @@ import aiohttp
 
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .retrying import retry_after
+from .settings import TimeLimits
 from .sse import ServerSentEvents
 
-
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
-    """Seconds to connect, between two pieces of a reply (or before its first), and for all of it."""
-
-    connect: float = 10.0
-    idle: float = 120.0
-    total: float = 600.0
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
 class HttpClient:
@@ -120,7 +113,10 @@ class HttpClient:
         )
         # Servers drop idle connections after 5 seconds (llama.cpp, uvicorn, Node); be gone before them.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0)
-        async with aiohttp.ClientSession(headers=headers, timeout=limits, connector=connector) as session:
+        through_proxy = not _on_this_machine(self.base_url)  # as HTTPS_PROXY and the like say
+        async with aiohttp.ClientSession(
+            headers=headers, timeout=limits, connector=connector, trust_env=through_proxy
+        ) as session:
             yield session
 
     async def _json(self, response: aiohttp.ClientResponse) -> Any:
@@ -173,6 +169,6 @@ def said(text: str) -> tuple[str, str]:
         return " ".join(text.split())[:200] or "(no message)", ""
     error = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(error, Mapping):
-        return str(error)[:500], ""
+        return " ".join(str(error).split())[:500], ""
     message = next((error[key] for key in ("message", "detail", "error") if error.get(key)), "(no message)")
     return " ".join(str(message).split())[:500], str(error.get("code", ""))

