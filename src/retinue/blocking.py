@@ -43,6 +43,8 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
         if future.cancel():
             ended.wait(timeout=5.0)
         raise
+    finally:
+        del future  # it holds its exception, whose traceback holds this frame
 
 
 def iterate(source: AsyncGenerator[T, None]) -> Iterator[T]:

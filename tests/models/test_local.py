@@ -24,6 +24,16 @@ COLOUR = Constraint(seq("Colour: ", choice("red", "green", "blue"), "!"), {})
 SKY = "What colour is grass?\n"
 
 
+needs_linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux to find the ports")
+
+
+def ports_of_this_process() -> list[int]:
+    """The TCP ports on which this process listens."""
+    mine = {str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()}
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [int(line[1].split(":")[1], 16) for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in mine]
+
+
 @pytest.fixture(scope="module")
 def model(embedded_model: Path) -> PromptModel:
     return PromptModel("local")
@@ -77,6 +87,25 @@ def test_two_models_asked_at_once_both_answer(model: PromptModel) -> None:
     assert re.fullmatch(regex(COLOUR.pattern), first)
 
 
+@needs_linux
+def test_models_with_the_same_file_share_it_also_when_they_load_at_once(model: PromptModel) -> None:
+    asyncio.run(model.constrains())
+    before = ports_of_this_process()
+    twins = [PromptModel("local", context=512) for _ in range(2)]
+
+    async def both() -> None:
+        await asyncio.gather(*(twin.run_async(SKY, max_tokens=1) for twin in twins))
+
+    asyncio.run(both())
+    assert len(ports_of_this_process()) == len(before) + 1
+
+
+def test_a_model_stays_loaded_however_many_others_are(model: PromptModel) -> None:
+    others = [PromptModel("local", context=context) for context in (256, 768)]
+    for one in (model, *others, model):
+        assert one.run(SKY, max_tokens=1).usage.output_tokens == 1
+
+
 def test_the_model_may_be_asked_without_a_loop(model: PromptModel) -> None:
     assert model.run(SKY, max_tokens=1).usage.output_tokens == 1
 
@@ -91,14 +120,7 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:
         PromptModel(str(damaged))
 
 
-def ports_of_this_process() -> list[int]:
-    """The TCP ports on which this process listens."""
-    mine = {str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()}
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return [int(line[1].split(":")[1], 16) for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in mine]
-
-
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux to find the port")
+@needs_linux
 @pytest.mark.parametrize("path", ["/v1/completions", "/completion", "/v1/chat/completions", "/tokenize", "/slots"])
 def test_nobody_else_can_use_the_model_over_its_port(model: PromptModel, path: str) -> None:
     async def statuses() -> list[int]:

