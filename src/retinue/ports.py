@@ -46,7 +46,9 @@ class Strategy(Protocol):
         """Its name in `STRATEGIES`, or your own."""
         ...
 
-    def __call__(self, task: Task) -> Flow: ...
+    def __call__(self, task: Task) -> Flow:
+        """The reasoning itself: one generator for one run."""
+        ...
 
 
 def ask(request: Ask) -> Generator[Ask | Act, Reply | tuple[Observation, ...], Reply]:

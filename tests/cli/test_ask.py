@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from fakes.openai_server import OpenAIServer
 
 ROOT = Path(__file__).parents[2]

@@ -40,6 +40,7 @@ class React:
     name: str = "react"
 
     def __call__(self, task: Task) -> Flow:
+        """Think, act and observe until there is an answer, or the loop asks for one."""
         stop = () if task.constrained else _STOP
         shape = step_shape(task.tools, self.answer_chars, answer_apart=task.constrained)
         prompt: Prompt | None = None
