@@ -7,6 +7,7 @@ import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from .blocking import blocking, iterate
@@ -155,24 +156,19 @@ class Run:
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
         """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""
         began = time.perf_counter()
-        recorded = [event for event in self.log if isinstance(event, Started)]
-        self._deadline.start(None)
         try:
-            constrained = (
-                recorded[0].constrained if recorded else await self._deadline.wait(self._agent.model.constrains())
-            )
+            task = replace(self._task, constrained=await self._constrained())
         except Interrupted as end:
             self.log.append(Stopped(end.reason))
             yield self.log[-1]
             return
-        task = Task(self._task.question, self._task.tools, self._task.history, constrained)
         started = Started(
             task.question,
             self._agent.name,
             self._agent.strategy.name,
             self._agent.model.name,
             tuple(tool.name for tool in task.tools),
-            constrained,
+            task.constrained,
             task.history,
         )
         effects = _LibraryEffects(self._agent, Toolbox(task.tools), self._decisions)
@@ -192,6 +188,14 @@ class Run:
             async for _ in events:
                 pass
         return self.result
+
+    async def _constrained(self) -> bool:
+        """Whether the model is held to patterns: as recorded, else as its engine says."""
+        for event in self.log:
+            if isinstance(event, Started):
+                return event.constrained
+        self._deadline.start(None)
+        return await self._deadline.wait(self._agent.model.constrains())
 
     def cancel(self) -> None:
         """End it as `CANCELLED`, at once. May be called from any thread."""

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ from fakes.openai_server import OpenAIServer
 ROOT = Path(__file__).parents[2]
 ACTION = " I need to calculate.\nAction: Calculator\nAction Input: 47^0.23\n"
 ANSWER = " I now know the final answer\nFinal Answer: 2.42"
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
 
 
 def environment(**more: str) -> dict[str, str]:
