@@ -87,10 +87,10 @@ class _Drive:
                         return
 
     async def _ask(self, request: Ask) -> Events:
-        closing = self._meter.last_step and request.closing is not None
-        if closing and request.closing is not None:
-            request = replace(request.closing, problem=request.problem)
-        asked = self._asked(request, closing)
+        closing = request.closing if self._meter.last_step else None
+        if closing is not None:
+            request = replace(closing, problem=request.problem)
+        asked = self._asked(request, closing is not None)
         if not self._log.expect(asked):
             yield asked
         self._meter.add(asked)

@@ -13,8 +13,9 @@ import aiohttp
 import pytest
 
 from fakes.asking import chunks, chunks_async, reply, request
-from retinue import DataError, Delta, Message, ModelRefused, PromptModel
+from retinue import DataError, Delta, Message, ModelRefused, ModelUnavailable, PromptModel
 from retinue.grammar import Constraint, choice, regex, seq
+from retinue.models import Retries, TimeLimits
 from retinue.prompt import Prompt
 from retinue.schema import Reply
 
@@ -182,3 +183,9 @@ def test_a_llamacpp_server_stops_at_a_stop_word(llamacpp: str, stream: bool) -> 
 def test_a_llamacpp_server_can_chat(llamacpp: str) -> None:
     got = reply(PromptModel(base_url=llamacpp, api="chat"), request("Say yes.", max_tokens=2))
     assert got.text
+
+
+def test_the_time_limits_one_sets_hold_for_the_embedded_model(embedded_model: Path) -> None:
+    model = PromptModel("local", limits=TimeLimits(total=0.05), retries=Retries(tries=1))
+    with pytest.raises(ModelUnavailable, match="did not answer in time"):
+        model.run("Count to a hundred.", max_tokens=200)

@@ -68,7 +68,7 @@ class LocalEngine:
                     api_key=_KEY,
                     dialect="llamacpp",
                     options={"cache_prompt": True, "seed": 1} | dict(self._settings.options),
-                    limits=_LIMITS,
+                    limits=self._settings.limits or _LIMITS,
                 )
             )
         return self._engine

@@ -15,7 +15,7 @@ from ..schema import Message, Reply, Usage
 from .dialects import DEFAULT_API, DIALECTS, HOLD_TO_PATTERN, recognise
 from .http import HttpClient
 from .retrying import retrying
-from .settings import Api, Settings
+from .settings import Api, Settings, TimeLimits
 from .stopping import StopCutter
 
 OPENAI = "https://api.openai.com/v1"
@@ -29,7 +29,9 @@ class OpenAIEngine:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._client = HttpClient(_with_version(settings.base_url or OPENAI), settings.api_key, settings.limits)
+        self._client = HttpClient(
+            _with_version(settings.base_url or OPENAI), settings.api_key, settings.limits or TimeLimits()
+        )
         self._dialect = settings.dialect or ("" if settings.base_url else "openai")
         self._model = settings.model
         self._refused: set[str] = set()

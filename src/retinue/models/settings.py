@@ -26,6 +26,7 @@ class Settings:
 
     `model`: the engine's own name of the model, or a path; empty for the engine's default. `options`
     are sent with every request as they are. `context` is the window in tokens, of the embedded engine.
+    `limits`: the engine's own if `None`.
     """
 
     model: str = ""
@@ -39,4 +40,4 @@ class Settings:
     script: Sequence[Any] | None = None
     context: int = 8192
     retries: Retries = field(default_factory=Retries)
-    limits: TimeLimits = field(default_factory=TimeLimits)
+    limits: TimeLimits | None = None
