@@ -18,7 +18,7 @@ from .loop import drive
 from .models import PromptModel
 from .ports import Chunks, Model, Strategy, Task
 from .prompt import Ask
-from .schema import AgentAction, Decision, Message, Observation
+from .schema import Abilities, AgentAction, Decision, Message, Observation
 from .strategies import STRATEGIES
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
@@ -157,18 +157,19 @@ class Run:
         """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""
         began = time.perf_counter()
         try:
-            task = replace(self._task, constrained=await self._constrained())
+            abilities = await self._abilities()
         except Interrupted as end:
             self.log.append(Stopped(end.reason))
             yield self.log[-1]
             return
+        task = replace(self._task, constrained=abilities.constrains, calls_tools=abilities.calls_tools)
         started = Started(
             task.question,
             self._agent.name,
             self._agent.strategy.name,
             self._agent.model.name,
             tuple(tool.name for tool in task.tools),
-            task.constrained,
+            abilities,
             task.history,
         )
         effects = _LibraryEffects(self._agent, Toolbox(task.tools), self._decisions)
@@ -189,13 +190,14 @@ class Run:
                 pass
         return self.result
 
-    async def _constrained(self) -> bool:
-        """Whether the model is held to patterns: as recorded, else as its engine says."""
+    async def _abilities(self) -> Abilities:
+        """What the model can do: as recorded, else as its engine says."""
         for event in self.log:
             if isinstance(event, Started):
-                return event.constrained
+                return event.abilities
         self._deadline.start(None)
-        return await self._deadline.wait(self._agent.model.constrains())
+        native = bool(getattr(self._agent.strategy, "native", False))
+        return await self._deadline.wait(self._agent.model.abilities(native=native))
 
     def cancel(self) -> None:
         """End it as `CANCELLED`, at once. May be called from any thread."""

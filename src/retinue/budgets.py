@@ -44,7 +44,7 @@ class Meter:
     def add(self, event: Event) -> None:
         """Count `event`."""
         if isinstance(event, Asked):
-            self.steps += 1
+            self.steps += not event.aside
         elif isinstance(event, Replied):
             self.tokens += event.reply.usage.total_tokens
 
@@ -58,9 +58,9 @@ class Meter:
         """Tokens the budget still allows, if it limits them."""
         return None if self.budget.tokens is None else max(0, self.budget.tokens - self.tokens)
 
-    def exceeded(self) -> StopReason | None:
+    def exceeded(self, *, aside: bool = False) -> StopReason | None:
         """Why the model may not be asked again, if so."""
-        if self.budget.steps is not None and self.steps >= self.budget.steps:
+        if not aside and self.budget.steps is not None and self.steps >= self.budget.steps:
             return StopReason.MAX_ITERATION_EXCEEDED
         if self.tokens_left == 0:
             return StopReason.TOKEN_BUDGET_EXCEEDED

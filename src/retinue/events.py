@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from .schema import AgentAction, Decision, Message, Observation, Reply, Step, StopReason, Usage
+from .schema import Abilities, AgentAction, Decision, Message, Observation, Reply, Step, StopReason, Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run began. `tools` are the names the model may use; `constrained`: the engine holds the
-    model to what it is asked."""
+    """The run began. `tools` are the names the model may use; `abilities` are the engine's and the model's."""
 
     question: str
     agent: str
     strategy: str
     model: str
     tools: tuple[str, ...]
-    constrained: bool = False
+    abilities: Abilities = field(default_factory=Abilities)
     history: tuple[Message, ...] = ()
 
 
@@ -29,6 +28,7 @@ class Asked:
     """The model is asked: `messages` are those it has not yet seen in this `prompt` (numbered from 0).
 
     `closing`: this is the last allowed step. `problem`: why the former reply could not be used.
+    `aside`: this is no step but a check beside it.
     """
 
     step: int
@@ -36,6 +36,16 @@ class Asked:
     messages: tuple[Message, ...]
     closing: bool = False
     problem: str = ""
+    aside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """The prompt outgrew the model's window: the oldest observations in it were shortened until it had
+    `characters`."""
+
+    step: int
+    characters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +109,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The run ended without an answer; `detail` says more, in words for a person."""
+    """The run was ended; `detail` says more, in words for a person. `answer`: the best it had by then."""
 
     reason: StopReason
     detail: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +123,10 @@ class Delta:
     text: str
 
 
-Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped
+Event = Started | Asked | Shortened | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped
 KINDS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
-    for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped)
+    for kind in (Started, Asked, Shortened, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped)
 }
 
 
@@ -126,7 +137,7 @@ def to_json(event: Event | Delta) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

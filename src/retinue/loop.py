@@ -18,11 +18,11 @@ from dataclasses import replace
 from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
 from .errors import LogMismatch, RetinueError
-from .events import Asked, Delta, Event, Finished, Replied, Retried, Started, Stopped
-from .ports import Act, Effects, Flow, Retry
+from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped
+from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known
 from .recording import Recording
-from .schema import AgentFinish, Observation, Reply, StopReason
+from .schema import AgentFinish, Reply, StopReason
 
 Events = AsyncGenerator[Event | Delta, None]
 
@@ -64,7 +64,8 @@ class _Drive:
         self._log = log
         self._prompts: Known[int] = Known()
         self._prompt_count = 0
-        self._sent: Reply | tuple[Observation, ...] | None = None
+        self._consulted = 0
+        self._sent: Sent | None = None
 
     async def events(self, started: Started) -> Events:
         if not self._log.expect(started):
@@ -77,17 +78,26 @@ class _Drive:
             except StopIteration as stop:
                 yield _ending(stop.value)
                 return
-            if isinstance(request, Ask) and (reason := self._meter.exceeded()):
+            if isinstance(request, Ask) and (reason := self._meter.exceeded(aside=request.aside)):
                 yield Stopped(reason)
                 return
-            async with aclosing(self._ask(request) if isinstance(request, Ask) else self._act(request)) as events:
+            async with aclosing(self._do(request)) as events:
                 async for event in events:
                     yield event
                     if isinstance(event, Stopped):
                         return
 
+    def _do(self, request: Request) -> Events:
+        match request:
+            case Ask():
+                return self._ask(request)
+            case Act():
+                return self._act(request)
+            case Consult():
+                return self._consult(request)
+
     async def _ask(self, request: Ask) -> Events:
-        closing = request.closing if self._meter.last_step else None
+        closing = request.closing if self._meter.last_step and not request.aside else None
         if closing is not None:
             request = replace(closing, problem=request.problem)
         asked = self._asked(request, closing is not None)
@@ -110,7 +120,8 @@ class _Drive:
         if number is None:
             number, self._prompt_count = self._prompt_count, self._prompt_count + 1
         self._prompts.keep(request.prompt, number)
-        return Asked(self._meter.steps + 1, number, new, closing, request.problem)
+        step = self._meter.steps + (not request.aside)
+        return Asked(step, number, new, closing, request.problem, request.aside)
 
     async def _reply(self, request: Ask, asked: Asked) -> Events:
         if (left := self._meter.tokens_left) is not None:
@@ -139,6 +150,22 @@ class _Drive:
             async for event in events:
                 yield event
         self._sent = turn.observations
+
+    async def _consult(self, request: Consult) -> Events:
+        step = self._meter.steps
+        self._consulted += 1
+        action = replace(request.action, id=f"consult_{self._consulted}")
+        recorded = list(self._log.take(Paused, Resumed))
+        decision = next((event.decision for event in recorded if isinstance(event, Resumed)), None)
+        if not recorded:
+            yield Paused(step, action, request.problem)
+        if decision is None:
+            decision = await self._deadline.wait(self._effects.consult(action, request.problem))
+            if decision is None:
+                yield Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {action.tool} ({action.id})")
+                return
+            yield Resumed(step, action.id, decision)
+        self._sent = decision
 
 
 def _ending(finish: AgentFinish) -> Finished | Stopped:

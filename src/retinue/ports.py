@@ -8,7 +8,7 @@ from typing import Protocol
 
 from .events import Delta
 from .prompt import Ask
-from .schema import AgentAction, AgentFinish, Decision, Message, Observation, Reply
+from .schema import Abilities, AgentAction, AgentFinish, Decision, Message, Observation, Reply
 from .tooling import Tool
 
 
@@ -17,28 +17,48 @@ class Task:
     """What a strategy is given: the question, the tools it may name, and the conversation before.
 
     `constrained`: the engine can hold the model to a pattern, so every reply will fit what is asked.
+    `calls_tools`: its native tool calls were tried and work.
     """
 
     question: str
     tools: tuple[Tool, ...] = ()
     history: tuple[Message, ...] = ()
     constrained: bool = False
+    calls_tools: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A strategy's request to run `actions`, side by side; it is sent their observations in this order."""
+    """A strategy's request to run `actions`, side by side; it is sent their observations in this order.
+
+    `answer`: the best answer so far, should the run end here.
+    """
 
     actions: tuple[AgentAction, ...]
+    answer: str = ""
 
 
-Flow = Generator[Ask | Act, Reply | tuple[Observation, ...], AgentFinish]
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """A strategy's request for a person's `Decision` on something that is no tool's call, e.g. a plan.
+
+    `action` is what the person is shown (and may edit: its `tool_input`); `problem` says why.
+    """
+
+    action: AgentAction
+    problem: str
+
+
+Request = Ask | Act | Consult
+Sent = Reply | tuple[Observation, ...] | Decision
+Flow = Generator[Request, Sent, AgentFinish]
 
 
 class Strategy(Protocol):
     """One way to reason: a pure generator that asks and acts, and returns what it came to.
 
-    It does no I/O and reads no clock, so a recorded run can be replayed through it.
+    It does no I/O and reads no clock, so a recorded run can be replayed through it. One that can use an
+    engine's native tool calls has an attribute `native` that is true: they are tried before the run.
     """
 
     @property
@@ -51,17 +71,24 @@ class Strategy(Protocol):
         ...
 
 
-def ask(request: Ask) -> Generator[Ask | Act, Reply | tuple[Observation, ...], Reply]:
+def ask(request: Ask) -> Generator[Request, Sent, Reply]:
     """`reply = yield from ask(...)`: a model's reply, typed."""
     sent = yield request
     assert isinstance(sent, Reply)
     return sent
 
 
-def act(*actions: AgentAction) -> Generator[Ask | Act, Reply | tuple[Observation, ...], tuple[Observation, ...]]:
+def act(*actions: AgentAction, answer: str = "") -> Generator[Request, Sent, tuple[Observation, ...]]:
     """`seen = yield from act(...)`: the actions' observations, typed, in the order of the actions."""
-    sent = yield Act(actions)
+    sent = yield Act(actions, answer)
     assert isinstance(sent, tuple)
+    return sent
+
+
+def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decision]:
+    """`decision = yield from consult(...)`: a person's decision, typed."""
+    sent = yield Consult(action, problem)
+    assert isinstance(sent, Decision)
     return sent
 
 
@@ -84,8 +111,8 @@ class Model(Protocol):
         """The model's name at its engine."""
         ...
 
-    async def constrains(self) -> bool:
-        """Whether the engine can hold the model to a pattern. Raises `ModelError`."""
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        """What engine and model can do; `native`: find out whether tool calls work, once. Raises `ModelError`."""
         ...
 
     def reply(self, request: Ask) -> Chunks:

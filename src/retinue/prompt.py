@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from .grammar import Constraint
-from .schema import AgentAction, AgentFinish, Message
+from .schema import AgentAction, AgentFinish, Message, Reply
+from .tooling import Tool
 
 T = TypeVar("T")
+Decided = tuple[AgentAction, ...] | AgentFinish  # what a strategy reads out of a reply
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -83,16 +85,23 @@ class Ask:
     engines that can hold a model to it. `closing`: what to ask instead when this is the last step the
     budget allows. `problem`: why this is asked again, when the former reply could not be read.
 
+    `tools` are offered to the engine for native tool calls; `tool_choice` says whether it may, must or
+    must not call one. `aside`: this is no step of the run but a check or a rewording, of which whoever
+    asks it asks only so many; the budget of steps does not count it.
+
     `news` is what is new in the prompt, without the strategy's wording: the question, or what the tools
-    said; and `write` puts a decision into the strategy's form. With these two, a script can stand in
-    for a model under any strategy.
+    said; and `write` gives the reply in which a model would say a decision in the strategy's form. With
+    these two, a script can stand in for a model under any strategy.
     """
 
     prompt: Prompt
     news: str
-    write: Callable[[AgentAction | AgentFinish], str]
+    write: Callable[[Decided], Reply]
     stop: tuple[str, ...] = ()
     constraint: Constraint | None = None
     max_tokens: int | None = None
     closing: Ask | None = None
     problem: str = ""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: Literal["auto", "required", "none"] = "auto"
+    aside: bool = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
 
 
@@ -19,6 +19,9 @@ class StopReason(StrEnum):
     MAX_ITERATION_EXCEEDED = "MAX_ITERATION_EXCEEDED"
     MAX_EXECUTION_TIME_EXCEEDED = "MAX_EXECUTION_TIME_EXCEEDED"
     TOKEN_BUDGET_EXCEEDED = "TOKEN_BUDGET_EXCEEDED"
+    STAGNATED = "STAGNATED"
+    UNREADABLE_REPLY = "UNREADABLE_REPLY"
+    INVALID_ANSWER = "INVALID_ANSWER"
     CANCELLED = "CANCELLED"
     AWAITING_HUMAN = "AWAITING_HUMAN"
     ERROR = "ERROR"
@@ -35,14 +38,6 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a conversation with a model."""
-
-    role: Role
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
 class AgentAction:
     """The decision to use `tool` with `tool_input` (text, or values by argument name).
 
@@ -53,6 +48,21 @@ class AgentAction:
     tool_input: ToolInput
     log: str = ""
     id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation with a model.
+
+    Where an engine's own tool calls are used, an `assistant` message has the `calls` it made, and what
+    came of each is a message of the role `tool` with that call's `call_id` and the name of the `tool`.
+    """
+
+    role: Role
+    content: str
+    calls: tuple[AgentAction, ...] = ()
+    call_id: str = ""
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +84,18 @@ Outcome = Literal["result", "repeated", "unknown_tool", "invalid_input", "failed
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came back for one action: `text` for the model, and in `outcome` how it came about."""
+    """What came back for one action: `text` for the model, and in `outcome` how it came about.
+
+    `text` is data, whoever wrote it; `note` is what the executor itself tells the model beside it (a
+    budget nearly spent, a call that brings nothing new). `direct`: the text is the run's answer.
+    """
 
     call_id: str
     text: str
     outcome: Outcome = "result"
     seconds: float = 0.0
+    note: str = ""
+    direct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +143,23 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an engine and its model can do.
+
+    `constrains`: it can hold the model to a pattern. `calls_tools`: native tool calls work, as a short
+    probe has shown; if not, `problem` says what came instead. `window`: tokens of prompt and reply
+    together, `None` if the engine does not say.
+    """
+
+    constrains: bool = False
+    calls_tools: bool = False
+    window: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered to one `Ask`.
+    """What a model answered to one `Ask`: text, native tool `calls`, or both.
 
     `finish` is `length` when the text was cut at its token limit. `closing` says that the loop asked
     the closing question because this was the last allowed step. `seconds` is the time to the end,
@@ -141,3 +172,4 @@ class Reply:
     closing: bool = False
     seconds: float = 0.0
     first_token_seconds: float = 0.0
+    calls: tuple[AgentAction, ...] = ()

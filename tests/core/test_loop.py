@@ -14,7 +14,7 @@ from retinue.events import Asked, Called, Delta, Event, Finished, Observed, Repl
 from retinue.models.retrying import Retries
 from retinue.ports import Chunks, Flow, Task, ask
 from retinue.prompt import Ask, Prompt
-from retinue.schema import Message, Reply
+from retinue.schema import Abilities, Message, Reply
 from retinue.strategies.parsing import written
 
 
@@ -257,8 +257,8 @@ class CutShort:
     name: str = "cut-short"
     asked: int = 0
 
-    async def constrains(self) -> bool:
-        return False
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        return Abilities(constrains=False)
 
     async def reply(self, request: Ask) -> Chunks:
         self.asked += 1

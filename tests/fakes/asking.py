@@ -9,17 +9,17 @@ from contextlib import aclosing
 from retinue import Delta, Message
 from retinue.grammar import Constraint
 from retinue.ports import Model, Retry
-from retinue.prompt import Ask, Prompt
-from retinue.schema import AgentAction, AgentFinish, Reply
+from retinue.prompt import Ask, Decided, Prompt
+from retinue.schema import AgentFinish, Reply
 
 Chunk = Delta | Retry | Reply
 
 
-def written(decision: AgentAction | AgentFinish) -> str:
+def written(decided: Decided) -> Reply:
     """A decision in the form of no strategy."""
-    if isinstance(decision, AgentFinish):
-        return f"finish: {decision.output}"
-    return f"call: {decision.tool} {decision.tool_input}"
+    if isinstance(decided, AgentFinish):
+        return Reply(f"finish: {decided.output}")
+    return Reply("\n".join(f"call: {action.tool} {action.tool_input}" for action in decided))
 
 
 def request(

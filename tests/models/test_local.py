@@ -49,7 +49,7 @@ def test_a_reply_obeys_its_pattern(model: PromptModel) -> None:
 
 
 def test_it_holds_every_reply_to_a_pattern(model: PromptModel) -> None:
-    assert asyncio.run(model.constrains())
+    assert asyncio.run(model.abilities()).constrains
 
 
 def test_a_reply_ends_before_a_stop_word_and_streams_until_there(model: PromptModel) -> None:
@@ -90,7 +90,7 @@ def test_two_models_asked_at_once_both_answer(model: PromptModel) -> None:
 
 @needs_linux
 def test_models_with_the_same_file_share_it_also_when_they_load_at_once(model: PromptModel) -> None:
-    asyncio.run(model.constrains())
+    asyncio.run(model.abilities())
     before = ports_of_this_process()
     twins = [PromptModel("local", context=512) for _ in range(2)]
 
@@ -125,7 +125,7 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/v1/completions", "/completion", "/v1/chat/completions", "/tokenize", "/slots"])
 def test_nobody_else_can_use_the_model_over_its_port(model: PromptModel, path: str) -> None:
     async def statuses() -> list[int]:
-        await model.constrains()
+        await model.abilities()
         found = []
         async with aiohttp.ClientSession() as session:
             for port in ports_of_this_process():
@@ -171,7 +171,7 @@ def test_a_llamacpp_server_is_recognised_and_obeys_a_pattern(llamacpp: str, stre
     got = reply(server, request(SKY, constraint=COLOUR))
     assert re.fullmatch(regex(COLOUR.pattern), got.text)
     assert got.usage.output_tokens > 2
-    assert asyncio.run(server.constrains())
+    assert asyncio.run(server.abilities()).constrains
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -136,20 +136,20 @@ def test_llamacpp_is_recognised_and_given_a_grammar(server: OpenAIServer) -> Non
     server.owned_by = "llamacpp"
     assert asked_for_yes_or_no(server)["grammar"] == gbnf(YES_OR_NO.pattern)
     assert server.asked[-1].path == "/v1/completions"
-    assert asyncio.run(model_at(server).constrains())
+    assert asyncio.run(model_at(server).abilities()).constrains
 
 
 def test_vllm_is_recognised_and_given_a_regular_expression(server: OpenAIServer) -> None:
     server.owned_by = "vllm"
     assert asked_for_yes_or_no(server)["structured_outputs"] == {"regex": regex(YES_OR_NO.pattern)}
-    assert asyncio.run(model_at(server).constrains())
+    assert asyncio.run(model_at(server).abilities()).constrains
 
 
 def test_tgi_is_recognised_and_given_a_response_format(server: OpenAIServer) -> None:
     server.tgi, server.owned_by = True, None
     expected = {"type": "regex", "value": regex(YES_OR_NO.pattern)}
     assert asked_for_yes_or_no(server)["response_format"] == expected
-    assert asyncio.run(model_at(server).constrains())
+    assert asyncio.run(model_at(server).abilities()).constrains
 
 
 def test_openai_is_given_a_json_schema_and_no_stop_words(server: OpenAIServer) -> None:
@@ -157,7 +157,7 @@ def test_openai_is_given_a_json_schema_and_no_stop_words(server: OpenAIServer) -
     schema = {"name": "reply", "schema": YES_OR_NO.schema, "strict": True}
     assert body["response_format"] == {"type": "json_schema", "json_schema": schema}
     assert "stop" not in body
-    assert not asyncio.run(model_at(server, dialect="openai").constrains())
+    assert not asyncio.run(model_at(server, dialect="openai").abilities()).constrains
 
 
 def test_a_schema_with_optional_parts_is_not_called_strict(server: OpenAIServer) -> None:
@@ -171,7 +171,7 @@ def test_a_schema_with_optional_parts_is_not_called_strict(server: OpenAIServer)
 def test_of_an_unknown_server_nothing_is_asked(server: OpenAIServer, models: list[str] | None, page: str) -> None:
     server.models, server.page = models, page
     assert not {"grammar", "response_format", "structured_outputs"} & set(asked_for_yes_or_no(server))
-    assert not asyncio.run(model_at(server).constrains())
+    assert not asyncio.run(model_at(server).abilities()).constrains
 
 
 def test_what_a_server_is_is_found_out_once(server: OpenAIServer) -> None:

@@ -45,7 +45,7 @@ def test_tokens_are_words() -> None:
 
 def test_it_holds_nobody_to_a_pattern_and_has_a_name() -> None:
     model = scripted("x")
-    assert not asyncio.run(model.constrains())
+    assert not asyncio.run(model.abilities()).constrains
     assert model.name == "scripted"
 
 

@@ -11,7 +11,7 @@ from retinue import Agent, Budget, PromptModel, RunResult, Tool
 from retinue.events import Called
 from retinue.ports import Chunks
 from retinue.prompt import Ask
-from retinue.schema import Reply, Usage
+from retinue.schema import Abilities, Reply, Usage
 from retinue.strategies.react import React
 
 QUESTION = "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?"
@@ -80,8 +80,8 @@ class Gullible:
         self._script = list(script)
         self._constrained = constrained
 
-    async def constrains(self) -> bool:
-        return self._constrained
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        return Abilities(constrains=self._constrained)
 
     async def reply(self, request: Ask) -> Chunks:
         said = request.prompt.messages[-1].content

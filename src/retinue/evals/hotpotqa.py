@@ -181,7 +181,7 @@ def _records(kept: Path) -> Iterator[Answered]:
 
 async def _setup(agent: Agent) -> str:
     """A fingerprint of what the answers depend on, so that a changed setup does not resume an old one's."""
-    await agent.model.constrains()
+    await agent.model.abilities()
     tools: Any = [(tool.name, tool.description) for tool in agent.tools]
     parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, TOP_K)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]

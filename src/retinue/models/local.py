@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import ModelRefused, UsageError
 from ..ports import Chunks
 from ..prompt import Ask
+from ..schema import Abilities
 from .openai import OpenAIEngine
 from .settings import Settings, TimeLimits
 from .weights import find
@@ -42,10 +43,9 @@ class LocalEngine:
         """The model's name."""
         return self._path.stem
 
-    async def constrains(self) -> bool:
+    async def abilities(self, *, native: bool = False) -> Abilities:
         """Loads the model, so that what is wrong with it is known before a run begins."""
-        await self._loaded()
-        return True
+        return await (await self._loaded()).abilities(native=native)
 
     async def reply(self, request: Ask) -> Chunks:
         """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""

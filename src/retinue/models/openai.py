@@ -11,7 +11,7 @@ from ..errors import ModelRefused, ModelUnavailable
 from ..events import Delta
 from ..ports import Chunks
 from ..prompt import Ask, Known
-from ..schema import Message, Reply, Usage
+from ..schema import Abilities, Message, Reply, Usage
 from .dialects import DEFAULT_API, DIALECTS, HOLD_TO_PATTERN, recognise
 from .http import HttpClient
 from .retrying import retrying
@@ -44,15 +44,15 @@ class OpenAIEngine:
         """The model's name."""
         return self._model or self._client.base_url
 
-    async def constrains(self) -> bool:
-        """Whether the server can hold the model to a pattern. Raises `ModelError`."""
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        """What the server can do. Raises `ModelError`."""
         if not self._dialect or not self._model:
             dialect, first = await recognise(self._client)
             self._dialect = self._dialect or dialect
             self._model = self._model or first
             if not self._model:
                 raise ModelRefused(f"{self._client.base_url} lists no models; say which one to use")
-        return self._dialect in HOLD_TO_PATTERN
+        return Abilities(constrains=self._dialect in HOLD_TO_PATTERN)
 
     async def reply(self, request: Ask) -> Chunks:
         """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
@@ -66,7 +66,7 @@ class OpenAIEngine:
 
     async def _accepted(self, request: Ask) -> Chunks:
         """One attempt; what the server does not know is left out and remembered."""
-        await self.constrains()
+        await self.abilities()
         while True:
             try:
                 async with aclosing(self._attempt(request)) as chunks:

@@ -11,7 +11,7 @@ from ..blocking import blocking
 from ..errors import UsageError
 from ..ports import Chunks, Model
 from ..prompt import Ask, Prompt
-from ..schema import Message, Reply
+from ..schema import Abilities, AgentFinish, Message, Reply
 from .settings import Settings
 
 
@@ -86,9 +86,9 @@ class PromptModel:
         """The model's name at its engine."""
         return self._engine.name
 
-    async def constrains(self) -> bool:
-        """Whether the engine can hold the model to a pattern. Raises `ModelError`."""
-        return await self._engine.constrains()
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        """What engine and model can do; `native`: find out whether tool calls work, once. Raises `ModelError`."""
+        return await self._engine.abilities(native=native)
 
     def reply(self, request: Ask) -> Chunks:
         """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
@@ -104,7 +104,7 @@ class PromptModel:
         request = Ask(
             Prompt(messages[0]).add(*messages[1:]),
             messages[-1].content,
-            lambda decision: str(getattr(decision, "output", "")),
+            lambda decided: Reply(decided.output if isinstance(decided, AgentFinish) else ""),
             tuple(stop),
             max_tokens=max_tokens,
         )

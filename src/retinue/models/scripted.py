@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import DataError, ModelRefused, ModelUnavailable
 from ..events import Delta
 from ..ports import Chunks
-from ..prompt import Ask
-from ..schema import AgentAction, AgentFinish, Reply, Usage
+from ..prompt import Ask, Decided
+from ..schema import Abilities, AgentAction, AgentFinish, Reply, Usage
 from .retrying import retrying
 from .settings import Settings
 
@@ -33,7 +33,7 @@ class Rule:
     """
 
     when: re.Pattern[str]
-    decision: AgentAction | AgentFinish | None = None
+    decision: Decided | None = None
     text: str | None = None
     error: int | str | None = None
     delay: float = 0.0
@@ -54,9 +54,9 @@ class ScriptedEngine:
         """The model's name."""
         return "scripted"
 
-    async def constrains(self) -> bool:
-        """No: a script writes what it says."""
-        return False
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        """A script can make tool calls, and is held to no pattern: it writes what it says."""
+        return Abilities(calls_tools=True)
 
     async def reply(self, request: Ask) -> Chunks:
         """The first fitting rule's reply, word by word. Raises `ModelError`."""
@@ -73,16 +73,16 @@ class ScriptedEngine:
             await asyncio.Event().wait()
         if rule.error in (429, 500):
             raise ModelUnavailable(f"the script answers {rule.error}")
-        text = rule.text
-        if text is None:
-            text = request.write(rule.decision) if rule.decision else ""
-        words = re.findall(r"\s*\S+|\s+$", text)
+        said = Reply(rule.text or "")
+        if rule.decision is not None:
+            said = request.write(rule.decision)
+        words = re.findall(r"\s*\S+|\s+$", said.text)
         for word in words[: len(words) // 2] if rule.error == "cut" else words:
             yield Delta(word)
         if rule.error == "cut":
             raise ModelUnavailable("the script cuts its reply")
         prompt = sum(len(message.content.split()) for message in request.prompt.messages)
-        yield Reply(text, Usage(prompt, len(words), 0, 1))
+        yield replace(said, usage=Usage(prompt, len(words), 0, 1))
 
     def _rule(self, news: str) -> Rule:
         for rule in self._rules:
@@ -112,11 +112,17 @@ def read_rule(rule: Any, number: int) -> Rule:
     )
 
 
-def _decision(rule: Mapping[str, Any]) -> AgentAction | AgentFinish | None:
+def _decision(rule: Mapping[str, Any]) -> Decided | None:
     if "call" in rule:
-        return AgentAction(rule["call"]["tool"], rule["call"].get("input", ""))
+        calls = rule["call"] if isinstance(rule["call"], list) else [rule["call"]]
+        return tuple(AgentAction(call["tool"], call.get("input", "")) for call in calls)
     text = rule.get("finish", rule.get("say"))
     return None if text is None else AgentFinish({"output": str(text)})
+
+
+def _are_calls(call: Any) -> bool:
+    calls = call if isinstance(call, list) and call else [call]
+    return all(isinstance(one, Mapping) and isinstance(one.get("tool"), str) for one in calls)
 
 
 def _problems(rule: Any) -> Iterator[str]:
@@ -126,9 +132,8 @@ def _problems(rule: Any) -> Iterator[str]:
     unknown = [key for key in rule if key not in _KEYS]
     if unknown:
         yield f"unknown key {unknown[0]!r}; there are: {', '.join(_KEYS)}"
-    call = rule.get("call")
-    if call is not None and not (isinstance(call, Mapping) and isinstance(call.get("tool"), str)):
-        yield "call: want {tool: NAME, input: …}"
+    if "call" in rule and not _are_calls(rule["call"]):
+        yield "call: want {tool: NAME, input: …}, or a list of these"
     if "raw" in rule and not isinstance(rule["raw"], str):
         yield f"raw: want a text, not {rule['raw']!r}"
     if "error" in rule and rule["error"] not in _ERRORS:

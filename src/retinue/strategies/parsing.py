@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..schema import AgentAction, AgentFinish, StopReason, ToolInput
+from ..prompt import Decided
+from ..schema import AgentAction, AgentFinish, Reply, StopReason, ToolInput
 from ..tooling import Tool
 
 NO_TOOL = "no appropriate tool available"
@@ -220,14 +221,15 @@ def answer_of(text: str) -> AgentFinish:
 # ── writing: the inverse ─────────────────────────────────────────────────────────────────────────
 
 
-def written(decision: AgentAction | AgentFinish) -> str:
-    """`decision` as a model would write it after "Thought:"; `parse` reads it back."""
-    if isinstance(decision, AgentFinish):
-        return f" I now know the final answer\nFinal Answer: {decision.output}"
-    value = decision.tool_input if isinstance(decision.tool_input, str) else json.dumps(decision.tool_input)
-    return f" I should use {decision.tool}\nAction: {decision.tool}\nAction Input: {value}\n"
+def written(decided: Decided) -> Reply:
+    """A decision as a model would write it after "Thought:"; `parse` reads it (of several actions, the first)."""
+    if isinstance(decided, AgentFinish):
+        return Reply(f" I now know the final answer\nFinal Answer: {decided.output}")
+    action = decided[0]
+    value = action.tool_input if isinstance(action.tool_input, str) else json.dumps(action.tool_input)
+    return Reply(f" I should use {action.tool}\nAction: {action.tool}\nAction Input: {value}\n")
 
 
-def answer_written(decision: AgentAction | AgentFinish) -> str:
-    """`decision` as a reply to "Final Answer:", where an action has no place."""
-    return f" {decision.output}" if isinstance(decision, AgentFinish) else ""
+def answer_written(decided: Decided) -> Reply:
+    """A decision as a reply to "Final Answer:", where an action has no place."""
+    return Reply(f" {decided.output}" if isinstance(decided, AgentFinish) else "")
