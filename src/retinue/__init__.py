@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         RetinueError as RetinueError,
         ToolError as ToolError,
         UsageError as UsageError,
+        WindowExceeded as WindowExceeded,
     )
     from .events import Delta as Delta, Event as Event, RunResult as RunResult
     from .models import PromptModel as PromptModel
@@ -42,7 +43,7 @@ _HOME = {
     "budgets": ("Budget",),
     "errors": (
         "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "RetinueError",
-        "ToolError", "UsageError",
+        "ToolError", "UsageError", "WindowExceeded",
     ),
     "events": ("Delta", "Event", "RunResult"),
     "models": ("PromptModel",),

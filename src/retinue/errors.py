@@ -5,6 +5,7 @@ RetinueError
 ├── DataError         a file or text you gave is not what it must be (place, what, what would be right)
 ├── ModelError        the model's side failed and the run ends
 │   ├── ModelRefused      it said no: wrong key, unknown model, bad request; trying again will not help
+│   │   └── WindowExceeded    the prompt is too long for the model; a shorter one may do
 │   └── ModelUnavailable  it could not be reached or broke off, also after retries
 ├── LogMismatch       a recorded run does not fit the strategy that should continue it
 └── ToolError         raise it in a tool: the model reads the message and can try something else
@@ -29,6 +30,10 @@ class ModelError(RetinueError):
 
 class ModelRefused(ModelError):
     """The engine said no (key, model, request); the same request would be refused again."""
+
+
+class WindowExceeded(ModelRefused):
+    """The engine says that prompt and reply do not fit into the model's window."""
 
 
 class ModelUnavailable(ModelError):
