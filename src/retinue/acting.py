@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -15,13 +15,26 @@ from .schema import AgentAction, Decision, Observation, StopReason
 
 
 class Turn:
-    """The actions of one step. What `log` has of it is taken from there and not done again."""
+    """The actions of one step. What `log` has of it is taken from there and not done again.
+
+    `warning` is what the model should know of its budgets; it goes along with what comes back last.
+    """
 
     def __init__(
-        self, step: int, actions: Sequence[AgentAction], effects: Effects, deadline: Deadline, log: Recording
+        self,
+        step: int,
+        actions: Sequence[AgentAction],
+        effects: Effects,
+        deadline: Deadline,
+        warning: Callable[[], str],
+        log: Recording,
     ) -> None:
         self._step = step
-        self._actions = [replace(action, id=f"call_{step}_{at}") for at, action in enumerate(actions)]
+        self._warning = warning
+        self._actions = [
+            AgentAction(action.tool, action.tool_input, action.log, f"call_{step}_{at}")
+            for at, action in enumerate(actions)
+        ]
         self._effects = effects
         self._deadline = deadline
         self._begun: dict[str, AgentAction] = {}
@@ -47,10 +60,12 @@ class Turn:
                 waiting.append(action)
             elif action.id not in self._seen:
                 ready.append(self._begun[action.id])
-        async with aclosing(self._run(ready)) as events:
-            async for event in events:
-                self._note(event)
-                yield event
+        if len(ready) == 1:  # no task of its own: that costs more than all the rest of a turn
+            yield self._observed(await self._deadline.wait(self._effects.call(ready[0])))
+        elif ready:
+            async with aclosing(self._side_by_side(ready)) as observations:
+                async for observation in observations:
+                    yield self._observed(observation)
         if waiting:
             calls = ", ".join(f"{action.tool} ({action.id})" for action in waiting)
             yield Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {calls}")
@@ -96,13 +111,20 @@ class Turn:
         elif self._begun.get(action.id) != settled:
             yield Called(self._step, settled)
 
-    async def _run(self, actions: Sequence[AgentAction]) -> AsyncGenerator[Event, None]:
+    def _observed(self, observation: Observation) -> Observed:
+        if len(self._seen) + 1 == len(self._actions) and (warning := self._warning()):
+            note = f"{observation.note}\n{warning}".strip()
+            observation = replace(observation, note=note)
+        self._seen[observation.call_id] = observation
+        return Observed(self._step, observation)
+
+    async def _side_by_side(self, actions: Sequence[AgentAction]) -> AsyncGenerator[Observation, None]:
         running = {asyncio.ensure_future(self._effects.call(action)) for action in actions}
         try:
             while running:
                 done, running = await self._deadline.wait(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
                 for task in done:
-                    yield Observed(self._step, task.result())
+                    yield task.result()
         finally:
             for task in running:
                 task.cancel()

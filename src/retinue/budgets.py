@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 from .errors import UsageError
 from .events import Asked, Event, Replied
-from .schema import StopReason
+from .schema import Observation, StopReason
 
 T = TypeVar("T")
+WARN_AT = 0.7  # of a budget
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Limits of one run; `None` is no limit.
 
-    `steps` counts the model's replies. On the last one the strategy asks for nothing but an answer.
-    `seconds` interrupts whatever is under way. `tokens` counts input and output of all requests.
+    `steps` counts the model's replies, without the checks beside them. `seconds` interrupts whatever is
+    under way. `tokens` counts input and output of all requests. `stale_steps`: turns of tool use in a
+    row that bring nothing new. When any of these is nearly used up, the strategy asks for nothing but an
+    answer (`generate`), or the run simply stops (`force`): `early_stopping_method`, as in LangChain.
     """
 
     steps: int | None = 10
     seconds: float | None = None
     tokens: int | None = None
+    stale_steps: int | None = 3
+    early_stopping_method: Literal["generate", "force"] = "generate"
 
     def __post_init__(self) -> None:
-        for name in ("steps", "seconds", "tokens"):
+        for name in ("steps", "seconds", "tokens", "stale_steps"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"a budget of {value} {name} allows nothing; give a positive number or None")
+        if self.early_stopping_method not in ("generate", "force"):
+            raise UsageError(f"early_stopping_method: want generate or force, not {self.early_stopping_method!r}")
 
 
 class Meter:
@@ -40,18 +47,56 @@ class Meter:
         self.budget = budget
         self.steps = 0
         self.tokens = 0
+        self.stale_steps = 0
+        self._dearest = 0  # tokens of the largest request so far
+        self._slowest = 0.0  # seconds of the longest reply so far
 
     def add(self, event: Event) -> None:
         """Count `event`."""
         if isinstance(event, Asked):
-            self.steps += not event.aside
+            self.steps = event.step
         elif isinstance(event, Replied):
-            self.tokens += event.reply.usage.total_tokens
+            tokens = event.reply.usage.total_tokens
+            self.tokens += tokens
+            self._dearest = max(self._dearest, tokens)
+            self._slowest = max(self._slowest, event.reply.seconds)
+
+    def saw(self, observations: Sequence[Observation]) -> None:
+        """Count a turn of tool use."""
+        stale = bool(observations) and all(observation.stale for observation in observations)
+        self.stale_steps = self.stale_steps + 1 if stale else 0
 
     @property
-    def last_step(self) -> bool:
-        """Whether the next reply is the last one allowed."""
-        return self.budget.steps is not None and self.steps + 1 >= self.budget.steps
+    def stagnated(self) -> bool:
+        """Whether too many turns in a row brought nothing new."""
+        return self.budget.stale_steps is not None and self.stale_steps >= self.budget.stale_steps
+
+    def nearest(self, seconds_left: float | None) -> StopReason | None:
+        """The limit because of which the next reply should be the answer: after it, there would not be
+        enough for another."""
+        steps, tokens = self.budget.steps, self.tokens_left
+        if self.stagnated:
+            return StopReason.STAGNATED
+        if steps is not None and self.steps + 1 >= steps:
+            return StopReason.MAX_ITERATION_EXCEEDED
+        if tokens is not None and tokens < 2 * self._dearest:
+            return StopReason.TOKEN_BUDGET_EXCEEDED
+        if seconds_left is not None and seconds_left < 2 * self._slowest:
+            return StopReason.MAX_EXECUTION_TIME_EXCEEDED
+        return None
+
+    def warning(self, seconds_left: float | None) -> str:
+        """What the model should be told of its budgets: once 70 % of one is spent, and it may still act."""
+        if self.nearest(seconds_left):
+            return ""
+        budget, left = self.budget, []
+        if budget.steps is not None and self.steps >= WARN_AT * budget.steps:
+            left.append(f"{budget.steps - self.steps} of {budget.steps} steps")
+        if budget.tokens is not None and self.tokens >= WARN_AT * budget.tokens:
+            left.append(f"{self.tokens_left} of {budget.tokens} tokens")
+        if budget.seconds and seconds_left is not None and seconds_left <= (1 - WARN_AT) * budget.seconds:
+            left.append(f"{seconds_left:.0f} of {budget.seconds:.0f} seconds")
+        return f"({' and '.join(left)} left: come to an answer.)" if left else ""
 
     @property
     def tokens_left(self) -> int | None:
@@ -78,42 +123,68 @@ class Interrupted(Exception):
 class Deadline:
     """Ends whatever a run waits for when its time is up or it is cancelled.
 
-    Every wait of the loop goes through `wait`, and nothing else does: the timer never runs while an
-    event is in the reader's hands.
+    Every wait of the loop goes through `wait`, and nothing else does: nothing is interrupted while an
+    event is in the reader's hands. (One timer for the whole run: `asyncio.timeout` would set one for
+    each piece of each reply.)
     """
 
     def __init__(self) -> None:
         self._at: float | None = None
         self._cancelled = False
+        self._over = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._timeout: asyncio.Timeout | None = None
+        self._waiting: asyncio.Task[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def start(self, seconds: float | None) -> None:
         """Begin; `seconds` from now the time is up (`None`: never)."""
+        self.stop()
         self._loop = asyncio.get_running_loop()
         self._at = None if seconds is None else self._loop.time() + seconds
+        self._timer = None if self._at is None else self._loop.call_at(self._at, self._end)
+
+    def stop(self) -> None:
+        """The run is over; there is nothing left to end."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the time is up; `None`: there is no limit."""
+        return None if self._at is None or self._loop is None else max(0.0, self._at - self._loop.time())
 
     def cancel(self) -> None:
         """End the run as `CANCELLED`, at once. May be called from any thread, any number of times."""
         self._cancelled = True
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._fire)
+            self._loop.call_soon_threadsafe(self._end)
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
         """The awaitable's result. Raises `Interrupted`, and cancels the awaitable, if it takes too long."""
+        if self._over or self._cancelled:
+            close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
+            if close is not None:  # it was never begun
+                close()
+            raise self._interrupted
+        task = self._waiting = asyncio.current_task()
+        assert task is not None
+        cancelled_by_others = task.cancelling()
         try:
-            async with asyncio.timeout_at(self._at) as self._timeout:
-                if self._cancelled:
-                    self._fire()
-                return await awaitable
-        except TimeoutError as error:
-            if self._timeout is None or not self._timeout.expired():
-                raise  # somebody else's timeout
-            reason = StopReason.CANCELLED if self._cancelled else StopReason.MAX_EXECUTION_TIME_EXCEEDED
-            raise Interrupted(reason) from error
+            return await awaitable
+        except asyncio.CancelledError as error:
+            if self._over and task.uncancel() <= cancelled_by_others:
+                raise self._interrupted from error
+            raise
         finally:
-            self._timeout = None
+            self._waiting = None
 
-    def _fire(self) -> None:
-        if self._timeout is not None and self._loop is not None:
-            self._timeout.reschedule(self._loop.time())
+    def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    @property
+    def _interrupted(self) -> Interrupted:
+        return Interrupted(StopReason.CANCELLED if self._cancelled else StopReason.MAX_EXECUTION_TIME_EXCEEDED)

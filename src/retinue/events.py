@@ -28,7 +28,8 @@ class Asked:
     """The model is asked: `messages` are those it has not yet seen in this `prompt` (numbered from 0).
 
     `closing`: this is the last allowed step. `problem`: why the former reply could not be used.
-    `aside`: this is no step but a check beside it.
+    `aside`: this is no step but a check beside it. `shortened`: the prompt outgrew the model's window, so
+    the oldest observations in it were shortened until it had about so many characters.
     """
 
     step: int
@@ -37,15 +38,7 @@ class Asked:
     closing: bool = False
     problem: str = ""
     aside: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Shortened:
-    """The prompt outgrew the model's window: the oldest observations in it were shortened until it had
-    `characters`."""
-
-    step: int
-    characters: int
+    shortened: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +116,10 @@ class Delta:
     text: str
 
 
-Event = Started | Asked | Shortened | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped
+Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped
 KINDS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
-    for kind in (Started, Asked, Shortened, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped)
+    for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped)
 }
 
 
@@ -149,6 +142,8 @@ def _plain(value: Any) -> Any:
 class RunResult:
     """What a run came to: a fold over its events.
 
+    `answer` is the answer if the stop reason is `ANSWER`; else the best the run had when it was stopped,
+    which may be nothing. `return_values` are all that the strategy returned, the answer under `output`.
     `transcript` is the whole text as the model saw and wrote it. `error` says what went wrong when
     the stop reason is `ERROR`. `events` is the log: with it the run can be resumed or replayed.
     """
@@ -162,9 +157,28 @@ class RunResult:
     seconds: float
     error: str = ""
     events: tuple[Event, ...] = ()
+    return_values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def evidence(self) -> tuple[Observation, ...]:
+        """What its tools found, oldest first."""
+        return tuple(seen for step in self.steps for seen in step.observations if seen.outcome == "result")
+
+    @property
+    def resumable(self) -> bool:
+        """Whether `agent.resume(result.events)` can go on with it: as it stands, or with a larger budget."""
+        return self.stop_reason in RESUMABLE
 
     def __str__(self) -> str:
         return self.answer or f"no answer ({self.stop_reason}{': ' + self.error if self.error else ''})"
+
+
+RESUMABLE = frozenset(StopReason) - {
+    StopReason.ANSWER,
+    StopReason.NO_APPROPRIATE_TOOL,
+    StopReason.UNREADABLE_REPLY,
+    StopReason.INVALID_ANSWER,
+}
 
 
 # ── folds ────────────────────────────────────────────────────────────────────────────────────────
@@ -173,22 +187,22 @@ class RunResult:
 def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
     """What a run came to. `seconds` is the wall-clock time it took, as its caller saw it."""
     question, answer, reason, detail = "", "", StopReason.CANCELLED, ""
-    usage = Usage()
+    usage, values = Usage(), dict[str, Any]()
     for event in events:
         match event:
             case Started():
                 question = event.question
             case Replied(reply=reply):
                 usage += reply.usage
-            case Finished(answer=text):
-                answer, reason = text, StopReason.ANSWER
+            case Finished():
+                answer, reason, values = event.answer, StopReason.ANSWER, dict(event.return_values)
             case Stopped():
-                reason, detail = event.reason, event.detail
+                answer, reason, detail = event.answer, event.reason, event.detail
             case _:
                 pass
     error = detail if reason is StopReason.ERROR else ""
     return RunResult(
-        question, answer, reason, tuple(steps(events)), transcript(events), usage, seconds, error, tuple(events)
+        question, answer, reason, tuple(steps(events)), transcript(events), usage, seconds, error, tuple(events), values
     )
 
 
@@ -216,7 +230,16 @@ def transcript(events: Iterable[Event]) -> str:
         if isinstance(event, Asked):
             prompt = event.prompt
             replies.pop(prompt, None)
-            texts[prompt] = texts.get(prompt, "") + "".join(message.content for message in event.messages)
+            texts[prompt] = texts.get(prompt, "") + "".join(map(_said, event.messages))
         elif isinstance(event, Replied):
-            replies[prompt] = event.reply.text
+            replies[prompt] = event.reply.text + "".join(map(_call, event.reply.calls))
     return "\n\n".join(text + replies.get(prompt, "") for prompt, text in texts.items())
+
+
+def _said(message: Message) -> str:
+    return message.content + "".join(map(_call, message.calls)) + ("\n" if message.calls or message.call_id else "")
+
+
+def _call(action: AgentAction) -> str:
+    given = action.tool_input
+    return f"\n{action.tool}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"

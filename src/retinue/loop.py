@@ -17,17 +17,19 @@ from dataclasses import replace
 
 from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
-from .errors import LogMismatch, RetinueError
+from .errors import LogMismatch, RetinueError, WindowExceeded
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped
 from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
-from .prompt import Ask, Known
+from .prompt import Ask, Known, Prompt
 from .recording import Recording
-from .schema import AgentFinish, Reply, StopReason
+from .schema import AgentFinish, Message, Reply, StopReason
+from .window import Window
 
 Events = AsyncGenerator[Event | Delta, None]
+FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's words
 
 
-async def drive(
+def drive(
     flow: Flow, effects: Effects, started: Started, budget: Budget, deadline: Deadline, log: Sequence[Event] = ()
 ) -> Events:
     """Drive `flow` to its end and yield the events that `log` does not have yet.
@@ -35,57 +37,64 @@ async def drive(
     The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up or the
     model fails. Raises `LogMismatch` if `log` was not recorded by such a flow.
     """
-    run = _Drive(flow, effects, Meter(budget), deadline, Recording(log))
-    try:
-        async with aclosing(run.events(started)) as events:
-            async for event in events:
-                yield event
-    except Interrupted as end:
-        yield Stopped(end.reason)
-    except asyncio.CancelledError:
-        yield Stopped(StopReason.CANCELLED)
-        raise
-    except LogMismatch:
-        raise
-    except RetinueError as error:
-        yield Stopped(StopReason.ERROR, str(error))
-    finally:
-        flow.close()
+    run = _Drive(flow, effects, Meter(budget), deadline, Recording(log), Window(started.abilities.window))
+    return run.events(started)
 
 
 class _Drive:
     """The state of one drive; all of it is thrown away at the end, the log remains."""
 
-    def __init__(self, flow: Flow, effects: Effects, meter: Meter, deadline: Deadline, log: Recording) -> None:
+    def __init__(
+        self, flow: Flow, effects: Effects, meter: Meter, deadline: Deadline, log: Recording, window: Window
+    ) -> None:
         self._flow = flow
         self._effects = effects
         self._meter = meter
         self._deadline = deadline
         self._log = log
+        self._window = window
         self._prompts: Known[int] = Known()
         self._prompt_count = 0
         self._consulted = 0
+        self._limit: StopReason | None = None  # because of which the closing question was asked
+        self._best = ""
         self._sent: Sent | None = None
+        self._finish: AgentFinish | None = None
 
     async def events(self, started: Started) -> Events:
-        if not self._log.expect(started):
-            yield started
-        seconds = self._meter.budget.seconds
-        self._deadline.start(None if seconds is None else max(0.0, seconds - self._log.seconds))
-        while True:
-            try:
-                request = next(self._flow) if self._sent is None else self._flow.send(self._sent)
-            except StopIteration as stop:
-                yield _ending(stop.value)
-                return
-            if isinstance(request, Ask) and (reason := self._meter.exceeded(aside=request.aside)):
-                yield Stopped(reason)
-                return
-            async with aclosing(self._do(request)) as events:
-                async for event in events:
-                    yield event
-                    if isinstance(event, Stopped):
-                        return
+        try:
+            if not self._log.expect(started):
+                yield started
+            seconds = self._meter.budget.seconds
+            self._deadline.start(None if seconds is None else max(0.0, seconds - self._log.seconds))
+            while (request := self._next()) is not None:
+                async with aclosing(self._do(request)) as events:
+                    async for event in events:
+                        yield event
+                        if isinstance(event, Stopped | Finished):
+                            return
+            assert self._finish is not None
+            yield self._ending(self._finish)
+        except Interrupted as end:
+            yield self._stopped(end.reason)
+        except asyncio.CancelledError:
+            yield self._stopped(StopReason.CANCELLED)
+            raise
+        except LogMismatch:
+            raise
+        except RetinueError as error:
+            yield self._stopped(StopReason.ERROR, str(error))
+        finally:
+            self._deadline.stop()
+            self._flow.close()
+
+    def _next(self) -> Request | None:
+        """What the strategy wants next; `None` when it is done."""
+        try:
+            return next(self._flow) if self._sent is None else self._flow.send(self._sent)
+        except StopIteration as stop:
+            self._finish = stop.value
+            return None
 
     def _do(self, request: Request) -> Events:
         match request:
@@ -96,32 +105,98 @@ class _Drive:
             case Consult():
                 return self._consult(request)
 
+    def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
+        """The end, with the best answer so far."""
+        return Stopped(reason, detail, self._best)
+
+    def _refusal(self, request: Ask) -> StopReason | None:
+        """Why the model may not be asked this, if so."""
+        if request.aside:
+            return self._meter.exceeded(aside=True)
+        answers = self._meter.budget.early_stopping_method == "generate" and request.closing and not self._limit
+        if self._meter.stagnated and not answers:
+            return StopReason.STAGNATED
+        return self._meter.exceeded()
+
+    def _ending(self, finish: AgentFinish) -> Finished | Stopped:
+        if finish.reason is StopReason.ANSWER and self._limit is StopReason.STAGNATED:
+            return Stopped(StopReason.STAGNATED, "its last turns brought nothing new", finish.output)
+        if finish.reason is StopReason.ANSWER:
+            return Finished(finish.output, finish.return_values)
+        if finish.reason is StopReason.MAX_ITERATION_EXCEEDED and self._limit:
+            return self._stopped(self._limit)
+        problem = finish.return_values.get("problem")
+        if problem is None:
+            return self._stopped(finish.reason, finish.output)
+        return Stopped(finish.reason, str(problem), finish.output)
+
+    # ── asking the model ─────────────────────────────────────────────────────────────────────────
+
     async def _ask(self, request: Ask) -> Events:
-        closing = request.closing if self._meter.last_step and not request.aside else None
+        if reason := self._refusal(request):
+            yield self._stopped(reason, FORCED)
+            return
+        closing = self._closing(request)
         if closing is not None:
             request = replace(closing, problem=request.problem)
-        asked = self._asked(request, closing is not None)
-        if not self._log.expect(asked):
-            yield asked
-        self._meter.add(asked)
-        replied = next((event for event in self._log.take(Replied, Retried) if isinstance(event, Replied)), None)
-        if replied is None:
-            async with aclosing(self._reply(request, asked)) as events:
-                async for event in events:
-                    yield event
-                    if isinstance(event, Replied):
-                        replied = event
-        assert replied is not None, "a model's reply ends with a Reply"
+        step = self._meter.steps + (not request.aside)
+        shortened: int | None = None
+        replied: Replied | None = None
+        while replied is None:
+            fitted, shortened = self._fitted(request, shortened)
+            number, new = self._numbered(fitted)
+            asked = Asked(step, number, new, closing is not None, request.problem, request.aside, shortened or 0)
+            if not self._log.expect(asked):
+                yield asked
+            self._meter.add(asked)
+            replied = next((event for event in self._log.take(Replied, Retried) if isinstance(event, Replied)), None)
+            if replied is None and self._log.next is None:
+                try:
+                    sent = request if fitted is request.prompt else replace(request, prompt=fitted)
+                    async with aclosing(self._reply(sent, asked)) as events:
+                        async for event in events:
+                            if isinstance(event, Replied):
+                                replied = event
+                            yield event
+                except WindowExceeded:
+                    shortened = int(0.6 * self._window.size(fitted))
+                    if not self._window.shorten(request.prompt, shortened):
+                        raise
         self._meter.add(replied)
+        self._window.learn(fitted, replied.reply)
         self._sent = replied.reply
 
-    def _asked(self, request: Ask, closing: bool) -> Asked:
-        number, new = self._prompts.extend(request.prompt)
+    def _closing(self, request: Ask) -> Ask | None:
+        """What to ask instead, if the answer must come now."""
+        if request.closing is None or request.aside:
+            return None
+        limit = self._meter.nearest(self._deadline.left)
+        recorded = self._log.next
+        if isinstance(recorded, Asked):  # which limit was near may have been a matter of the clock
+            limit = (limit or StopReason.MAX_EXECUTION_TIME_EXCEEDED) if recorded.closing else None
+        elif self._meter.budget.early_stopping_method == "force":
+            limit = None
+        self._limit = limit
+        return request.closing if limit else None
+
+    def _fitted(self, request: Ask, shortened: int | None) -> tuple[Prompt, int | None]:
+        """The prompt as it is sent, and the size it was shortened to, if it was now."""
+        recorded = self._log.next
+        if isinstance(recorded, Asked):
+            shortened = recorded.shortened or None
+        elif shortened is None:
+            shortened = self._window.target(self._window.fit(request.prompt), request.max_tokens)
+        if shortened is not None and not self._window.shorten(request.prompt, shortened) and recorded is None:
+            shortened = None
+        return self._window.fit(request.prompt), shortened
+
+    def _numbered(self, prompt: Prompt) -> tuple[int, tuple[Message, ...]]:
+        """The prompt's number in the log, and the messages in it that the log does not have yet."""
+        number, new = self._prompts.extend(prompt)
         if number is None:
             number, self._prompt_count = self._prompt_count, self._prompt_count + 1
-        self._prompts.keep(request.prompt, number)
-        step = self._meter.steps + (not request.aside)
-        return Asked(step, number, new, closing, request.problem, request.aside)
+        self._prompts.keep(prompt, number)
+        return number, new
 
     async def _reply(self, request: Ask, asked: Asked) -> Events:
         if (left := self._meter.tokens_left) is not None:
@@ -144,31 +219,35 @@ class _Drive:
                         yield Replied(asked.step, reply)
                         return
 
+    # ── acting, and consulting a person ──────────────────────────────────────────────────────────
+
     async def _act(self, request: Act) -> Events:
-        turn = Turn(self._meter.steps, request.actions, self._effects, self._deadline, self._log)
+        self._best = request.answer or self._best
+        turn = Turn(self._meter.steps, request.actions, self._effects, self._deadline, self._warning, self._log)
         async with aclosing(turn.events()) as events:
             async for event in events:
-                yield event
-        self._sent = turn.observations
+                yield self._stopped(event.reason, event.detail) if isinstance(event, Stopped) else event
+        observations = turn.observations
+        self._meter.saw(observations)
+        if len(observations) == 1 == len(request.actions) and observations[0].direct:
+            yield Finished(observations[0].text, {"output": observations[0].text})
+        self._sent = observations
+
+    def _warning(self) -> str:
+        return self._meter.warning(self._deadline.left)
 
     async def _consult(self, request: Consult) -> Events:
-        step = self._meter.steps
         self._consulted += 1
         action = replace(request.action, id=f"consult_{self._consulted}")
         recorded = list(self._log.take(Paused, Resumed))
         decision = next((event.decision for event in recorded if isinstance(event, Resumed)), None)
         if not recorded:
-            yield Paused(step, action, request.problem)
+            yield Paused(self._meter.steps, action, request.problem)
         if decision is None:
             decision = await self._deadline.wait(self._effects.consult(action, request.problem))
             if decision is None:
-                yield Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {action.tool} ({action.id})")
+                waiting = f"no person has decided on {action.tool} ({action.id})"
+                yield self._stopped(StopReason.AWAITING_HUMAN, waiting)
                 return
-            yield Resumed(step, action.id, decision)
+            yield Resumed(self._meter.steps, action.id, decision)
         self._sent = decision
-
-
-def _ending(finish: AgentFinish) -> Finished | Stopped:
-    if finish.reason is StopReason.ANSWER:
-        return Finished(finish.output, finish.return_values)
-    return Stopped(finish.reason, finish.output)

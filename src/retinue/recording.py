@@ -7,31 +7,50 @@ from typing import TypeVar
 
 from .errors import LogMismatch
 from .events import Asked, Event, Finished, Observed, Replied, Started, Stopped
+from .schema import StopReason
 
 E = TypeVar("E", bound=Event)
+_LIMITS = {
+    StopReason.MAX_ITERATION_EXCEEDED,
+    StopReason.MAX_EXECUTION_TIME_EXCEEDED,
+    StopReason.TOKEN_BUDGET_EXCEEDED,
+    StopReason.STAGNATED,
+}
 
 
 class Recording:
     """A cursor over a log. Once it is at the end, the run goes on live.
 
-    How the run ended before (parked, cancelled, out of time) is not part of what is replayed.
+    How the run ended before (parked, cancelled, out of time) is not part of what is replayed; neither
+    is the closing question of a run that ended at a limit, so that with a larger budget it goes on.
     """
 
     def __init__(self, log: Sequence[Event]) -> None:
-        self._log = [event for event in log if not isinstance(event, Finished | Stopped)]
+        self._log: list[Event] = []
+        for event in log:
+            if isinstance(event, Stopped) and event.reason in _LIMITS:
+                closing = [at for at, asked in enumerate(self._log) if isinstance(asked, Asked) and asked.closing]
+                del self._log[closing[-1] if closing else len(self._log) :]
+            if not isinstance(event, Finished | Stopped):
+                self._log.append(event)
         self._at = 0
+
+    @property
+    def next(self) -> Event | None:
+        """The next event; `None` at the end."""
+        return self._log[self._at] if self._at < len(self._log) else None
 
     def take(self, *kinds: type[E]) -> Iterator[E]:
         """The next events, as long as they are of these kinds."""
-        while self._at < len(self._log) and isinstance(event := self._log[self._at], kinds):
+        while isinstance(event := self.next, kinds):
             self._at += 1
             yield event
 
     def expect(self, event: Started | Asked) -> bool:
         """Whether `event` is recorded here. Raises `LogMismatch` if something else is."""
-        if self._at >= len(self._log):
+        recorded = self.next
+        if recorded is None:
             return False
-        recorded = self._log[self._at]
         if recorded != event:
             raise LogMismatch(
                 f"the log does not fit this run: its event {self._at} is {recorded!r:.200}, here comes {event!r:.200}"

@@ -88,6 +88,7 @@ class Observation:
 
     `text` is data, whoever wrote it; `note` is what the executor itself tells the model beside it (a
     budget nearly spent, a call that brings nothing new). `direct`: the text is the run's answer.
+    `stale`: the run has seen as much before.
     """
 
     call_id: str
@@ -96,6 +97,7 @@ class Observation:
     seconds: float = 0.0
     note: str = ""
     direct: bool = False
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)

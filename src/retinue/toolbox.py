@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from .signature import InvalidInput
 from .tooling import Tool
 
 MAX_RESULT = 8_000  # characters of a tool's result that a model is shown
+NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
 
 
 class Toolbox:
@@ -20,6 +22,8 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
         self._said: dict[tuple[str, str], str] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self._running: dict[tuple[str, str], asyncio.Event] = {}
         for tool in tools:
             if tool.name in self._tools:
                 raise UsageError(f"two tools are called '{tool.name}'; give one of them another name")
@@ -45,15 +49,44 @@ class Toolbox:
         """Keep a result, so that the same call again gets the former result and not another effect."""
         if observation.outcome == "result":
             self._said[_key(action)] = observation.text
+        self._seen.add((action.tool, observation.text))
 
     async def run(self, action: AgentAction) -> Observation:
         """Run one action. Never raises for what the model or the tool did wrong: the observation says it."""
         began = time.perf_counter()
-        outcome, text = await self._outcome(action)
-        return Observation(action.id, _shortened(text), outcome, time.perf_counter() - began)
-
-    async def _outcome(self, action: AgentAction) -> tuple[Outcome, str]:
+        outcome, text = await self._once_at_a_time(action)
+        text = _shortened(text)
         tool = self.find(action.tool)
+        stale = outcome == "repeated" or self._is_old(action, text, outcome)
+        direct = outcome == "result" and tool is not None and tool.return_direct
+        seconds = time.perf_counter() - began
+        return Observation(action.id, text, outcome, seconds, NUDGE if stale else "", direct, stale)
+
+    def _is_old(self, action: AgentAction, text: str, outcome: Outcome) -> bool:
+        """Whether the tool said just this before. Of a tool with effects, each result is news."""
+        tool = self.find(action.tool)
+        if tool is not None and (tool.polls or (outcome == "result" and tool.effects != "read")):
+            return False
+        return (action.tool, text) in self._seen
+
+    async def _once_at_a_time(self, action: AgentAction) -> tuple[Outcome, str]:
+        """Of two equal calls in one step, the second waits for the first and gets its result."""
+        tool, key = self.find(action.tool), _key(action)
+        if tool is None or tool.polls:
+            return await self._outcome(action, tool)
+        while under_way := self._running.get(key):
+            await under_way.wait()
+        done = self._running[key] = asyncio.Event()
+        try:
+            outcome, text = await self._outcome(action, tool)
+            if outcome == "result":
+                self._said[key] = _shortened(text)
+            return outcome, text
+        finally:
+            del self._running[key]
+            done.set()
+
+    async def _outcome(self, action: AgentAction, tool: Tool | None) -> tuple[Outcome, str]:
         if tool is None:
             there_are = ", ".join(self._tools) or "none"
             return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."

@@ -29,7 +29,9 @@ class Tool:
     `effects` says what a repeated call would do: `read` changes nothing, `idempotent` may be repeated,
     `once` must not be (the default for what is not labelled). `timeout` is in seconds. `approval`: a
     person must agree to each call. `polls`: calling it again with the same input makes sense, so the
-    former result is not handed out instead.
+    former result is not handed out instead. `return_direct`: its result is the run's answer.
+    `reflections`: how often a call may be repeated with its input put in other words, when tool, input
+    and result do not fit together (seed 001's self-reflection).
 
     Raises `UsageError` if the name is not made of letters, digits and underscores, or `something`
     cannot be called.
@@ -42,6 +44,8 @@ class Tool:
     timeout: float = 30.0
     approval: bool = False
     polls: bool = False
+    return_direct: bool = False
+    reflections: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -120,6 +124,8 @@ def tool(
     timeout: float = ...,
     approval: bool = ...,
     polls: bool = ...,
+    return_direct: bool = ...,
+    reflections: int = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a tool: name and description from the function, schema from its type hints.

@@ -23,7 +23,6 @@ from ..events import (
     Resumed,
     Retried,
     RunResult,
-    Shortened,
     Started,
     Stopped,
 )
@@ -39,7 +38,7 @@ class Trace:
     def __init__(self) -> None:
         self._line_open = False
 
-    def show(self, event: Event | Delta) -> None:  # noqa: C901, PLR0915 -- a case for each kind of event
+    def show(self, event: Event | Delta) -> None:  # noqa: C901 -- a case for each kind of event
         """Show one event."""
         match event:
             case Started():
@@ -50,8 +49,6 @@ class Trace:
                 self._line(mark + (f"reply not usable: {event.problem}" if event.problem else ""), dim=True)
             case Delta(text):
                 self._text(text)
-            case Shortened():
-                self._line("the prompt outgrew the model's window: its oldest observations are shortened", dim=True)
             case Retried():
                 self._line(f"{event.problem}; asking again in {event.seconds:.1f} s", fg="yellow")
             case Replied(reply=reply):

@@ -1,0 +1,100 @@
+"""A prompt that outgrows the model's window: its oldest observations are shortened first.
+
+The strategy's own prompt stays whole; what is sent is a fitted copy of it, extended like the original.
+Shortening makes room at once for many steps, so the prefix that a provider has cached changes rarely,
+and only from the first shortened message on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .prompt import Known, Prompt
+from .schema import Message, Reply
+
+ROOM = 0.6  # of the window, for the prompt, after shortening
+REPLY = 512  # tokens kept for a reply that has no limit of its own
+_HEAD, _TAIL = 200, 80  # characters that are kept of a shortened message
+_CUT = " … (shortened) … "
+
+
+class Window:
+    """The model's window of `tokens` (`None`: not known), and the fitted forms of the prompts in it."""
+
+    def __init__(self, tokens: int | None) -> None:
+        self._tokens = tokens
+        self._fitted: Known[Prompt] = Known()
+        self._sizes: Known[int] = Known()
+        self._per_token = 3.0  # characters; calibrated by what engines count
+        self._any = False
+
+    def fit(self, prompt: Prompt) -> Prompt:
+        """What is sent for `prompt`."""
+        if not self._any:
+            return prompt
+        kept, new = self._fitted.extend(prompt)
+        fitted = Prompt(new[0]).add(*new[1:]) if kept is None else kept.add(*new)
+        self._fitted.keep(prompt, fitted)
+        return fitted
+
+    def size(self, fitted: Prompt) -> int:
+        """Its characters."""
+        kept, new = self._sizes.extend(fitted)
+        size = (kept or 0) + sum(map(_length, new))
+        self._sizes.keep(fitted, size)
+        return size
+
+    def target(self, fitted: Prompt, max_tokens: int | None) -> int | None:
+        """The characters to shorten `fitted` to, if it and a reply do not fit."""
+        if self._tokens is None:
+            return None
+        room = (self._tokens - min(max_tokens or REPLY, self._tokens // 2)) * self._per_token
+        return int(room * ROOM) if self.size(fitted) > room else None
+
+    def shorten(self, prompt: Prompt, characters: int) -> bool:
+        """Fit `prompt` into so many characters, as well as can be; whether that changed anything."""
+        fitted = self.fit(prompt)
+        messages = list(fitted.messages)
+        short = _shortened(messages, characters)
+        first = next((at for at, (old, new) in enumerate(zip(messages, short, strict=True)) if old != new), None)
+        if first is None:
+            return False
+        kept: Prompt | None = fitted
+        for _ in messages[first:]:
+            kept = kept.before if kept else None
+        again = Prompt(short[first]) if kept is None else kept.add(short[first])
+        self._any = True
+        self._fitted.keep(prompt, again.add(*short[first + 1 :]))
+        return True
+
+    def learn(self, fitted: Prompt, reply: Reply) -> None:
+        """Take note of how many tokens the engine counted in `fitted`."""
+        if self._tokens is not None and reply.usage.input_tokens > 0:
+            self._per_token = max(1.0, self.size(fitted) / reply.usage.input_tokens)
+
+
+def _length(message: Message) -> int:
+    return len(message.content) + sum(len(call.tool) + len(str(call.tool_input)) for call in message.calls)
+
+
+def _shortened(messages: Sequence[Message], characters: int) -> list[Message]:
+    """Oldest first, each message that is no model's and not the first loses its middle; the newest last, and
+    only as far as it must."""
+    short = list(messages)
+    excess = sum(map(_length, short)) - characters
+    opening = next((at for at, message in enumerate(short) if message.role == "user"), 0)
+    for at in range(opening + 1, len(short)):
+        if excess <= 0:
+            break
+        message = short[at]
+        if message.role not in ("user", "tool"):
+            continue
+        content = message.content
+        newest = at >= len(short) - 2
+        tail = _TAIL
+        head = max(_HEAD, len(content) - excess - tail - len(_CUT)) if newest else _HEAD
+        if len(content) > head + tail + len(_CUT):
+            short[at] = replace(message, content=content[:head] + _CUT + content[-tail:])
+            excess -= len(content) - len(short[at].content)
+    return short
