@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from .errors import LogMismatch, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
 from .loop import drive
 from .models import PromptModel
-from .ports import Chunks, Model, Strategy, Task
+from .ports import Chunks, Flow, Model, Strategy, Task
 from .prompt import Ask
 from .schema import Abilities, AgentAction, Decision, Message, Observation
 from .strategies import STRATEGIES
@@ -33,12 +33,15 @@ class Agent:
     be `Tool`s, functions, or anything with `run`. `strategy` is a `Strategy` or a name in `STRATEGIES`.
     `human` is asked, with an action and the reason, before a tool marked `approval` runs; without it,
     or while it returns `None`, such a run parks (`AWAITING_HUMAN`) and `resume` goes on with it.
+    `require_human_feedback`: mark all tools so, or those of these names. `answer_schema`, a pydantic model
+    or a JSON Schema: the answer is JSON that conforms (parsed, in `return_values["answer"]`), or the
+    run stops as `INVALID_ANSWER`.
 
     An agent keeps nothing of its runs: it may be used for many at once, and as a tool of another.
     Raises `UsageError` for unknown names.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- the parts an agent is put together from
         self,
         model: Model | str = "local",
         tools: Iterable[Any] = (),
@@ -47,6 +50,7 @@ class Agent:
         budget: Budget = Budget(),
         name: str = "agent",
         human: Human | None = None,
+        require_human_feedback: bool | Collection[str] = False,
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; there are: {', '.join(STRATEGIES)}")
@@ -55,6 +59,8 @@ class Agent:
         self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         self.budget = budget
         self.human = human
+        marked = require_human_feedback
+        self.require_human_feedback = {marked} if isinstance(marked, str) else marked
         self.tools: list[Tool] = []
         for tool in tools:
             self.add_tool(tool)
@@ -65,6 +71,8 @@ class Agent:
         `options` are those of `Tool`. Raises `UsageError` for a name that is not valid or is taken.
         """
         new = Tool(tool, something, description, **options) if isinstance(tool, str) else tool_of(tool, **options)
+        if self.require_human_feedback is True or new.name in (self.require_human_feedback or ()):
+            new = replace(new, approval=True)
         Toolbox([*self.tools, new])  # refuses a name that is taken,
         _ = new.signature  # and this, arguments that a model cannot give
         self.tools.append(new)
@@ -113,8 +121,19 @@ class Agent:
         """`stream_async`, blocking."""
         return iterate(self.stream_async(question, history=history))
 
-    async def resume_async(self, log: Sequence[Event], decisions: Mapping[str, Decision] | None = None) -> RunResult:
-        """Go on with a run where its `log` (a result's `events`) ends: parked, cancelled or cut short.
+    def flow(self, task: Task) -> Flow:
+        """The reasoning for one run: the strategy, with reflection and a checked answer where they are wanted."""
+        return self.strategy(task)
+
+    async def resume_async(
+        self,
+        log: Sequence[Event],
+        decisions: Mapping[str, Decision] | None = None,
+        *,
+        budget: Budget | None = None,
+    ) -> RunResult:
+        """Go on with a run where its `log` (a result's `events`) ends: parked, cancelled, cut short, or out of
+        its budget (then with a larger `budget`).
 
         `decisions` are a person's, by call id. What is recorded is not done again; a `once` tool whose
         outcome is not recorded waits for a decision. Raises `LogMismatch` if this agent did not write it.
@@ -124,11 +143,19 @@ class Agent:
             raise LogMismatch("a log begins with the event 'started'")
         if isinstance(log[-1], Finished):
             return result(log)
-        return await Run(self, started.question, started.history, log, decisions).finish()
+        run = Run(self, started.question, started.history, log, decisions)
+        run.budget = budget or self.budget
+        return await run.finish()
 
-    def resume(self, log: Sequence[Event], decisions: Mapping[str, Decision] | None = None) -> RunResult:
+    def resume(
+        self,
+        log: Sequence[Event],
+        decisions: Mapping[str, Decision] | None = None,
+        *,
+        budget: Budget | None = None,
+    ) -> RunResult:
         """`resume_async`, blocking."""
-        return blocking(self.resume_async(log, decisions))
+        return blocking(self.resume_async(log, decisions, budget=budget))
 
 
 class Run:
@@ -147,6 +174,7 @@ class Run:
         if not agent.tools:
             raise UsageError(f"{agent.name} has no tools; give it some: Agent(tools=[…]) or add_tool(name, tool, …)")
         self.log = list(log)
+        self.budget = agent.budget
         self._agent = agent
         self._task = Task(question, tuple(agent.tools), tuple(history))
         self._decisions = decisions or {}
@@ -173,10 +201,8 @@ class Run:
             task.history,
         )
         effects = _LibraryEffects(self._agent, Toolbox(task.tools), self._decisions)
-        flow = self._agent.strategy(task)
-        async with aclosing(
-            drive(flow, effects, started, self._agent.budget, self._deadline, list(self.log))
-        ) as events:
+        flow = self._agent.flow(task)
+        async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
             async for event in events:
                 if not isinstance(event, Delta):
                     self.log.append(event)

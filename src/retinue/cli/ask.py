@@ -15,8 +15,10 @@ from ..budgets import Budget
 from ..events import Asked, Called, Delta, Event, to_json
 from ..models import PromptModel
 from ..schema import StopReason
+from ..strategies import STRATEGIES
 from ..tooling import Tool
 from ..tools import calculator, passages
+from .person import decide
 from .trace import Trace, Waiting
 
 
@@ -25,6 +27,8 @@ from .trace import Trace, Waiting
 @click.option("--passages", "path", type=click.Path(path_type=Path), help="JSONL file or folder of texts to search.")
 @click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]")
 @click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080")
+@click.option("--strategy", default="react", show_default=True, help=f"One of {', '.join(STRATEGIES)}.")
+@click.option("--require-human-feedback", "ask_me", is_flag=True, help="Ask before each use of a tool.")
 @click.option("--max-steps", type=click.IntRange(1), default=10, show_default=True, help="Replies of the model.")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Time for the whole run.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Tokens for the whole run, in and out.")
@@ -35,6 +39,8 @@ def command(
     path: Path | None,
     model: str,
     base_url: str | None,
+    strategy: str,
+    ask_me: bool,
     max_steps: int,
     max_seconds: float | None,
     max_tokens: int | None,
@@ -47,7 +53,12 @@ def command(
     """
     tools: list[Tool] = [passages(path), calculator] if path else [calculator]
     agent = Agent(
-        PromptModel(model, base_url=base_url, stream=stream), tools, budget=Budget(max_steps, max_seconds, max_tokens)
+        PromptModel(model, base_url=base_url, stream=stream),
+        tools,
+        strategy=strategy,
+        budget=Budget(max_steps, max_seconds, max_tokens),
+        human=decide,
+        require_human_feedback=ask_me,
     )
     run = agent.start(question)
     with contextlib.suppress(KeyboardInterrupt):

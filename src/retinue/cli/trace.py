@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import re
 import sys
 import time
@@ -26,7 +27,7 @@ from ..events import (
     Started,
     Stopped,
 )
-from ..schema import Reply
+from ..schema import Reply, StopReason, ToolInput
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SHOWN = 600  # characters of an observation
@@ -42,26 +43,26 @@ class Trace:
         """Show one event."""
         match event:
             case Started():
-                self._line(f"{event.model} with {', '.join(event.tools)}", dim=True)
-                self._line(f"Question: {event.question}", bold=True)
+                self._started(event)
             case Asked():
-                mark = f"\n[{event.step}] " + ("(last step) " if event.closing else "")
-                self._line(mark + (f"reply not usable: {event.problem}" if event.problem else ""), dim=True)
+                self._line(f"\n{_mark(event)}", dim=True)
             case Delta(text):
                 self._text(text)
             case Retried():
                 self._line(f"{event.problem}; asking again in {event.seconds:.1f} s", fg="yellow")
             case Replied(reply=reply):
-                self._line(_cost(reply), dim=True)
+                self._replied(reply)
             case Called():
-                pass  # the model's own words show it
+                pass  # shown when it was decided
             case Observed(observation=seen):
                 colour = "green" if seen.outcome == "result" else "yellow"
                 text = seen.text if len(seen.text) <= _SHOWN else f"{seen.text[:_SHOWN]} …"
                 self._line(f"Observation: {text}", fg=colour)
-                self._line(f"{seen.outcome} · {seen.seconds:.2f} s", dim=True)
+                self._line(f"{seen.outcome} · {seen.seconds:.2f} s {seen.note}".rstrip(), dim=True)
             case Paused(action=action):
-                self._line(f"waiting for a person: {event.problem}: {action.tool}({action.tool_input})", fg="yellow")
+                self._line(
+                    f"waiting for a person: {event.problem}: {action.tool}({_given(action.tool_input)})", fg="yellow"
+                )
             case Resumed(decision=decision):
                 self._line(f"a person decided: {decision.kind}", fg="yellow")
             case Finished() | Stopped():
@@ -72,7 +73,8 @@ class Trace:
     def end(self, result: RunResult) -> None:
         """Show the answer, why the run stopped and what it took."""
         if result.answer:
-            self._line(f"Answer: {result.answer}", fg="cyan", bold=True)
+            label = "Answer" if result.stop_reason is StopReason.ANSWER else "Best so far"
+            self._line(f"{label}: {result.answer}", fg="cyan", bold=True)
         detail = next((event.detail for event in result.events if isinstance(event, Stopped) and event.detail), "")
         self._line(f"Stopped: {result.stop_reason}{': ' + detail if detail else ''}", bold=not result.answer)
         usage = result.usage
@@ -81,6 +83,17 @@ class Trace:
             f"{usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out",
             dim=True,
         )
+
+    def _started(self, event: Started) -> None:
+        self._line(f"{event.model} with {', '.join(event.tools)}", dim=True)
+        if event.abilities.problem:
+            self._line(f"no native tool calls here ({event.abilities.problem}): react_json instead", fg="yellow")
+        self._line(f"Question: {event.question}", bold=True)
+
+    def _replied(self, reply: Reply) -> None:
+        for call in reply.calls:  # other strategies' actions are in the model's own words
+            self._line(f"{call.tool}({_given(call.tool_input)})")
+        self._line(_cost(reply), dim=True)
 
     def _text(self, text: str) -> None:
         text = clean(text)
@@ -125,6 +138,17 @@ class Waiting:
 def clean(text: str) -> str:
     """`text` without escape sequences and control characters: what a model wrote cannot steer a terminal."""
     return _CONTROL.sub("", text)
+
+
+def _mark(event: Asked) -> str:
+    notes = ["(beside it)" if event.aside else "", "(last step)" if event.closing else ""]
+    notes.append(f"reply not usable: {event.problem}" if event.problem else "")
+    notes.append("the window is full: oldest observations shortened" if event.shortened else "")
+    return " ".join([f"[{event.step}]", *(note for note in notes if note)])
+
+
+def _given(tool_input: ToolInput) -> str:
+    return tool_input if isinstance(tool_input, str) else json.dumps(tool_input, ensure_ascii=False)
 
 
 def _cost(reply: Reply) -> str:
