@@ -73,15 +73,15 @@ class Meter:
 
     def nearest(self, seconds_left: float | None) -> StopReason | None:
         """The limit because of which the next reply should be the answer: after it, there would not be
-        enough for another."""
+        enough for another (they grow)."""
         steps, tokens = self.budget.steps, self.tokens_left
         if self.stagnated:
             return StopReason.STAGNATED
         if steps is not None and self.steps + 1 >= steps:
             return StopReason.MAX_ITERATION_EXCEEDED
-        if tokens is not None and tokens < 2 * self._dearest:
+        if tokens is not None and tokens < 2.25 * self._dearest:
             return StopReason.TOKEN_BUDGET_EXCEEDED
-        if seconds_left is not None and seconds_left < 2 * self._slowest:
+        if seconds_left is not None and seconds_left < 2.25 * self._slowest:
             return StopReason.MAX_EXECUTION_TIME_EXCEEDED
         return None
 

@@ -23,7 +23,7 @@ from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
 from .recording import Recording
 from .schema import AgentFinish, Message, Reply, StopReason
-from .window import Window
+from .window import ROOM, Window
 
 Events = AsyncGenerator[Event | Delta, None]
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's words
@@ -140,12 +140,14 @@ class _Drive:
         if closing is not None:
             request = replace(closing, problem=request.problem)
         step = self._meter.steps + (not request.aside)
-        shortened: int | None = None
         replied: Replied | None = None
+        refused: WindowExceeded | None = None
         while replied is None:
-            fitted, shortened = self._fitted(request, shortened)
+            fitted, shortened = self._fitted(request, again=refused is not None)
+            if refused and not shortened:
+                raise refused
             number, new = self._numbered(fitted)
-            asked = Asked(step, number, new, closing is not None, request.problem, request.aside, shortened or 0)
+            asked = Asked(step, number, new, closing is not None, request.problem, request.aside, shortened)
             if not self._log.expect(asked):
                 yield asked
             self._meter.add(asked)
@@ -158,10 +160,8 @@ class _Drive:
                             if isinstance(event, Replied):
                                 replied = event
                             yield event
-                except WindowExceeded:
-                    shortened = int(0.6 * self._window.size(fitted))
-                    if not self._window.shorten(request.prompt, shortened):
-                        raise
+                except WindowExceeded as error:
+                    refused = error
         self._meter.add(replied)
         self._window.learn(fitted, replied.reply)
         self._sent = replied.reply
@@ -179,16 +179,21 @@ class _Drive:
         self._limit = limit
         return request.closing if limit else None
 
-    def _fitted(self, request: Ask, shortened: int | None) -> tuple[Prompt, int | None]:
-        """The prompt as it is sent, and the size it was shortened to, if it was now."""
-        recorded = self._log.next
+    def _fitted(self, request: Ask, *, again: bool) -> tuple[Prompt, int]:
+        """The prompt as it is sent, and the size to which it was shortened, 0 if it was not.
+
+        `again`: the engine refused it as it was.
+        """
+        fitted, recorded = self._window.fit(request.prompt), self._log.next
         if isinstance(recorded, Asked):
-            shortened = recorded.shortened or None
-        elif shortened is None:
-            shortened = self._window.target(self._window.fit(request.prompt), request.max_tokens)
-        if shortened is not None and not self._window.shorten(request.prompt, shortened) and recorded is None:
-            shortened = None
-        return self._window.fit(request.prompt), shortened
+            characters = recorded.shortened
+        elif again:
+            characters = int(ROOM * self._window.size(fitted))
+        else:
+            characters = self._window.target(fitted, request.max_tokens)
+        if characters and (self._window.shorten(request.prompt, characters) or recorded):
+            return self._window.fit(request.prompt), characters
+        return fitted, 0
 
     def _numbered(self, prompt: Prompt) -> tuple[int, tuple[Message, ...]]:
         """The prompt's number in the log, and the messages in it that the log does not have yet."""

@@ -15,7 +15,7 @@ from .schema import Message, Reply
 
 ROOM = 0.6  # of the window, for the prompt, after shortening
 REPLY = 512  # tokens kept for a reply that has no limit of its own
-_HEAD, _TAIL = 200, 80  # characters that are kept of a shortened message
+_KEPT = 240  # characters of a shortened message, two thirds from its beginning
 _CUT = " … (shortened) … "
 
 
@@ -45,12 +45,12 @@ class Window:
         self._sizes.keep(fitted, size)
         return size
 
-    def target(self, fitted: Prompt, max_tokens: int | None) -> int | None:
-        """The characters to shorten `fitted` to, if it and a reply do not fit."""
+    def target(self, fitted: Prompt, max_tokens: int | None) -> int:
+        """The characters to shorten `fitted` to, if it and a reply do not fit; else 0."""
         if self._tokens is None:
-            return None
+            return 0
         room = (self._tokens - min(max_tokens or REPLY, self._tokens // 2)) * self._per_token
-        return int(room * ROOM) if self.size(fitted) > room else None
+        return int(room * ROOM) if self.size(fitted) > room else 0
 
     def shorten(self, prompt: Prompt, characters: int) -> bool:
         """Fit `prompt` into so many characters, as well as can be; whether that changed anything."""
@@ -79,22 +79,19 @@ def _length(message: Message) -> int:
 
 
 def _shortened(messages: Sequence[Message], characters: int) -> list[Message]:
-    """Oldest first, each message that is no model's and not the first loses its middle; the newest last, and
-    only as far as it must."""
+    """Oldest first, each message that is no model's and not the opening loses its middle; if that is not
+    enough, more of it; the newest come last, and lose only as much as they must."""
     short = list(messages)
     excess = sum(map(_length, short)) - characters
     opening = next((at for at, message in enumerate(short) if message.role == "user"), 0)
-    for at in range(opening + 1, len(short)):
-        if excess <= 0:
-            break
-        message = short[at]
-        if message.role not in ("user", "tool"):
-            continue
-        content = message.content
-        newest = at >= len(short) - 2
-        tail = _TAIL
-        head = max(_HEAD, len(content) - excess - tail - len(_CUT)) if newest else _HEAD
-        if len(content) > head + tail + len(_CUT):
-            short[at] = replace(message, content=content[:head] + _CUT + content[-tail:])
-            excess -= len(content) - len(short[at].content)
+    theirs = [at for at in range(opening + 1, len(short)) if short[at].role in ("user", "tool")]
+    newest = [at for at in theirs if at >= len(short) - 2]
+    old = [at for at in theirs if at < len(short) - 2]
+    for places, kept in ((old, _KEPT), (old, _KEPT // 4), (newest, _KEPT)):
+        for at in places:
+            content = short[at].content
+            keep = max(kept, len(content) - excess - len(_CUT)) if places is newest else kept
+            if excess > 0 and len(content) > keep + len(_CUT):
+                short[at] = replace(short[at], content=content[: keep - keep // 3] + _CUT + content[-(keep // 3) :])
+                excess -= len(content) - len(short[at].content)
     return short

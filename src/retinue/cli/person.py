@@ -57,7 +57,8 @@ def _ask(action: AgentAction) -> Decision:
 
 
 async def _in_thread(work: Callable[[], Decision]) -> Decision | None:
-    """`work`'s result (`None` if the person went away), from a thread that does not keep the process when the run is cancelled meanwhile."""
+    """`work`'s result, `None` if the person went away. Its thread does not keep the process when the run is
+    cancelled meanwhile."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Decision | None] = loop.create_future()
 
