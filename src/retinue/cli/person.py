@@ -43,9 +43,9 @@ def _ask(action: AgentAction) -> Decision:
     if key == "m":
         return Decision("respond", message=click.prompt("what the model is told", err=True))
     if isinstance(action.tool_input, str):
-        return Decision("edit", click.prompt("new input", default=action.tool_input, err=True))
+        return Decision("edit", click.prompt("new input", default=clean(action.tool_input), err=True))
     while True:
-        text = click.prompt("new input, as JSON", default=json.dumps(action.tool_input, ensure_ascii=False), err=True)
+        text = click.prompt("new input, as JSON", default=json.dumps(action.tool_input), err=True)
         try:
             values = json.loads(text)
         except ValueError as error:
