@@ -41,29 +41,28 @@ class Turn:
         self._paused: set[str] = set()
         self._decided: dict[str, Decision] = {}
         self._seen: dict[str, Observation] = {}
-        for event in log.take(Called, Observed, Paused, Resumed):
-            self._note(event)
+        if log.next is not None:
+            self._replay(log)
         self._cut_off = set(self._begun)  # begun in a former drive; with no outcome seen, it is unknown
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Do what is left to do. Ends with `Stopped` if a person's decision is still missing."""
         ready: list[AgentAction] = []
         waiting: list[AgentAction] = []
-        for action in self._actions:
-            if action.id in self._seen:
-                continue
-            async with aclosing(self._cleared(action)) as events:
-                async for event in events:
-                    self._note(event)
-                    yield event
-            if self._must_ask(action):
-                waiting.append(action)
-            elif action.id not in self._seen:
+        for action in [action for action in self._actions if action.id not in self._seen]:
+            if problem := self._must_ask(action):
+                async with aclosing(self._consulted(action, problem)) as events:
+                    async for event in events:
+                        yield event
+                if action.id not in self._decided:
+                    waiting.append(action)
+                    continue
+            if (settled := self._settled(action)) is not None:
+                yield settled
+            if action.id not in self._seen:
                 ready.append(self._begun[action.id])
-        if len(ready) == 1:  # no task of its own: that costs more than all the rest of a turn
-            yield self._observed(await self._deadline.wait(self._effects.call(ready[0])))
-        elif ready:
-            async with aclosing(self._side_by_side(ready)) as observations:
+        if ready:
+            async with aclosing(self._run(ready)) as observations:
                 async for observation in observations:
                     yield self._observed(observation)
         if waiting:
@@ -78,38 +77,41 @@ class Turn:
                 self._effects.recall(self._begun.get(action.id, action), self._seen[action.id])
         return tuple(self._seen[action.id] for action in self._actions if action.id in self._seen)
 
-    def _note(self, event: Event) -> None:
-        match event:
-            case Called(action=action):
-                self._begun[action.id] = action
-            case Paused(action=action):
-                self._paused.add(action.id)
-            case Resumed(call_id=call_id, decision=decision):
-                self._decided[call_id] = decision
-            case Observed(observation=observation):
-                self._seen[observation.call_id] = observation
-            case _:
-                pass
+    def _replay(self, log: Recording) -> None:
+        for event in log.take(Called, Observed, Paused, Resumed):
+            match event:
+                case Called(action=action):
+                    self._begun[action.id] = action
+                case Paused(action=action):
+                    self._paused.add(action.id)
+                case Resumed(call_id=call_id, decision=decision):
+                    self._decided[call_id] = decision
+                case Observed(observation=observation):
+                    self._seen[observation.call_id] = observation
 
     def _must_ask(self, action: AgentAction) -> str:
         if action.id in self._decided or action.id in self._seen:
             return ""
         return self._effects.must_ask(action, begun=action.id in self._cut_off)
 
-    async def _cleared(self, action: AgentAction) -> AsyncGenerator[Event, None]:
-        """The events up to the intent to call: a person's decision where one is needed, then `Called`."""
-        if problem := self._must_ask(action):
-            if action.id not in self._paused:
-                yield Paused(self._step, action, problem)
-            decision = await self._deadline.wait(self._effects.consult(action, problem))
-            if decision is None:
-                return
+    async def _consulted(self, action: AgentAction, problem: str) -> AsyncGenerator[Event, None]:
+        """Ask a person for a decision on `action`."""
+        if action.id not in self._paused:
+            yield Paused(self._step, action, problem)
+        decision = await self._deadline.wait(self._effects.consult(action, problem))
+        if decision is not None:
+            self._decided[action.id] = decision
             yield Resumed(self._step, action.id, decision)
+
+    def _settled(self, action: AgentAction) -> Event | None:
+        """The intent to call, or what the model is told instead; nothing if that is recorded."""
         settled = _settled(self._begun.get(action.id, action), self._decided.get(action.id))
         if isinstance(settled, Observation):
-            yield Observed(self._step, settled)
-        elif self._begun.get(action.id) != settled:
-            yield Called(self._step, settled)
+            return self._observed(settled)
+        if self._begun.get(action.id) == settled:
+            return None
+        self._begun[action.id] = settled
+        return Called(self._step, settled)
 
     def _observed(self, observation: Observation) -> Observed:
         if len(self._seen) + 1 == len(self._actions) and (warning := self._warning()):
@@ -118,7 +120,10 @@ class Turn:
         self._seen[observation.call_id] = observation
         return Observed(self._step, observation)
 
-    async def _side_by_side(self, actions: Sequence[AgentAction]) -> AsyncGenerator[Observation, None]:
+    async def _run(self, actions: Sequence[AgentAction]) -> AsyncGenerator[Observation, None]:
+        if len(actions) == 1:  # no task of its own: that costs more than all the rest of a turn
+            yield await self._deadline.wait(self._effects.call(actions[0]))
+            return
         running = {asyncio.ensure_future(self._effects.call(action)) for action in actions}
         try:
             while running:

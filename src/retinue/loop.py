@@ -220,7 +220,9 @@ class _Drive:
                         yield Retried(asked.step, chunk.problem, chunk.seconds)
                     case Reply():
                         took = clock() - began
-                        reply = replace(chunk, closing=asked.closing, seconds=took, first_token_seconds=first or took)
+                        reply = Reply(
+                            chunk.text, chunk.usage, chunk.finish, asked.closing, took, first or took, chunk.calls
+                        )
                         yield Replied(asked.step, reply)
                         return
 
