@@ -102,11 +102,13 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The run was ended; `detail` says more, in words for a person. `answer`: the best it had by then."""
+    """The run was ended; `detail` says more, in words for a person. `answer` is the one it was made to give,
+    `best` what it would have said by then."""
 
     reason: StopReason
     detail: str = ""
     answer: str = ""
+    best: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +144,8 @@ def _plain(value: Any) -> Any:
 class RunResult:
     """What a run came to: a fold over its events.
 
-    `answer` is the answer if the stop reason is `ANSWER`; else the best the run had when it was stopped,
-    which may be nothing. `return_values` are all that the strategy returned, the answer under `output`.
+    `answer` is empty if there is none; `best_answer` is then what the run would have said when it was stopped,
+    maybe only a thought. `return_values` are all that the strategy returned, the answer under `output`.
     `transcript` is the whole text as the model saw and wrote it. `error` says what went wrong when
     the stop reason is `ERROR`. `events` is the log: with it the run can be resumed or replayed.
     """
@@ -158,6 +160,7 @@ class RunResult:
     error: str = ""
     events: tuple[Event, ...] = ()
     return_values: Mapping[str, Any] = field(default_factory=dict)
+    best_answer: str = ""
 
     @property
     def evidence(self) -> tuple[Observation, ...]:
@@ -186,7 +189,7 @@ RESUMABLE = frozenset(StopReason) - {
 
 def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
     """What a run came to. `seconds` is the wall-clock time it took, as its caller saw it."""
-    question, answer, reason, detail = "", "", StopReason.CANCELLED, ""
+    question, answer, best, reason, detail = "", "", "", StopReason.CANCELLED, ""
     usage, values = Usage(), dict[str, Any]()
     for event in events:
         match event:
@@ -197,12 +200,22 @@ def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
             case Finished():
                 answer, reason, values = event.answer, StopReason.ANSWER, dict(event.return_values)
             case Stopped():
-                answer, reason, detail = event.answer, event.reason, event.detail
+                answer, best, reason, detail = event.answer, event.best, event.reason, event.detail
             case _:
                 pass
     error = detail if reason is StopReason.ERROR else ""
     return RunResult(
-        question, answer, reason, tuple(steps(events)), transcript(events), usage, seconds, error, tuple(events), values
+        question,
+        answer,
+        reason,
+        tuple(steps(events)),
+        transcript(events),
+        usage,
+        seconds,
+        error,
+        tuple(events),
+        values,
+        answer or best,
     )
 
 

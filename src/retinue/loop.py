@@ -107,7 +107,7 @@ class _Drive:
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """The end, with the best answer so far."""
-        return Stopped(reason, detail, self._best)
+        return Stopped(reason, detail, best=self._best)
 
     def _refusal(self, request: Ask) -> StopReason | None:
         """Why the model may not be asked this, if so."""

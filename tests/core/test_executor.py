@@ -168,7 +168,8 @@ def test_a_stopped_run_has_its_best_answer_its_evidence_and_can_be_resumed_with_
     agent = Agent(PromptModel(script=[{"raw": "hm"}]), [lookup], strategy=Pairs([("a", "b"), ("c", "d"), ("e", "f")]))
     agent.budget = Budget(steps=1)
     result = agent.run("?")
-    assert (result.answer, result.stop_reason) == ("guess 1", StopReason.MAX_ITERATION_EXCEEDED)
+    assert (result.answer, result.stop_reason) == ("", StopReason.MAX_ITERATION_EXCEEDED)
+    assert result.best_answer == "guess 1"
     assert [seen.text for seen in result.evidence] == ["a is 47", "b is 47", "c is 47", "d is 47"]
     assert result.resumable
     again = agent.resume(result.events, budget=Budget(steps=5))

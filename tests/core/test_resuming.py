@@ -57,7 +57,9 @@ def paused(result: RunResult) -> AgentAction:
 def test_a_tool_that_needs_approval_parks_the_run_and_says_what_waits() -> None:
     result = parked(Ledger())
     assert paused(result).tool_input == "Ada"
-    assert str(result.events[-1]) == str(Stopped(StopReason.AWAITING_HUMAN, "no person has decided on pay (call_2_0)"))
+    end = result.events[-1]
+    assert isinstance(end, Stopped)
+    assert (end.reason, end.detail) == (StopReason.AWAITING_HUMAN, "no person has decided on pay (call_2_0)")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from ..events import (
     Started,
     Stopped,
 )
-from ..schema import Reply, StopReason, ToolInput
+from ..schema import Reply, ToolInput
 
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
@@ -75,9 +75,9 @@ class Trace:
 
     def end(self, result: RunResult) -> None:
         """Show the answer, why the run stopped and what it took."""
-        if result.answer:
-            label = "Answer" if result.stop_reason is StopReason.ANSWER else "Best so far"
-            self._line(f"{label}: {result.answer}", fg="cyan", bold=True)
+        if result.best_answer:
+            label = "Answer" if result.answer else "So far"
+            self._line(f"{label}: {result.best_answer}", fg="cyan", bold=True)
         detail = next((event.detail for event in result.events if isinstance(event, Stopped) and event.detail), "")
         self._line(f"Stopped: {result.stop_reason}{': ' + detail if detail else ''}", bold=not result.answer)
         usage = result.usage
