@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test lint fix eval bench lock
+.PHONY: help setup model demo test lint fix eval tasks fuzz bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -41,6 +41,12 @@ fix: setup ## Format and mend what can be mended
 
 eval: model ## Answer HotpotQA's questions and report into bench/RESULTS.md (resumable; some 15 minutes)
 	$(BIN)/python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench
+
+tasks: model ## Give ten small tasks to the embedded model under each strategy, into bench/RESULTS.md (resumable)
+	$(BIN)/python -m retinue.evals.tasks --out bench
+
+fuzz: setup ## Read 100,000 generated and mutated replies with every parser
+	$(BIN)/python -m bench.fuzz
 
 bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md
 	$(BIN)/python -m bench

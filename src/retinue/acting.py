@@ -15,14 +15,16 @@ from .schema import AgentAction, Decision, Observation, StopReason
 
 
 class Turn:
-    """The actions of one step. What `log` has of it is taken from there and not done again.
+    """Actions of one step, in which `acted` others were run before these (a call that was reflected on). What
+    `log` has of them is taken from there and not done again.
 
     `warning` is what the model should know of its budgets; it goes along with what comes back last.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- a turn brings the whole run's state together
         self,
         step: int,
+        acted: int,
         actions: Sequence[AgentAction],
         effects: Effects,
         deadline: Deadline,
@@ -33,7 +35,7 @@ class Turn:
         self._warning = warning
         self._actions = [
             AgentAction(action.tool, action.tool_input, action.log, f"call_{step}_{at}")
-            for at, action in enumerate(actions)
+            for at, action in enumerate(actions, acted)
         ]
         self._effects = effects
         self._deadline = deadline

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from .answer_schema import schema_of
 from .blocking import blocking, iterate
 from .budgets import Budget, Deadline, Interrupted
 from .errors import LogMismatch, UsageError
@@ -20,6 +21,8 @@ from .ports import Chunks, Flow, Model, Strategy, Task
 from .prompt import Ask
 from .schema import Abilities, AgentAction, Decision, Message, Observation
 from .strategies import STRATEGIES
+from .strategies.answering import answering
+from .strategies.reflecting import reflecting
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
 
@@ -51,6 +54,7 @@ class Agent:
         name: str = "agent",
         human: Human | None = None,
         require_human_feedback: bool | Collection[str] = False,
+        answer_schema: type | Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; there are: {', '.join(STRATEGIES)}")
@@ -61,6 +65,7 @@ class Agent:
         self.human = human
         marked = require_human_feedback
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
+        self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
         self.tools: list[Tool] = []
         for tool in tools:
             self.add_tool(tool)
@@ -121,9 +126,20 @@ class Agent:
         """`stream_async`, blocking."""
         return iterate(self.stream_async(question, history=history))
 
+    def tools_of_a_run(self) -> tuple[Tool, ...]:
+        """The tools; none returns its result directly where the answer has a schema."""
+        if self._answer_schema is None:
+            return tuple(self.tools)
+        return tuple(replace(tool, return_direct=False) for tool in self.tools)
+
     def flow(self, task: Task) -> Flow:
         """The reasoning for one run: the strategy, with reflection and a checked answer where they are wanted."""
-        return self.strategy(task)
+        strategy = self.strategy
+        if any(tool.reflections for tool in task.tools):
+            strategy = reflecting(strategy)
+        if self._answer_schema is not None:
+            strategy = answering(strategy, *self._answer_schema)
+        return strategy(task)
 
     async def resume_async(
         self,
@@ -176,7 +192,7 @@ class Run:
         self.log = list(log)
         self.budget = agent.budget
         self._agent = agent
-        self._task = Task(question, tuple(agent.tools), tuple(history))
+        self._task = Task(question, agent.tools_of_a_run(), tuple(history))
         self._decisions = decisions or {}
         self._deadline = Deadline()
         self._seconds = 0.0

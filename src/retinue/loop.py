@@ -56,6 +56,7 @@ class _Drive:
         self._prompts: Known[int] = Known()
         self._prompt_count = 0
         self._consulted = 0
+        self._acted = 0  # actions of this step so far
         self._limit: StopReason | None = None  # because of which the closing question was asked
         self._best = ""
         self._sent: Sent | None = None
@@ -99,6 +100,7 @@ class _Drive:
     def _do(self, request: Request) -> Events:
         match request:
             case Ask():
+                self._acted = self._acted if request.aside else 0
                 return self._ask(request)
             case Act():
                 return self._act(request)
@@ -230,10 +232,13 @@ class _Drive:
 
     async def _act(self, request: Act) -> Events:
         self._best = request.answer or self._best
-        turn = Turn(self._meter.steps, request.actions, self._effects, self._deadline, self._warning, self._log)
+        turn = Turn(
+            self._meter.steps, self._acted, request.actions, self._effects, self._deadline, self._warning, self._log
+        )
         async with aclosing(turn.events()) as events:
             async for event in events:
                 yield self._stopped(event.reason, event.detail) if isinstance(event, Stopped) else event
+        self._acted += len(request.actions)
         observations = turn.observations
         self._meter.saw(observations)
         if len(observations) == 1 == len(request.actions) and observations[0].direct:

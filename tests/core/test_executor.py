@@ -312,3 +312,20 @@ def test_a_prompt_that_cannot_be_shortened_ends_the_run_as_an_error() -> None:
     result = Agent(model, [page]).run("?")
     assert result.stop_reason is StopReason.ERROR
     assert "too long" in result.error
+
+
+def test_the_calls_of_one_step_have_ids_of_their_own_also_when_one_was_reflected_on() -> None:
+    @tool(reflections=2, effects="read")
+    def find(name: str) -> str:
+        """Find somebody."""
+        return f"{name}?"
+
+    script = [
+        {"when": "b\\?", "finish": "b"},
+        {"when": "a\\?", "call": {"tool": "find", "input": "b"}},
+        {"call": {"tool": "find", "input": "a"}},
+    ]
+    result = Agent(PromptModel(script=script), [find]).run("?")
+    assert [event.action.id for event in result.events if isinstance(event, Called)] == ["call_1_0", "call_1_1"]
+    assert [seen.text for seen in result.evidence] == ["a?", "b?"]
+    assert result.answer == "b"

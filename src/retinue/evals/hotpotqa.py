@@ -7,25 +7,24 @@ answer as a JSON line at once, and writes the report. Run again, it goes on with
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import click
 
 from ..agent import Agent
 from ..budgets import Budget
 from ..errors import DataError
-from ..events import Asked, RunResult
+from ..events import RunResult
 from ..models import PromptModel
 from ..strategies.react import React
 from ..tools import passages
+from .keeping import keep, records, setup_of, unreadable
 from .metrics import exact_match, f1
 from .report import chart, replace_section
 
@@ -88,7 +87,7 @@ def answered(question: Question, result: RunResult, setup: str) -> Answered:
         str(result.stop_reason),
         result.usage.requests,
         len(result.steps),
-        sum(isinstance(event, Asked) and bool(event.problem) for event in result.events),
+        unreadable(result),
         round(result.seconds, 2),
         result.usage.input_tokens,
         result.usage.cached_tokens,
@@ -98,12 +97,12 @@ def answered(question: Question, result: RunResult, setup: str) -> Answered:
 
 async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path) -> list[Answered]:
     """Ask what `kept` has no answer to from the same setup; one at a time, each kept when it is there."""
-    setup = await _setup(agent)
-    done = {record.id: record for record in _records(kept) if record.setup == setup}
+    setup = await setup_of(agent, TOP_K)
+    done = {record.id: record for record in records(kept, Answered) if record.setup == setup}
     for number, question in enumerate(asked, 1):
         if question.id not in done:
             record = answered(question, await agent.run_async(question.question), setup)
-            _keep(record, kept)
+            keep(record, kept)
             done[question.id] = record
             click.echo(_progress(number, len(asked), record, list(done.values())))
     return [done[question.id] for question in asked]
@@ -161,30 +160,6 @@ def _progress(number: int, count: int, record: Answered, so_far: Sequence[Answer
         f"{number:3}/{count} EM {mean(r.exact for r in so_far):.0%} F1 {mean(r.f1 for r in so_far):.2f} | "
         f"{record.seconds:5.1f} s {record.replies} replies | {record.question[:60]} | {record.gold} | {record.answer}"
     )
-
-
-def _keep(record: Answered, kept: Path) -> None:
-    old = kept.read_bytes() if kept.exists() else b""
-    with kept.open("a", encoding="utf-8") as out:
-        out.write("\n" if old and not old.endswith(b"\n") else "")  # the last line was cut short: leave it
-        out.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
-
-
-def _records(kept: Path) -> Iterator[Answered]:
-    if kept.exists():
-        for line in kept.read_text(encoding="utf-8", errors="replace").split("\n"):
-            try:
-                yield Answered(**json.loads(line))
-            except (ValueError, TypeError):
-                continue  # cut short, or of an older version: asked again
-
-
-async def _setup(agent: Agent) -> str:
-    """A fingerprint of what the answers depend on, so that a changed setup does not resume an old one's."""
-    await agent.model.abilities()
-    tools: Any = [(tool.name, tool.description) for tool in agent.tools]
-    parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, TOP_K)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 if __name__ == "__main__":

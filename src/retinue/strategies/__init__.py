@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 
 from ..ports import Strategy
+from .planexec import PlanExec
 from .react import React
 
-STRATEGIES: Mapping[str, Strategy] = {"react": React()}
+STRATEGIES: Mapping[str, Strategy] = {
+    "react": React(),
+    "planexec": PlanExec(),
+    "humanInLoopPlanExec": PlanExec(approve=True),
+}

@@ -1,0 +1,98 @@
+"""What a structured answer must be: a JSON Schema, and a check that says what is wrong with a value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_origin
+
+from .errors import UsageError
+
+Check = Callable[[Any], str]
+"""Says what is wrong with a value of JSON, and where; nothing if it conforms."""
+
+
+def schema_of(answer_schema: type | Mapping[str, Any]) -> tuple[dict[str, Any], Check]:
+    """The JSON Schema of a pydantic model (or another type that pydantic knows), or the one given; and its check.
+
+    Raises `UsageError` for what is neither.
+    """
+    if isinstance(answer_schema, Mapping):
+        return _of_schema(dict(answer_schema))
+    return _of_type(answer_schema)
+
+
+def _of_type(kind: type) -> tuple[dict[str, Any], Check]:
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+    wanted = "want a pydantic model or a JSON Schema"
+    if not isinstance(kind, type) and get_origin(kind) is None:
+        raise UsageError(f"answer_schema: {kind!r} is no type; {wanted}")
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        schema = adapter.json_schema()
+    except PydanticUserError as error:
+        why = error.message.partition("\n")[0]
+        raise UsageError(f"answer_schema: {kind!r} has no JSON Schema ({why}); {wanted}") from error
+
+    def check(value: Any) -> str:
+        try:
+            adapter.validate_json(json.dumps(value), strict=True)
+        except ValidationError as error:
+            problems = [f"{'.'.join(map(str, e['loc'])) or 'the answer'}: {e['msg']}" for e in error.errors()[:3]]
+            return "; ".join(problems)
+        return ""
+
+    return schema, check
+
+
+def _of_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Check]:
+    from jsonschema import Draft202012Validator, SchemaError
+    from jsonschema.exceptions import best_match
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        json.dumps(schema)
+        kind.check_schema(schema)
+    except (SchemaError, TypeError, ValueError) as error:
+        place = error.json_path if isinstance(error, SchemaError) else "$"
+        said = error.message if isinstance(error, SchemaError) else str(error)
+        raise UsageError(f"answer_schema: not a JSON Schema: {place}: {said}") from error
+    for reference in _references(schema):
+        if not _is_there(reference, schema):
+            raise UsageError(f"answer_schema: $ref {reference!r} leads nowhere; want #/$defs/… of the schema itself")
+    validator = kind(schema, registry=Registry())  # an empty registry fetches nothing
+
+    def check(value: Any) -> str:
+        error = best_match(validator.iter_errors(value))
+        if error is None:
+            return ""
+        return f"{error.json_path.removeprefix('$').removeprefix('.') or 'the answer'}: {error.message:.300}"
+
+    return schema, check
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"]
+        for inner in schema.values():
+            yield from _references(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _references(inner)
+
+
+def _is_there(reference: str, schema: Any) -> bool:
+    """Whether a reference such as `#/$defs/city` leads to something in the schema."""
+    begin, *path = reference.split("/")
+    for key in (part.replace("~1", "/").replace("~0", "~") for part in path):
+        if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
+            schema = schema[int(key)]
+        elif isinstance(schema, Mapping) and key in schema:
+            schema = schema[key]
+        else:
+            return False
+    return begin == "#"

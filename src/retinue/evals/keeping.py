@@ -1,0 +1,49 @@
+"""What an evaluation keeps, a JSON line for each finished run, so that it goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..agent import Agent
+from ..events import Asked, RunResult
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+R = TypeVar("R")
+
+
+def keep(record: DataclassInstance, path: Path) -> None:
+    """Add a record to the file, at once."""
+    old = path.read_bytes() if path.exists() else b""
+    with path.open("a", encoding="utf-8") as out:
+        out.write("\n" if old and not old.endswith(b"\n") else "")  # the last line was cut short: leave it
+        out.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+
+
+def records(path: Path, kind: type[R]) -> Iterator[R]:
+    """The records in the file, oldest first."""
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+            try:
+                yield kind(**json.loads(line))
+            except (ValueError, TypeError):
+                continue  # cut short, or of an older version: asked again
+
+
+async def setup_of(agent: Agent, *more: Any) -> str:
+    """A fingerprint of what the answers depend on, so that a changed setup does not resume an old one's."""
+    await agent.model.abilities()
+    tools: Any = [(tool.name, tool.description) for tool in agent.tools]
+    parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, *more)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def unreadable(result: RunResult) -> int:
+    """How many of the model's replies could not be used, and were asked for again."""
+    return sum(isinstance(event, Asked) and bool(event.problem) and not event.aside for event in result.events)

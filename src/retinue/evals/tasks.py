@@ -1,0 +1,210 @@
+"""Ten small tasks of two steps each, for every strategy: which of them carries a small model through?
+
+`python -m retinue.evals.tasks --strategies react,planexec --out bench` runs each strategy over all tasks,
+keeps each run as a JSON line at once, and writes the report. Run again, it goes on with what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import click
+
+from ..agent import Agent
+from ..budgets import Budget
+from ..errors import DataError
+from ..events import RunResult
+from ..models import PromptModel
+from ..schema import AgentAction, Decision
+from ..strategies import STRATEGIES
+from ..tools import calculator, passages
+from .keeping import keep, records, setup_of, unreadable
+from .metrics import normalised
+from .report import replace_section
+
+BUDGET = Budget(steps=8, seconds=240)
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An accepted number; one as near as `within` is accepted too."""
+
+    number: float
+    within: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStep:
+    """One task. An answer is right if it has one of `answers` in it and none of the `rivals`."""
+
+    id: str
+    question: str
+    answers: tuple[str | Number, ...]
+    rivals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one strategy made of one task."""
+
+    id: str
+    strategy: str
+    setup: str
+    question: str
+    answer: str
+    solved: bool
+    stop_reason: str
+    replies: int
+    unreadable: int
+    seconds: float
+    input_tokens: int
+    output_tokens: int
+
+
+def tasks(path: Path) -> Iterator[TwoStep]:
+    """The tasks in a JSONL file. Raises `DataError` with the line that is wrong."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                values = json.loads(line)
+                answers = tuple(_accepted(value) for value in values["answers"])
+                yield TwoStep(values["id"], values["question"].strip(), answers, tuple(values.get("rivals", ())))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise DataError(f"{path}:{number}: want an object with id, question and answers") from error
+
+
+def _accepted(value: str | Mapping[str, Any]) -> str | Number:
+    return value if isinstance(value, str) else Number(float(value["number"]), float(value.get("within", 0.0)))
+
+
+def solves(answer: str, task: TwoStep) -> bool:
+    """Whether `answer` is right."""
+    words = f" {normalised(answer)} "
+    if any(f" {normalised(rival)} " in words for rival in task.rivals):
+        return False
+    numbers = [float(found.replace(",", "")) for found in _NUMBER.findall(answer)]
+    return any(
+        any(abs(number - wanted.number) <= wanted.within + 1e-9 for number in numbers)
+        if isinstance(wanted, Number)
+        else f" {normalised(wanted)} " in words
+        for wanted in task.answers
+    )
+
+
+def done(task: TwoStep, result: RunResult, strategy: str, setup: str) -> Done:
+    """The score and the costs of one run."""
+    return Done(
+        task.id,
+        strategy,
+        setup,
+        task.question,
+        result.answer,
+        solves(result.answer, task),
+        str(result.stop_reason),
+        result.usage.requests,
+        unreadable(result),
+        round(result.seconds, 2),
+        result.usage.input_tokens,
+        result.usage.output_tokens,
+    )
+
+
+async def evaluate(agent: Agent, given: Sequence[TwoStep], kept: Path) -> list[Done]:
+    """Do the tasks that `kept` has no run of from the same setup; one at a time, each kept when it is done."""
+    strategy, setup = agent.strategy.name, await setup_of(agent)
+    found = {
+        record.id: record for record in records(kept, Done) if (record.strategy, record.setup) == (strategy, setup)
+    }
+    for number, task in enumerate(given, 1):
+        if task.id not in found:
+            record = done(task, await agent.run_async(task.question), strategy, setup)
+            keep(record, kept)
+            found[task.id] = record
+            click.echo(_progress(number, len(given), record))
+    return [found[task.id] for task in given]
+
+
+def report(by_strategy: Mapping[str, Sequence[Done]], model: str) -> str:
+    """The section for RESULTS.md: a line for each strategy."""
+    head = (
+        "| strategy | solved | replies a task | unparseable replies | seconds a task | tokens a task | stop reasons |\n"
+        "|---|---|---|---|---|---|---|\n"
+    )
+    rows = "".join(_row(strategy, records) for strategy, records in by_strategy.items())
+    return f"Model {model}, {date.today().isoformat()}.\n\n{head}{rows}"
+
+
+def _row(strategy: str, records: Sequence[Done]) -> str:
+    stops = Counter(record.stop_reason for record in records)
+    cells = (
+        f"`{strategy}`",
+        f"{sum(r.solved for r in records)} of {len(records)}",
+        f"{mean(r.replies for r in records):.1f}",
+        f"{sum(r.unreadable for r in records)}",
+        f"{mean(r.seconds for r in records):.1f}",
+        f"{mean(r.input_tokens for r in records):,.0f} in, {mean(r.output_tokens for r in records):,.0f} out",
+        ", ".join(f"{reason} {count}" for reason, count in stops.most_common()),
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _progress(number: int, count: int, record: Done) -> str:
+    return (
+        f"{record.strategy} {number:2}/{count} {'solved' if record.solved else 'wrong '} {record.seconds:5.1f} s "
+        f"{record.replies} replies | {record.question[:60]} | {record.answer[:60] or record.stop_reason}"
+    )
+
+
+def approving(action: AgentAction, problem: str) -> Decision:
+    """The person of this evaluation: agrees to every plan."""
+    return Decision("approve")
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()] or list(STRATEGIES)
+    for name in names:
+        if name not in STRATEGIES:
+            raise click.BadParameter(f"no strategy {name!r}; there are: {', '.join(STRATEGIES)}")
+    return names
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path, exists=True), default=Path("data/tasks"), show_default=True)
+@click.option("--strategies", default="", help="Their names, with commas between.  [default: all]")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--model", default="", help="As for `retinue ask`.  [default: local]")
+@click.option("--base-url")
+def main(data: Path, strategies: str, out: Path, model: str, base_url: str | None) -> None:
+    """Run strategies over the tasks in DATA and write the report into OUT/RESULTS.md."""
+    names = _names(strategies)
+    given = list(tasks(data / "tasks.jsonl"))
+    if not given:
+        raise DataError(f"{data / 'tasks.jsonl'} holds no tasks")
+    tools = [passages(data / "passages.jsonl"), calculator]
+    asked = PromptModel(model, base_url=base_url)
+    out.mkdir(parents=True, exist_ok=True)
+
+    async def all_of_them() -> dict[str, list[Done]]:
+        found = {}
+        for name in names:
+            agent = Agent(asked, tools, strategy=name, budget=BUDGET, human=approving)
+            found[name] = await evaluate(agent, given, out / "tasks.jsonl")
+        return found
+
+    section = report(asyncio.run(all_of_them()), asked.name)
+    click.echo(section)
+    replace_section(out / "RESULTS.md", "tasks", section)
+
+
+if __name__ == "__main__":
+    main()

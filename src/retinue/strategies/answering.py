@@ -1,0 +1,151 @@
+"""Answers that conform to a schema: what a strategy came to, as JSON, checked, and asked for again if wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..grammar import Constraint, json_pattern, seq
+from ..ports import Flow, Sent, Strategy, Task, ask
+from ..prompt import Ask, Decided, Prompt
+from ..schema import AgentFinish, Message, Reply, StopReason
+from .planning import in_line
+from .quoting import quoted
+from .relaying import advanced
+
+TRIES = 3
+_ANSWER_CHARS = 2_000
+_EVIDENCE, _EVIDENCE_CHARS = 4, 500  # the last results of tools that are shown, and how much of each
+_REPLY_TOKENS = 1_024
+_FENCE = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
+
+
+def answering(strategy: Strategy, schema: Mapping[str, Any], check: Callable[[Any], str]) -> Strategy:
+    """`strategy` with answers that fit the JSON Schema `schema`; `check` says what is wrong with a value."""
+    return Answering(strategy, schema, check)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """The strategy around `inner`."""
+
+    inner: Strategy
+    schema: Mapping[str, Any]
+    check: Callable[[Any], str] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The inner strategy's."""
+        return self.inner.name
+
+    @property
+    def native(self) -> bool:
+        """Whether the inner strategy can use an engine's native tool calls."""
+        return bool(getattr(self.inner, "native", False))
+
+    def __call__(self, task: Task) -> Flow:
+        """The inner strategy's reasoning, then its answer as JSON; `INVALID_ANSWER` if it cannot be had."""
+        inner = self.inner(task)
+        sent: Sent | None = None
+        evidence: list[str] = []
+        try:
+            while not isinstance(request := advanced(inner, sent), AgentFinish):
+                sent = yield request
+                if isinstance(sent, tuple):
+                    evidence += [seen.text for seen in sent if seen.outcome == "result"]
+        finally:
+            inner.close()
+        if request.reason is not StopReason.ANSWER:
+            return request
+        return (yield from self._conforming(task, request, evidence))
+
+    def _conforming(self, task: Task, finish: AgentFinish, evidence: Sequence[str]) -> Flow:
+        """`finish` with its answer as JSON: as it is, or as the model puts it."""
+        value, problem = self._read(finish.output)
+        if not problem:
+            return _with(finish, value, finish.log)
+        prompt = Prompt(Message("user", self._wording(task, finish.output, evidence)))
+        shape, text, again = self._shape(), finish.output, ""
+        for left in range(TRIES, 0, -1):
+            held = shape if left > 1 else None  # a schema may say more than a pattern can
+            news = f"{text}\n{again}".strip()
+            reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, _REPLY_TOKENS, problem=again, aside=True))
+            text = reply.text.strip() or text
+            value, again = self._read(reply.text)
+            if not again:
+                return _with(finish, value, reply.text)
+            said = Message("assistant", f"{reply.text.rstrip()}\n")
+            prompt = prompt.add(said, Message("user", f"This does not fit the schema: {again}\nJSON:"))
+        return AgentFinish(
+            {**finish.return_values, "output": text, "problem": again}, finish.log, StopReason.INVALID_ANSWER
+        )
+
+    def _read(self, text: str) -> tuple[Any, str]:
+        """The answer in `text`, or what is wrong with it."""
+        problem = ""
+        for value in _values(text):
+            wrapped = isinstance(value, dict) and set(value) == {"answer"}
+            for candidate in (value, value["answer"]) if wrapped else (value,):
+                wrong = self._problem(candidate)
+                if not wrong:
+                    return candidate, ""
+                problem = problem or wrong
+        if text.strip() and not self._problem(text.strip()):  # a text that may be any
+            return text.strip(), ""
+        return None, problem or "this is not JSON"
+
+    def _problem(self, value: Any) -> str:
+        try:
+            return self.check(value)
+        except RecursionError:
+            return "this is nested too deeply"
+
+    def _wording(self, task: Task, answer: str, evidence: Sequence[str]) -> str:
+        lines = [f"- {in_line(text, _EVIDENCE_CHARS)}\n" for text in evidence[-_EVIDENCE:]]
+        found = f"What was found out:\n{''.join(lines)}" if lines else ""
+        said = quoted(" ".join(answer.split()))[:_ANSWER_CHARS] or "(none)"
+        schema = json.dumps(self.schema, ensure_ascii=False)
+        return (
+            f"Question: {task.question}\n{found}Answer: {said}\n"
+            f"Write this answer as JSON that fits this schema:\n{schema}\nJSON:"
+        )
+
+    def _shape(self) -> Constraint:
+        """JSON that fits the schema. An engine that knows only objects is asked for one with the answer in it."""
+        defined = {**self.schema.get("definitions", {}), **self.schema.get("$defs", {})}
+        pattern = seq(" ", json_pattern({**self.schema, "$defs": defined}), "\n")
+        if self.schema.get("type") == "object":
+            return Constraint(pattern, self.schema)
+        apart = ("$defs", "definitions", "$schema")
+        wrapped = {
+            "type": "object",
+            "properties": {"answer": {key: value for key, value in self.schema.items() if key not in apart}},
+            "required": ["answer"],
+            "additionalProperties": False,
+        }
+        return Constraint(pattern, wrapped | {key: self.schema[key] for key in apart if key in self.schema})
+
+
+def _with(finish: AgentFinish, value: Any, log: str) -> AgentFinish:
+    values = {**finish.return_values, "output": json.dumps(value, ensure_ascii=False), "answer": value}
+    return AgentFinish(values, log)
+
+
+def _values(text: str) -> Iterator[Any]:
+    """What JSON there is in a text: all of it, in a fence, or between the first and the last bracket."""
+    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    for candidate in (text, *_FENCE.findall(text), text[begin:end]):
+        try:
+            value = json.loads(candidate)
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError):
+            continue
+        yield value
+
+
+def _as_it_is(decided: Decided) -> Reply:
+    return Reply(decided.output if isinstance(decided, AgentFinish) else "")

@@ -1,0 +1,286 @@
+"""`planexec`: make a plan, check it, execute each step with another strategy, replan if need be, answer.
+
+(Plan-and-solve, Wang et al. 2023; seed 003.) As `humanInLoopPlanExec`, a person approves each plan. All
+of it is bounded: the steps of a plan, the replies a step may take, how often there is a new plan, how
+often a person may send one back, and how often an unreadable plan is asked again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.resources import files
+from string import Template
+from typing import TypeVar
+
+from ..grammar import Constraint, choice
+from ..ports import Act, Flow, Request, Sent, Strategy, Task, ask, consult
+from ..prompt import Ask, Decided, Prompt
+from ..schema import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
+from .describing import described
+from .parsing import answer_of, answer_written
+from .planning import (
+    END,
+    RESULT_CHARS,
+    Notes,
+    UnreadablePlan,
+    decided,
+    in_line,
+    numbered,
+    plan_shape,
+    plan_written,
+    read_plan,
+)
+from .react import React
+from .relaying import advanced
+from .shapes import answer_shape
+
+TRIES = 3  # how often a plan is asked for until it can be read
+_REPLY_TOKENS = 512
+_NOT_FOUND = re.compile(r"\W*not[\s_]+found\b[\s:.,-]*(.*)", re.IGNORECASE | re.DOTALL)
+
+T = TypeVar("T")
+Part = Generator[Request, Sent, T]
+
+
+@dataclass(frozen=True)
+class PlanExec:
+    """The strategy.
+
+    `executor` takes each step as its question. `approve`: a person decides on every plan. `check`: the
+    model grades the plan, and may better it, before it is executed. `step_replies` is how many replies a
+    step may take; then its executor has to come to an answer. `answer_chars` bounds the answer of a
+    model that is held to a pattern.
+    """
+
+    executor: Strategy = React()  # noqa: RUF009 -- a frozen value
+    approve: bool = False
+    check: bool = False
+    max_steps: int = 6
+    max_replans: int = 2
+    max_revisions: int = 3
+    step_replies: int = 5
+    answer_chars: int = 200
+
+    @property
+    def name(self) -> str:
+        """Seed 003's name."""
+        return "humanInLoopPlanExec" if self.approve else "planexec"
+
+    @property
+    def native(self) -> bool:
+        """Whether the executor can use an engine's native tool calls."""
+        return bool(getattr(self.executor, "native", False))
+
+    def __call__(self, task: Task) -> Flow:
+        """Plan, execute and answer."""
+        return _Run(self, task).flow()
+
+
+class _Run:
+    """One run: what is done, and what is known of the step under way."""
+
+    def __init__(self, by: PlanExec, task: Task) -> None:
+        self._by = by
+        self._task = task
+        self._news = task.question
+        self._notes = Notes()
+        self._revisions = 0
+        self._shapes = (plan_shape(by.max_steps), answer_shape(by.answer_chars))
+
+    def flow(self) -> Flow:
+        problem = ""
+        for left in range(self._by.max_replans, -1, -1):
+            plan = yield from self._agreed(problem)
+            ended: AgentFinish | str
+            ended = plan if isinstance(plan, AgentFinish) else (yield from self._execute(plan))
+            if isinstance(ended, str) and (not ended or not left):
+                ended = yield from self._answer(may_miss=left > 0)
+            if isinstance(ended, AgentFinish):
+                return ended
+            problem = ended
+        raise AssertionError("the last answer is a finish")
+
+    # ── the plan ─────────────────────────────────────────────────────────────────────────────────
+
+    def _agreed(self, problem: str) -> Part[tuple[str, ...] | AgentFinish]:
+        """A plan to execute, which a person agreed to where one must; or how the run ends without."""
+        why = "the plan needs a person's approval" + (f" ({problem})" if problem else "")
+        wrong = ""
+        plan = yield from self._drafted(problem)
+        while self._by.approve and not isinstance(plan, AgentFinish):
+            decision = yield from consult(AgentAction("plan", {"steps": list(plan)}), f"{why}{wrong}")
+            try:
+                if (steps := decided(decision, plan, self._by.max_steps)) is not None:
+                    return steps
+            except UnreadablePlan as error:
+                wrong = f"; the edited plan cannot be used: {error}"
+            self._revisions += 1
+            if self._revisions > self._by.max_revisions:
+                return _refused(decision)
+            if decision.kind != "edit":
+                self._notes.remarks.append(decision)
+                wrong = ""
+                plan = yield from self._drafted(problem)
+        return plan
+
+    def _drafted(self, problem: str) -> Part[tuple[str, ...] | AgentFinish]:
+        """A plan by the model. If none can be read, the question itself is the only step."""
+        prompt = Prompt(Message("user", self._wording("plan", problem)))
+        news = f"{self._task.question}\n{problem}".strip()
+        steps: tuple[str, ...] = (self._task.question,)
+        wrong = ""
+        for _ in range(TRIES):
+            write = partial(plan_written, question=self._task.question)
+            request = Ask(prompt, news, write, self._stop(END), self._shapes[0], _REPLY_TOKENS, problem=wrong)
+            reply = yield from ask(replace(request, closing=self._answering(news)))
+            if reply.closing:
+                return self._finish(reply)
+            try:
+                plan = read_plan(reply.text, self._by.max_steps)
+            except UnreadablePlan as error:
+                steps = error.steps[: self._by.max_steps] or steps
+                wrong = str(error)
+            else:
+                answered = AgentFinish({"output": plan.answer}, reply.text)
+                return answered if plan.answer else (yield from self._graded(plan.steps))
+            said = Message("assistant", f"{reply.text.rstrip()}\n")
+            prompt = prompt.add(said, Message("user", f"{wrong}\nPlan:"))
+        return steps
+
+    def _graded(self, steps: tuple[str, ...]) -> Part[tuple[str, ...]]:
+        """The plan, or the better one that the model writes when it is asked to grade it."""
+        if not self._by.check:
+            return steps
+        prompt = Prompt(Message("user", self._wording("check", plan=numbered(steps))))
+        shape = Constraint(choice(" yes\n", self._shapes[0].pattern), self._shapes[0].schema)
+        reply = yield from ask(Ask(prompt, self._news, _yes, (), shape, _REPLY_TOKENS, aside=True))
+        try:
+            return read_plan(reply.text, self._by.max_steps).steps or steps
+        except UnreadablePlan:  # "yes", or nothing that would be better
+            return steps
+
+    # ── its steps ────────────────────────────────────────────────────────────────────────────────
+
+    def _execute(self, steps: tuple[str, ...]) -> Part[AgentFinish | str]:
+        """Nothing when all is done, the problem when a step failed, or the run's end."""
+        for step in steps:
+            self._notes.seen = []
+            finish, ends = yield from self._step(step)
+            whole = steps == (self._task.question,)
+            if ends or (whole and _succeeded(finish)):
+                return finish
+            if not _succeeded(finish):
+                why = in_line(finish.output, RESULT_CHARS) or str(finish.reason)
+                return f"This step failed: {in_line(step, RESULT_CHARS)} ({why})"
+            self._notes.done.append((step, finish.output))
+        self._notes.seen = []
+        return ""
+
+    def _step(self, step: str) -> Part[tuple[AgentFinish, bool]]:
+        """What the executor makes of a step, and whether the run ends with it."""
+        question = self._wording("step", step=step).rstrip("\n")
+        inner = self._by.executor(replace(self._task, question=question, history=self._history_for(step)))
+        sent: Sent | None = None
+        replies = 0
+        try:
+            while not isinstance(request := advanced(inner, sent), AgentFinish):
+                counted = isinstance(request, Ask) and not request.aside
+                replies += counted
+                if replies > 2 * self._by.step_replies:  # it does not come to an end
+                    return AgentFinish({}, reason=StopReason.MAX_ITERATION_EXCEEDED), False
+                request, forced = self._relayed(request, replies)
+                sent = yield request
+                if isinstance(sent, Reply) and sent.closing and counted:
+                    return self._finish(sent), True
+                if isinstance(sent, Reply) and forced:
+                    sent = replace(sent, closing=True)
+                if isinstance(sent, tuple):
+                    self._notes.seen += [seen.text for seen in sent if seen.outcome == "result"]
+            return request, False
+        finally:
+            inner.close()
+
+    def _relayed(self, request: Request, replies: int) -> tuple[Request, bool]:
+        """The executor's request as the run's own, and whether it has to come to its answer with it."""
+        if isinstance(request, Act):
+            return replace(request, answer=self._notes.best or request.answer), False
+        if not isinstance(request, Ask) or request.aside:
+            return request, False
+        self._news = request.news
+        forced = request.closing is not None and replies >= self._by.step_replies
+        if forced and request.closing is not None:
+            request = replace(request.closing, problem=request.problem)
+        return replace(request, closing=self._answering(request.news)), forced
+
+    def _history_for(self, step: str) -> tuple[Message, ...]:
+        """The conversation before, if the step is the question itself: other steps stand for themselves."""
+        return self._task.history if step == self._task.question else ()
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+    def _answer(self, *, may_miss: bool) -> Part[AgentFinish | str]:
+        """The answer; or, where that is allowed, what is missing for it."""
+        request = self._answering(self._news, may_miss=may_miss)
+        reply = yield from ask(replace(request, closing=self._answering(self._news)))
+        finish = self._finish(reply)
+        missing = _NOT_FOUND.match(finish.output) if may_miss and not reply.closing else None
+        if missing is None:
+            return finish
+        return f"The answer was not found. Missing - {in_line(missing.group(1), RESULT_CHARS) or 'not said'}"
+
+    def _answering(self, news: str, *, may_miss: bool = False) -> Ask:
+        """Ask for the answer to the question and nothing else."""
+        missing = _wordings()["missing"].template if may_miss else ""
+        prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
+        return Ask(prompt, news, answer_written, (), self._shapes[1], _REPLY_TOKENS)
+
+    def _finish(self, reply: Reply) -> AgentFinish:
+        """The answer in a reply to "Final Answer:"; without output if there is none."""
+        finish = answer_of(reply.text)
+        if finish.output:
+            return finish
+        reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY
+        return AgentFinish({}, reply.text, reason)
+
+    # ── wording ──────────────────────────────────────────────────────────────────────────────────
+
+    def _wording(self, part: str, problem: str = "", **more: str) -> str:
+        history = [f"{'Human' if said.role == 'user' else 'AI'}: {said.content}\n" for said in self._task.history]
+        problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
+        return _wordings()[part].safe_substitute(
+            tools=described(self._task.tools),
+            most=self._by.max_steps,
+            history="".join(history),
+            question=self._task.question,
+            known=self._notes.known,
+            remarks=f"{problems}{self._notes.told}",
+            **more,
+        )
+
+    def _stop(self, *texts: str) -> tuple[str, ...]:
+        return () if self._task.constrained else texts
+
+
+def _succeeded(finish: AgentFinish) -> bool:
+    return finish.reason is StopReason.ANSWER and bool(finish.output.strip())
+
+
+def _refused(decision: Decision) -> AgentFinish:
+    said = decision.message or "nothing"
+    problem = f"there is no plan that a person agrees to; the last was met with {decision.kind}: {said}"
+    return AgentFinish({"output": "", "problem": problem}, reason=StopReason.CANCELLED)
+
+
+def _yes(decided: Decided) -> Reply:
+    return Reply(" yes\n")
+
+
+@cache
+def _wordings() -> Mapping[str, Template]:
+    """The parts of planexec.txt, each under its `=== name`."""
+    text = files(__package__).joinpath("planexec.txt").read_text(encoding="utf-8")
+    parts = (part.partition("\n") for part in text.split("=== ")[1:])
+    return {name: Template(body) for name, _, body in parts}

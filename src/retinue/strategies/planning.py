@@ -1,0 +1,204 @@
+"""Plans as text: reading what a model or a person wrote, checking it, and the constraint for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..grammar import Constraint, json_pattern, seq
+from ..prompt import Decided
+from ..schema import AgentFinish, Decision, Reply
+from .quoting import quoted
+
+END = "<END_OF_PLAN>"
+STEP_CHARS = 300
+RESULT_CHARS = 400  # of a step's result, in what is told of it
+_TOLD_STEP_CHARS = 120
+SEEN = 3  # results of tools that are told of a step under way, the last ones
+_HELD_STEP_CHARS = 160  # of a model that is held to a pattern
+
+_NUMBERED = re.compile(r"[#>*_ \t]*+(?:(?:step *+)\d{1,2}+(?: *+[.):]| ++[-–]|(?=[*_]))|\d{1,2}+ *+[.):])(.*)", re.I)
+_BULLET = re.compile(r"[-*•+][ \t]++(.*)")
+_HEADING = re.compile(r"^[ \t#>*_]*+(?:[a-z']++ ){0,3}+plan\b[*_ ]*+:[*_ ]*+", re.IGNORECASE | re.MULTILINE)
+_DIRECT = re.compile(r"final[ _]*+answer[ \t*_]*+:[ \t*_]*+(.+)", re.IGNORECASE | re.DOTALL)
+_FENCE = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
+_PROTOCOL = re.compile(
+    r"(?<!\w)((?:plan|steps?|not[\s_]++found|answer|rephrased?)[\"'*_]*+\s*+\d*+[\"'*_]*+\s*+)[:\uff1a]", re.IGNORECASE
+)
+
+
+class UnreadablePlan(Exception):
+    """A text holds no plan, or one that cannot be used; it says why. `steps`: those of one that is too long."""
+
+    def __init__(self, message: str, steps: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.steps = steps
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps to take one after the other; or, without any, the answer itself."""
+
+    steps: tuple[str, ...] = ()
+    answer: str = ""
+
+
+def read_plan(text: str, most: int) -> Plan:
+    """The plan in a model's reply: JSON, a numbered list, bullets, or lines after "Plan:".
+
+    Raises `UnreadablePlan`, and nothing else, for any text.
+    """
+    text = text.split(END)[0]
+    for values in _json_values(text):
+        if steps := _texts(values):
+            return Plan(checked(steps, most))
+        if isinstance(values, dict) and isinstance(values.get("answer"), str) and values["answer"].strip():
+            return Plan(answer=values["answer"].strip())
+    steps = _listed(text)
+    direct = _DIRECT.search(text)
+    if not steps and direct:
+        return Plan(answer=direct.group(1).strip())
+    if not steps and (heading := _HEADING.search(text)):
+        steps = text[heading.end() :].splitlines()
+    return Plan(checked(steps, most))
+
+
+def decided(decision: Decision, steps: tuple[str, ...], most: int) -> tuple[str, ...] | None:
+    """The steps to take by a person's decision on a plan of `steps`; `None`: another plan is to be made.
+
+    A changed plan is a list under "steps", or a text with a step on each line; it raises `UnreadablePlan`.
+    """
+    if decision.kind not in ("approve", "edit"):
+        return None
+    given = decision.tool_input if decision.kind == "edit" else None
+    changed = given.get("steps") if isinstance(given, dict) else given
+    if given is None:
+        return steps
+    if isinstance(changed, str):
+        return checked(_listed(changed) or changed.splitlines(), most)
+    if not isinstance(changed, list) or not all(isinstance(step, str) for step in changed):
+        raise UnreadablePlan('want {"steps": ["…", "…"]}, or a text with a step on each line')
+    return checked(changed, most)
+
+
+def checked(steps: Sequence[str], most: int) -> tuple[str, ...]:
+    """The steps on one line each, without empty ones and doubles. Raises `UnreadablePlan` for none or too many."""
+    kept: dict[str, str] = {}
+    for step in steps:
+        line = _bare(step)[:STEP_CHARS].rstrip()
+        if line:
+            kept.setdefault(re.sub(r"\W+", "", line.lower()) or line, line)
+    if not kept:
+        raise UnreadablePlan("Invalid Format: there are no steps")
+    if len(kept) > most:
+        raise UnreadablePlan(f"the plan has {len(kept)} steps, at most {most} are allowed", tuple(kept.values()))
+    return tuple(kept.values())
+
+
+def plan_shape(most: int) -> Constraint:
+    """A plan as JSON, of at most so many steps."""
+    step = {"type": "string", "minLength": 1, "maxLength": _HELD_STEP_CHARS}
+    schema = {
+        "type": "object",
+        "properties": {"steps": {"type": "array", "items": step, "minItems": 1, "maxItems": most}},
+        "required": ["steps"],
+        "additionalProperties": False,
+    }
+    return Constraint(seq(" ", json_pattern(schema), "\n"), schema)
+
+
+def plan_written(decided: Decided, question: str) -> Reply:
+    """A decision as a planner's reply: an answer stands for itself; of actions, the question is the only step."""
+    if isinstance(decided, AgentFinish):
+        return Reply(f" Final Answer: {decided.output}")
+    return Reply(f" {json.dumps({'steps': [question]}, ensure_ascii=False)}\n")
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is known in a run: steps `done` and their results, what tools said in the step under way
+    (`seen`), and what a person said of the plans (`remarks`)."""
+
+    done: list[tuple[str, str]] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+    remarks: list[Decision] = field(default_factory=list)
+
+    @property
+    def best(self) -> str:
+        """The last step's result."""
+        return self.done[-1][1] if self.done else ""
+
+    @property
+    def known(self) -> str:
+        """What is found out so far, as data; nothing if nothing is."""
+        steps = [f"{in_line(step, _TOLD_STEP_CHARS)} - {in_line(result, RESULT_CHARS)}" for step, result in self.done]
+        lines = [f"{at}. {line}" for at, line in enumerate(steps, 1)]
+        lines += [f"- {in_line(text, RESULT_CHARS)}" for text in self.seen[-SEEN:]]
+        return "\n".join(["What was found out so far:", *lines, ""]) if lines else ""
+
+    @property
+    def told(self) -> str:
+        """What a person said of the plans, a line each."""
+        kinds = {"reject": "A person refused a plan", "respond": "A person says of the plan"}
+        return "".join(f"{kinds[said.kind]}: {in_line(said.message, RESULT_CHARS)}\n" for said in self.remarks)
+
+
+def numbered(steps: Sequence[str]) -> str:
+    """The steps as a numbered list on one line."""
+    return " ".join(f"{at}. {step}" for at, step in enumerate(steps, 1))
+
+
+def in_line(text: str, most: int) -> str:
+    """What a step or a tool brought, as data on one line: nothing in it reads as protocol, a plan or a list."""
+    line = _PROTOCOL.sub(r"\1 -", quoted(" ".join(text.split())))
+    return line if len(line) <= most else f"{line[:most].rstrip()} …"
+
+
+def _listed(text: str) -> list[str]:
+    """The items of a numbered list with what is indented below them; of bullets, if nothing is numbered."""
+    heading = _HEADING.match(text)
+    lines = text[heading.end() if heading else 0 :].splitlines()
+    for item in (_NUMBERED, _BULLET):
+        steps: list[str] = []
+        for line in lines:
+            if found := item.match(line.strip()):
+                steps.append(found.group(1))
+            elif steps and line[:1] in (" ", "\t") and line.strip():
+                below = _BULLET.match(line.strip())
+                steps[-1] += f" {below.group(1) if below else line.strip()}"
+        if steps:
+            return steps
+    return []
+
+
+def _json_values(text: str) -> Iterator[Any]:
+    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    for candidate in (*_FENCE.findall(text), text, text[begin:end]):
+        if candidate.strip()[:1] in ("{", "["):
+            try:
+                yield json.loads(candidate, strict=False)
+            except (ValueError, RecursionError):
+                continue
+
+
+def _texts(values: Any) -> list[str]:
+    """The steps in JSON: texts, or objects whose longest text is the step."""
+    for key in ("plan", "steps"):
+        values = values.get(key, values) if isinstance(values, dict) else values
+    if not isinstance(values, list):
+        return []
+    found = []
+    for value in values:
+        texts = [inner for inner in value.values() if isinstance(inner, str)] if isinstance(value, dict) else [value]
+        found.append(max((text for text in texts if isinstance(text, str)), key=len, default=""))
+    return found
+
+
+def _bare(step: str) -> str:
+    """A step on one line, without what a list or bold type put around it."""
+    line = " ".join(step.split()).lstrip(":").strip("*_` ").lstrip(": ").strip("*_` ")
+    return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' and '"' not in line[1:-1] else line

@@ -1,0 +1,164 @@
+"""Self-reflection (seed 001): do a tool, its input and its result fit together? If not, the input is put
+in other words and the tool is used again, at most as often as the tool's `reflections` allow.
+
+It stands around any strategy, which is shown the last result only; the log has every round. A call that a
+person has to approve is made as it was approved, and not again in other words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ..grammar import Constraint, Pattern, choice, json_pattern, line, seq
+from ..ports import Act, Flow, Request, Sent, Strategy, Task, act, ask
+from ..prompt import Ask, Decided, Prompt
+from ..schema import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
+from ..tooling import Tool
+from .parsing import read_input
+from .planning import in_line
+from .relaying import advanced
+from .shapes import INPUT_CHARS
+
+REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
+_RESULT_CHARS = 1_500
+_REPLY_TOKENS = 256
+_REPHRASED = re.compile(r"\W*(?:re-?phrased?)\b[^:\n]{0,40}:(.*)", re.IGNORECASE | re.DOTALL)
+
+_WORDING = """\
+A tool was used. Does its result fit what was asked of it?
+Tool: {name} - {description}
+Input: {given}
+Result: {result}
+If it fits, write: agree
+If it does not, put the input in other words that mean the same, and write: rephrase: the new input
+Verdict:"""
+
+
+def reflecting(strategy: Strategy) -> Strategy:
+    """`strategy` with self-reflection on the tools that ask for it."""
+    return Reflecting(strategy)
+
+
+@dataclass(frozen=True)
+class Reflecting:
+    """The strategy around `inner`."""
+
+    inner: Strategy
+
+    @property
+    def name(self) -> str:
+        """The inner strategy's."""
+        return self.inner.name
+
+    @property
+    def native(self) -> bool:
+        """Whether the inner strategy can use an engine's native tool calls."""
+        return bool(getattr(self.inner, "native", False))
+
+    def __call__(self, task: Task) -> Flow:
+        """The inner strategy's reasoning, with better observations. Of two such around it, the outer does it."""
+        tools = {tool.name: tool for tool in task.tools if tool.reflections > 0}
+        inner = replace(task, tools=tuple(replace(tool, reflections=0) for tool in task.tools)) if tools else task
+        return _flow(self.inner(inner), tools)
+
+
+def _flow(inner: Flow, tools: Mapping[str, Tool]) -> Flow:
+    sent: Sent | None = None
+    try:
+        while not isinstance(request := advanced(inner, sent), AgentFinish):
+            sent = yield request
+            if isinstance(request, Act) and isinstance(sent, tuple):
+                seen = []
+                for action, first in zip(request.actions, sent, strict=False):
+                    tool = tools.get(action.tool)
+                    seen.append(first if tool is None else (yield from _better(tool, action, first, request.answer)))
+                sent = tuple(seen)
+        return request
+    finally:
+        inner.close()
+
+
+def _better(tool: Tool, action: AgentAction, first: Observation, answer: str) -> Generator[Request, Sent, Observation]:
+    """The observation that fits the action, or the last of those that `tool.reflections` allow."""
+    seen = first
+    tried = [_key(action.tool_input)]
+    for _ in range(tool.reflections):
+        if seen.outcome not in REFLECTED_ON:
+            break
+        reply = yield from ask(_asked(tool, action, seen))
+        rephrased = verdict(reply.text, tool)
+        if rephrased is None or _key(rephrased) in tried:
+            break
+        tried.append(_key(rephrased))
+        action = replace(action, tool_input=rephrased)
+        (again,) = yield from act(action, answer=answer)
+        told = f"(the input was rephrased to {in_line(_text(rephrased), INPUT_CHARS)})"
+        seen = replace(again, call_id=first.call_id, note=f"{told}\n{again.note}".strip())
+    return seen
+
+
+def _asked(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
+    """Ask whether tool, input and result agree, and for another input if not."""
+    result = in_line(seen.text, _RESULT_CHARS)
+    given = in_line(_text(action.tool_input), INPUT_CHARS)
+    wording = _WORDING.format(name=tool.name, description=tool.description, given=given, result=result or "(nothing)")
+    prompt = Prompt(Message("user", wording))
+    return Ask(prompt, result, partial(_written, tool=tool), (), _shape(tool), _REPLY_TOKENS, aside=True)
+
+
+def verdict(text: str, tool: Tool) -> ToolInput | None:
+    """The new input in a reply; `None` if the reply agrees, or cannot be read."""
+    written: Any = None
+    if text.lstrip().startswith("{"):
+        try:
+            written = json.loads(text).get("rephrased")
+        except (ValueError, RecursionError):
+            return None
+    elif found := _REPHRASED.match(text):
+        written = found.group(1).strip()
+    if not written:
+        return None
+    text_only = tool.signature.text_argument is not None
+    if isinstance(written, str) and text_only:
+        written = written.splitlines()[0]
+    new = read_input(written if isinstance(written, str) else json.dumps(written), tool)
+    return new if isinstance(new, str) == text_only and new else None
+
+
+def _shape(tool: Tool) -> Constraint:
+    """Agreement, or a new input that fits the tool."""
+    signature = tool.signature
+    parameters = {key: value for key, value in signature.parameters.items() if key != "$defs"}
+    pattern: Pattern = json_pattern(signature.parameters)
+    if signature.text_argument is not None:
+        pattern, parameters = line(INPUT_CHARS), {"type": "string"}
+    schema = {
+        "type": "object",
+        "properties": {"rephrased": {"anyOf": [{"type": "null"}, parameters]}},
+        "required": ["rephrased"],
+        "additionalProperties": False,
+    }
+    defined = signature.parameters.get("$defs")
+    return Constraint(
+        choice(" agree\n", seq(" rephrase: ", pattern, "\n")), schema | ({"$defs": defined} if defined else {})
+    )
+
+
+def _written(decided: Decided, tool: Tool) -> Reply:
+    """A decision as a verdict: to use the same tool with another input is to rephrase, all else is to agree."""
+    if isinstance(decided, tuple) and decided and decided[0].tool == tool.name:
+        return Reply(f" rephrase: {_text(decided[0].tool_input)}\n")
+    return Reply(" agree\n")
+
+
+def _text(given: ToolInput) -> str:
+    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+
+
+def _key(given: ToolInput) -> str:
+    return " ".join(_text(given).lower().split()) if isinstance(given, str) else json.dumps(given, sort_keys=True)

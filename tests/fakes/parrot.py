@@ -1,0 +1,27 @@
+"""A model that says its script, and keeps what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retinue.ports import Chunks
+from retinue.prompt import Ask
+from retinue.schema import Abilities, Reply, Usage
+
+
+class Parrot:
+    """The model; `constrained`: it passes for one that can be held to a pattern."""
+
+    name = "parrot"
+
+    def __init__(self, script: Sequence[str], *, constrained: bool = False) -> None:
+        self.script = list(script)
+        self.asked: list[Ask] = []
+        self._constrained = constrained
+
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        return Abilities(constrains=self._constrained)
+
+    async def reply(self, request: Ask) -> Chunks:
+        self.asked.append(request)
+        yield Reply(self.script.pop(0), Usage(1, 1, 0, 1))
