@@ -42,7 +42,8 @@ class Signature:
         except ValidationError as error:
             problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()]
             raise InvalidInput("; ".join(problems)) from error
-        return {name: getattr(checked, name) for name in type(checked).model_fields if name in checked.model_fields_set}
+        given = checked.model_fields_set
+        return {name: value for name, value in checked.__dict__.items() if name in given}
 
     def _from_text(self, text: str) -> dict[str, Any]:
         if self.text_argument is not None:

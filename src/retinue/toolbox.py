@@ -54,31 +54,35 @@ class Toolbox:
     async def run(self, action: AgentAction) -> Observation:
         """Run one action. Never raises for what the model or the tool did wrong: the observation says it."""
         began = time.perf_counter()
-        outcome, text = await self._once_at_a_time(action)
-        text = _shortened(text)
         tool = self.find(action.tool)
-        stale = outcome == "repeated" or self._is_old(action, text, outcome)
+        outcome, text = await self._once_at_a_time(action, tool)
+        text = _shortened(text)
+        stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         seconds = time.perf_counter() - began
         return Observation(action.id, text, outcome, seconds, NUDGE if stale else "", direct, stale)
 
-    def _is_old(self, action: AgentAction, text: str, outcome: Outcome) -> bool:
+    def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
         """Whether the tool said just this before. Of a tool with effects, each result is news."""
-        tool = self.find(action.tool)
         if tool is not None and (tool.polls or (outcome == "result" and tool.effects != "read")):
             return False
         return (action.tool, text) in self._seen
 
-    async def _once_at_a_time(self, action: AgentAction) -> tuple[Outcome, str]:
-        """Of two equal calls in one step, the second waits for the first and gets its result."""
-        tool, key = self.find(action.tool), _key(action)
-        if tool is None or tool.polls:
-            return await self._outcome(action, tool)
+    async def _once_at_a_time(self, action: AgentAction, tool: Tool | None) -> tuple[Outcome, str]:
+        """The same call is made only once: again, it gets the former result; at the same time, it waits for it."""
+        if tool is None:
+            there_are = ", ".join(self._tools) or "none"
+            return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
+        if tool.polls:
+            return await _outcome(action, tool)
+        key = _key(action)
         while under_way := self._running.get(key):
             await under_way.wait()
+        if (former := self._said.get(key)) is not None:
+            return "repeated", f"You used {tool.name} with this input before. Its result was: {former}"
         done = self._running[key] = asyncio.Event()
         try:
-            outcome, text = await self._outcome(action, tool)
+            outcome, text = await _outcome(action, tool)
             if outcome == "result":
                 self._said[key] = _shortened(text)
             return outcome, text
@@ -86,23 +90,18 @@ class Toolbox:
             del self._running[key]
             done.set()
 
-    async def _outcome(self, action: AgentAction, tool: Tool | None) -> tuple[Outcome, str]:
-        if tool is None:
-            there_are = ", ".join(self._tools) or "none"
-            return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
-        former = None if tool.polls else self._said.get(_key(action))
-        if former is not None:
-            return "repeated", f"You used {tool.name} with this input before. Its result was: {former}"
-        try:
-            return "result", await tool.call(action.tool_input)
-        except InvalidInput as error:
-            return "invalid_input", f"The input of {tool.name} is not valid: {error}"
-        except TimeoutError:
-            return "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
-        except ToolError as error:
-            return "failed", f"{tool.name} failed: {error}"
-        except Exception as error:  # a tool may raise anything; the model is told, the run goes on
-            return "failed", f"{tool.name} failed: {type(error).__name__}: {error}"
+
+async def _outcome(action: AgentAction, tool: Tool) -> tuple[Outcome, str]:
+    try:
+        return "result", await tool.call(action.tool_input)
+    except InvalidInput as error:
+        return "invalid_input", f"The input of {tool.name} is not valid: {error}"
+    except TimeoutError:
+        return "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
+    except ToolError as error:
+        return "failed", f"{tool.name} failed: {error}"
+    except Exception as error:  # a tool may raise anything; the model is told, the run goes on
+        return "failed", f"{tool.name} failed: {type(error).__name__}: {error}"
 
 
 def _key(action: AgentAction) -> tuple[str, str]:

@@ -83,7 +83,7 @@ class Tool:
         function = self._function
         return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
-    @property
+    @cached_property
     def _function(self) -> Callable[..., Any]:
         found: Callable[..., Any] = (
             getattr(self.something, "run_async", None) or getattr(self.something, "run", None) or self.something
