@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,24 +96,37 @@ def line(most: int, but: str = "") -> Pattern:
 
 
 def gbnf(pattern: Pattern) -> str:
-    """`pattern` as a llama.cpp grammar (GBNF)."""
-    return f"root ::= {_gbnf(pattern)}\n"
+    """`pattern` as a llama.cpp grammar (GBNF). What is repeated is a rule of its own: llama.cpp refuses
+    repetitions within repetitions that come to thousands."""
+    rules: dict[Pattern, str] = {}
+    root = _gbnf(pattern, rules)
+    named = "".join(f"{name} ::= {_gbnf(part, rules)}\n" for part, name in _all(rules))
+    return f"root ::= {root}\n{named}"
 
 
-def _gbnf(pattern: Pattern) -> str:
+def _all(rules: dict[Pattern, str]) -> Iterator[tuple[Pattern, str]]:
+    """The rules, also those that come up while others are printed."""
+    done = 0
+    while done < len(rules):
+        part, name = list(rules.items())[done]
+        done += 1
+        yield part, name
+
+
+def _gbnf(pattern: Pattern, rules: dict[Pattern, str]) -> str:
     match pattern:
         case Text(text):
             return json.dumps(text, ensure_ascii=False)
         case Chars(chars):
             return f"[{chars.replace(chr(92) + 's', ' ' + chr(92) + 't' + chr(92) + 'r' + chr(92) + 'n')}]"
         case Seq(parts):
-            return " ".join(map(_gbnf, parts)) or '""'
+            return " ".join(_gbnf(part, rules) for part in parts) or '""'
         case Choice(options):
-            return f"({' | '.join(map(_gbnf, options))})"
-        case Repeat(part, 0, 1):
-            return f"({_gbnf(part)})?"
+            return f"({' | '.join(_gbnf(option, rules) for option in options)})"
         case Repeat(part, least, most):
-            return f"({_gbnf(part)}){{{least},{most}}}"
+            simple = isinstance(part, Text | Chars)
+            name = f"({_gbnf(part, rules)})" if simple else rules.setdefault(part, f"r{len(rules)}")
+            return f"{name}?" if (least, most) == (0, 1) else f"{name}{{{least},{most}}}"
 
 
 def regex(pattern: Pattern) -> str:
