@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's documented wire format, and fails in the ways that servers fail.
+"""A server that speaks OpenAI's documented wire format, and the variants of it that other servers speak.
 
     with OpenAIServer() as server:
         server.replies += ["Hello", failure(429, retry_after="1"), Answer("cut short", cut=100)]
@@ -10,213 +10,145 @@ Each POST takes the next of `replies`; what was asked is in `requests`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Any
 
-from aiohttp import web
+from .vendor_server import Answer, Request, VendorServer, arguments, bearer, cut, failure, html, words
 
-from .loopback import Loopback
+__all__ = ["Answer", "OpenAIServer", "Request", "failure", "html"]
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the server says next: `text`, and what is unusual about it.
-
-    `piece`: characters in each event of a stream. `cached`: prompt tokens it says it had cached. `body`:
-    exactly this instead of a reply. `cut`: how many bytes of the body are sent; `then`: what comes after
-    them: the connection is closed, the answer ends as if it were whole, or nothing ever. `pause`: seconds
-    before each piece. `event`: a line put into the stream after the first piece of text. `extra`: fields
-    that OpenAI does not document. `hang`: nothing is ever said. `drop`: the connection is closed unanswered.
-    """
-
-    text: str | None = ""
-    finish: str | None = "stop"
-    piece: int = 4
-    cached: int = 0
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: str | None = None
-    content_type: str = "application/json"
-    cut: int | None = None
-    then: Literal["close", "end", "hang"] = "close"
-    pause: float = 0.0
-    event: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    choices: bool = True
-    usage: bool = True
-    done: bool = True
-    hang: bool = False
-    drop: bool = False
+_CHAT, _COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+_KNOWN = {
+    *("model", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop", "stream"),
+    *("stream_options", "response_format", "messages", "prompt", "tools", "tool_choice", "parallel_tool_calls"),
+    *("frequency_penalty", "presence_penalty", "logprobs", "n", "user"),
+}
+_OWN = {"llamacpp": {"grammar", "cache_prompt"}, "vllm": {"structured_outputs"}}  # fields of theirs alone
 
 
-def failure(status: int, message: str = "no", *, code: str | None = None, retry_after: str | None = None) -> Answer:
-    """An error in OpenAI's envelope."""
-    error = {"message": message, "type": code or "error", "param": None, "code": code}
-    headers = {} if retry_after is None else {"Retry-After": retry_after}
-    return Answer(status=status, body=json.dumps({"error": error}), headers=headers)
-
-
-def html(status: int = 200, text: str = "Bad gateway") -> Answer:
-    """A page, as proxies and sign-in portals send."""
-    return Answer(status=status, body=f"<html><body><h1>{text}</h1></body></html>", content_type="text/html")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What was asked. `raw` are the bytes, `body` what they say."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    raw: bytes
-    body: dict[str, Any]
-
-
-class OpenAIServer:
+class OpenAIServer(VendorServer):
     """The server, while its `with` lasts. Its attributes say what kind it is and may be set at any time.
 
     `url` has no `/v1`. `models`: those it lists; `None`: it has no such page. `owned_by`: by whom they
-    are; `None`: it does not say. `tgi`: it describes itself at `/info`. `page`: what every other path
-    shows. `api_key`: the key it wants. `unsupported`: parameters it refuses, and what to use instead.
-    `honours_stop`: it ends its replies before a stop word. `loading`: how many of the next requests it
-    answers with 503, as llama.cpp does while it loads. `sent`: bytes of each body, as if uncut.
+    are; `None`: it does not say. `tgi`: it describes itself at `/info`. `window`: the tokens of the model's
+    window, for the kinds that say so. `page`: what every other path shows. `strict`: it refuses fields that
+    are not of its kind. See `VendorServer` for the rest.
     """
 
-    hang: ClassVar[Answer] = Answer(hang=True)
-
-    def __init__(self) -> None:
-        self.replies: list[str | Answer] = []
-        self.requests: list[Request] = []
-        self.sent: list[int] = []
+    def __init__(self, engine: str = "openai") -> None:
+        super().__init__(_OpenAI(self), engine)
         self.models: list[str] | None = ["fake-model"]
         self.owned_by: str | None = "openai"
         self.tgi = False
+        self.window: int | None = None
         self.page: str | None = None
-        self.api_key: str | None = None
-        self.unsupported: dict[str, str] = {}
-        self.honours_stop = False
-        self.loading = 0
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        self._loopback = Loopback(app)
+        self.strict = False
 
-    @property
-    def url(self) -> str:
-        """Its address, for `--base-url`."""
-        return self._loopback.url
 
-    @property
-    def asked(self) -> list[Request]:
-        """The requests for a reply, without those that ask what kind of server this is."""
-        return [request for request in self.requests if request.method == "POST"]
+class _OpenAI:
+    stream_type = "text/event-stream"
 
-    def __enter__(self) -> Self:
-        self._loopback.start()
-        return self
+    def __init__(self, server: OpenAIServer) -> None:
+        self._server = server
 
-    def __exit__(self, *_: object) -> None:
-        self._loopback.stop()
+    def key(self, request: Request) -> str:
+        return bearer(request)
 
-    async def _answer(self, http: web.Request) -> web.StreamResponse:
-        raw = await http.read()
-        request = Request(http.method, http.path, dict(http.headers), raw, json.loads(raw) if raw else {})
-        self.requests.append(request)
-        if self.api_key is not None and request.headers.get("Authorization") != f"Bearer {self.api_key}":
-            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            answer = failure(401, f"Incorrect API key provided: {given}.", code="invalid_api_key")
-        elif self.loading > 0:
-            self.loading -= 1
-            answer = failure(503, "Loading model")
-        elif http.method == "GET":
-            answer = self._page(http.path)
-        else:
-            answer = self._refusal(request) or self._next()
-        return await self._send(http, request, answer)
-
-    def _page(self, path: str) -> Answer:
-        if path == "/v1/models" and self.models is not None:
-            owner = {} if self.owned_by is None else {"owned_by": self.owned_by}
-            listed = [{"id": name, "object": "model", "created": 0, **owner} for name in self.models]
+    def page(self, path: str) -> Answer:
+        server = self._server
+        if path == "/v1/models" and server.models is not None:
+            owner: dict[str, Any] = {} if server.owned_by is None else {"owned_by": server.owned_by}
+            if server.owned_by == "vllm":
+                owner["max_model_len"] = server.window
+            listed = [{"id": name, "object": "model", "created": 0, **owner} for name in server.models]
             return Answer(body=json.dumps({"object": "list", "data": listed}))
-        if path == "/info" and self.tgi:
-            return Answer(body=json.dumps({"model_id": "fake-model", "max_input_tokens": 4096, "version": "3.3.0"}))
-        if self.page is not None:
-            return Answer(body=self.page, content_type="text/html")
+        if path == "/props" and server.owned_by == "llamacpp":
+            return Answer(body=json.dumps({"default_generation_settings": {"n_ctx": server.window}, "total_slots": 1}))
+        if path == "/info" and server.tgi:
+            about = {"model_id": "fake-model", "max_input_tokens": 4096, "version": "3.3.0"}
+            return Answer(body=json.dumps(about | {"max_total_tokens": server.window}))
+        if server.page is not None:
+            return Answer(body=server.page, content_type="text/html")
         return failure(404, f"Invalid URL (GET {path})")
 
-    def _refusal(self, request: Request) -> Answer | None:
-        if request.path not in ("/v1/completions", "/v1/chat/completions"):
+    def problem(self, request: Request) -> Answer | None:
+        if request.path not in (_CHAT, _COMPLETIONS):
             return failure(404, f"Invalid URL (POST {request.path})")
-        for name, instead in self.unsupported.items():
-            if name in request.body:
-                use = f" Use '{instead}' instead." if instead else ""
-                said = f"Unsupported parameter: '{name}' is not supported with this model.{use}"
-                return failure(400, said, code="unsupported_parameter")
-        return None
+        body, chat = request.body, request.path == _CHAT
+        needed = {"model", "messages" if chat else "prompt"}
+        if not needed <= set(body):
+            return failure(400, f"Missing required parameter: {sorted(needed - set(body))}")
+        unknown = set(body) - _KNOWN - _OWN.get(self._server.owned_by or "", set())
+        if not chat:
+            unknown |= {"messages", "tools", "tool_choice"} & set(body)
+        if self._server.strict and unknown:
+            return failure(400, f"Unrecognized request argument supplied: {', '.join(sorted(unknown))}")
+        wrong = next((_wrong_messages(body["messages"]) if chat else iter(())), "") or _wrong_tools(body)
+        return failure(400, wrong, code="invalid_request_error") if wrong else None
 
-    def _next(self) -> Answer:
-        if not self.replies:
-            return failure(400, "the fake server has no replies left")
-        answer = self.replies.pop(0)
-        return Answer(answer) if isinstance(answer, str) else answer
+    def error(self, answer: Answer) -> Any:
+        return {"error": {"message": answer.error, "type": answer.code or "error", "param": None, "code": answer.code}}
 
-    # ── sending ──────────────────────────────────────────────────────────────────────────────────
+    def stops(self, body: Mapping[str, Any]) -> Sequence[str]:
+        stop = body.get("stop", [])
+        return [stop] if isinstance(stop, str) else stop
 
-    async def _send(self, http: web.Request, request: Request, answer: Answer) -> web.StreamResponse:
-        if answer.hang:
-            await self._loopback.closing.wait()
-        if answer.hang or answer.drop:
-            return _hung_up(http, web.Response())
-        streamed = answer.body is None and bool(request.body.get("stream"))
-        parts = self._parts(request, answer, streamed=streamed)
-        whole = sum(map(len, parts))
-        self.sent.append(whole)
-        size = whole if answer.cut is None else min(answer.cut, whole)
-        response = web.StreamResponse(status=answer.status, headers=dict(answer.headers))
-        response.content_type = "text/event-stream" if streamed else answer.content_type
-        if not streamed:
-            response.content_length = size if answer.then == "end" else whole
-        await response.prepare(http)
-        left = size
-        for part in parts:
-            if answer.pause:
-                await asyncio.sleep(answer.pause)
-            await response.write(part[:left])
-            left -= min(left, len(part))
-        if answer.cut is not None and answer.then == "hang":
-            await self._loopback.closing.wait()
-        if answer.cut is not None and answer.then != "end":
-            return _hung_up(http, response)
-        await response.write_eof()
-        return response
+    def whole(self, request: Request, answer: Answer) -> Any:
+        chat = request.path == _CHAT
+        calls = [_call(at, name, arguments(given)) for at, (name, given) in enumerate(answer.calls)]
+        message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
+        if calls:
+            message |= {"content": answer.text or None, "tool_calls": calls}
+        said: dict[str, Any] = {"message": message} if chat else {"text": answer.text}
+        choice = {"index": 0, **said, "logprobs": None, "finish_reason": _finish(answer)}
+        whole = _object(request.body, "chat.completion" if chat else "text_completion", answer, [choice])
+        return whole | ({"usage": _usage(request.body, answer)} if answer.usage else {})
 
-    def _parts(self, request: Request, answer: Answer, *, streamed: bool) -> list[bytes]:
-        if answer.body is not None:
-            return [answer.body.encode()]
-        if self.honours_stop and answer.text is not None:
-            answer = _stopped(answer, request.body.get("stop", []))
-        chat = request.path == "/v1/chat/completions"
-        if not streamed:
-            return [json.dumps(_whole(request.body, answer, chat=chat)).encode()]
-        return [f"data: {data}\n\n".encode() for data in _events(request.body, answer, chat=chat)]
+    def events(self, request: Request, answer: Answer) -> Iterator[bytes]:
+        for data in _events(request.body, answer, chat=request.path == _CHAT):
+            yield f"data: {data}\n\n".encode()
 
 
-def _hung_up(http: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    if http.transport is not None:
-        http.transport.close()
-    return response
+# ── what is wrong with a request ─────────────────────────────────────────────────────────────────
 
 
-def _stopped(answer: Answer, stop: str | Sequence[str]) -> Answer:
-    text = answer.text or ""
-    found = [at for word in ([stop] if isinstance(stop, str) else stop) if (at := text.find(word)) >= 0]
-    return Answer(text[: min(found)], piece=answer.piece, cached=answer.cached) if found else answer
+def _wrong_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    waiting: list[str] = []
+    for at, message in enumerate(messages):
+        role = message.get("role")
+        if role == "tool":
+            if message.get("tool_call_id") not in waiting:
+                yield f"messages.[{at}].role: a 'tool' message must follow a message with its 'tool_calls'"
+            waiting = [one for one in waiting if one != message.get("tool_call_id")]
+        elif waiting:
+            yield f"'tool_calls' must be followed by tool messages; missing: {', '.join(waiting)}"
+        if role not in ("system", "user", "assistant", "tool"):
+            yield f"Invalid value: {role!r}"
+        if not isinstance(message.get("content"), str) and not message.get("tool_calls"):
+            yield f"Invalid type for 'messages[{at}].content'"
+        for call in message.get("tool_calls", ()):
+            waiting.append(call["id"])
+            if call["type"] != "function" or not isinstance(json.loads(call["function"]["arguments"]), dict):
+                yield f"Invalid 'messages[{at}].tool_calls'"
+    if waiting:
+        yield f"'tool_calls' must be followed by tool messages; missing: {', '.join(waiting)}"
 
 
-# ── OpenAI's format ──────────────────────────────────────────────────────────────────────────────
+def _wrong_tools(body: Mapping[str, Any]) -> str:
+    tools = body.get("tools", [])
+    for at, tool in enumerate(tools):
+        function = tool.get("function", {})
+        if tool.get("type") != "function" or not function.get("name") or "parameters" not in function:
+            return f"Invalid 'tools[{at}]'"
+    if "tool_choice" in body and not tools:
+        return "'tool_choice' is only allowed when 'tools' are specified."
+    if body.get("tool_choice", "auto") not in ("auto", "required", "none"):
+        return f"Invalid value for 'tool_choice': {body['tool_choice']!r}"
+    return "Invalid type for 'tools'" if tools == [] and "tools" in body else ""
+
+
+# ── what is said ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _object(body: Mapping[str, Any], kind: str, answer: Answer, choices: list[Any]) -> dict[str, Any]:
@@ -224,37 +156,38 @@ def _object(body: Mapping[str, Any], kind: str, answer: Answer, choices: list[An
     return {**head, **answer.extra, "choices": choices if answer.choices else []}
 
 
+def _finish(answer: Answer) -> str | None:
+    return "tool_calls" if answer.calls and answer.finish == "stop" else answer.finish
+
+
+def _call(at: int, name: str, given: str) -> dict[str, Any]:
+    return {"id": f"call_{name}_{at}", "type": "function", "function": {"name": name, "arguments": given}}
+
+
 def _usage(body: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
-    """Words stand for tokens."""
     prompt = body.get("prompt") or " ".join(str(message["content"]) for message in body.get("messages", ()))
-    asked, said = len(prompt.split()), len((answer.text or "").split())
+    asked, said = words(prompt), words(answer.text or "")
     counts = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
     return {**counts, "prompt_tokens_details": {"cached_tokens": answer.cached, "audio_tokens": 0}}
 
 
-def _whole(body: Mapping[str, Any], answer: Answer, *, chat: bool) -> dict[str, Any]:
-    message = {"message": {"role": "assistant", "content": answer.text, "refusal": None}}
-    said: dict[str, Any] = message if chat else {"text": answer.text}
-    choice = {"index": 0, **said, "logprobs": None, "finish_reason": answer.finish}
-    whole = _object(body, "chat.completion" if chat else "text_completion", answer, [choice])
-    return whole | ({"usage": _usage(body, answer)} if answer.usage else {})
-
-
 def _events(body: Mapping[str, Any], answer: Answer, *, chat: bool) -> Iterator[str]:
-    text = answer.text or ""
-    pieces = [text[at : at + answer.piece] for at in range(0, len(text), answer.piece)]
-
     def event(said: dict[str, Any], finish: str | None = None) -> str:
         choice = {"index": 0, **said, "logprobs": None, "finish_reason": finish}
         return json.dumps(_object(body, "chat.completion.chunk" if chat else "text_completion", answer, [choice]))
 
     if chat:
         yield event({"delta": {"role": "assistant", "content": "" if answer.text is not None else None}})
-    for number, piece in enumerate(pieces):
+    for number, piece in enumerate(answer.pieces):
         yield event({"delta": {"content": piece}} if chat else {"text": piece})
-        if answer.event and number == 0:
-            yield answer.event
-    yield event({"delta": {}} if chat else {"text": ""}, answer.finish)
+        if number == 0:
+            yield from [answer.event] * bool(answer.event)
+            yield from [json.dumps({"error": {"message": answer.broken, "code": 503}})] * bool(answer.broken)
+    for at, (name, given) in enumerate(answer.calls):
+        yield event({"delta": {"tool_calls": [{"index": at} | _call(at, name, "")]}})
+        for piece in cut(arguments(given), answer.piece):
+            yield event({"delta": {"tool_calls": [{"index": at, "function": {"arguments": piece}}]}})
+    yield event({"delta": {}} if chat else {"text": ""}, _finish(answer))
     if answer.usage and body.get("stream_options", {}).get("include_usage"):
         yield json.dumps(_object(body, "usage", answer, []) | {"usage": _usage(body, answer)})
     if answer.done:

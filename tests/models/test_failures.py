@@ -236,21 +236,20 @@ def test_a_reply_may_be_left_in_the_middle(server: OpenAIServer) -> None:
 # ── connections ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("api", ["chat", "completions"])
 @streamed_or_not
 @pytest.mark.parametrize("then", ["close", "end"])
-def test_a_reply_cut_at_any_byte_is_never_taken_for_whole(
-    server: OpenAIServer, api: str, stream: bool, then: Any
-) -> None:
-    model = model_at(server, api=api, stream=stream, retries=Retries(tries=2, first_wait=0.0))
+def test_a_completion_cut_at_any_byte_is_never_taken_for_whole(server: OpenAIServer, stream: bool, then: Any) -> None:
+    model = model_at(server, api="completions", stream=stream, retries=ONCE)
     server.replies += ["Hi é"]
     assert reply(model).text == "Hi é"
-    size = server.sent[-1]
 
     async def at_every_byte() -> None:
-        for cut in range(size):
-            server.replies[:] = [Answer("Hi é", cut=cut, then=then), "Hi é"]
-            assert shown(await chunks_async(model, request())) == "Hi é"
+        for cut in range(server.sent[-1]):
+            server.replies[:] = [Answer("Hi é", cut=cut, then=then)]
+            try:
+                assert shown(await chunks_async(model, request())) == "Hi é"
+            except ModelUnavailable:
+                continue
 
     asyncio.run(at_every_byte())
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fakes.asking import chunks, chunks_async, reply, request
-from fakes.openai_server import Answer, OpenAIServer
-from retinue import Delta, Message, ModelRefused, PromptModel
+from fakes.asking import chunks_async, reply, request
+from fakes.openai_server import Answer, OpenAIServer, failure
+from retinue import Message, ModelRefused, PromptModel
+from retinue.errors import WindowExceeded
 from retinue.grammar import Constraint, choice, gbnf, regex, seq
 from retinue.prompt import Prompt
 from retinue.schema import Usage
@@ -42,12 +43,6 @@ def test_text_and_usage_arrive(server: OpenAIServer, api: str, stream: bool) -> 
     assert got.usage == Usage(3, 5, 2, 1)
     assert got.finish == "stop"
     assert server.asked[0].path == APIS[api]
-
-
-@both_apis
-def test_a_stream_shows_the_text_as_it_comes(server: OpenAIServer, api: str) -> None:
-    server.replies += [Answer("abcdef", piece=2)]
-    assert chunks(model_at(server, api=api))[:-1] == [Delta("ab"), Delta("cd"), Delta("ef")]
 
 
 @both_apis
@@ -197,6 +192,29 @@ def test_a_server_without_models_asks_for_a_name(server: OpenAIServer, models: l
         reply(PromptModel(base_url=server.url))
 
 
+def test_an_endpoint_that_is_no_tgi_gets_a_schema_from_huggingface_and_one_that_is_a_pattern(
+    server: OpenAIServer,
+) -> None:
+    assert asked_for_yes_or_no(server, engine="huggingface")["response_format"]["type"] == "json_schema"
+    server.tgi, server.owned_by = True, None
+    assert asked_for_yes_or_no(server, engine="huggingface")["response_format"]["type"] == "regex"
+
+
+def test_completions_of_tgi_hold_to_nothing(server: OpenAIServer) -> None:
+    server.tgi, server.owned_by = True, None
+    assert "response_format" not in asked_for_yes_or_no(server, api="completions")
+    assert not asyncio.run(model_at(server, api="completions").abilities()).constrains
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"api": "completions"}, {"name": "text-davinci-003", "dialect": "openai"}], ids=["chosen", "named"]
+)
+def test_completions_know_no_tool_calls(server: OpenAIServer, chosen: dict[str, Any]) -> None:
+    able = asyncio.run(model_at(server, **chosen).abilities(native=True))
+    assert (able.calls_tools, able.problem) == (False, "its completions know no tool calls")
+    assert server.asked == []
+
+
 @pytest.mark.parametrize("name", ["text-davinci-003", "davinci-002", "gpt-3.5-turbo-instruct"])
 @pytest.mark.parametrize("dialect", [None, "openai"])
 def test_completion_models_are_asked_for_completions(server: OpenAIServer, name: str, dialect: str | None) -> None:
@@ -226,6 +244,16 @@ def test_what_is_refused_is_left_out_and_remembered(server: OpenAIServer, name: 
     wanted = request(stop=["\n"], constraint=YES_OR_NO)
     assert [reply(model, wanted).text for _ in range(2)] == ["one", "one"]
     assert [name in one.body for one in server.asked] == [True, False, False]
+
+
+def test_a_window_that_is_exceeded_is_no_parameter_that_is_unknown(server: OpenAIServer) -> None:
+    said = "'max_tokens' is too large: 9. This model's maximum context length is 4 tokens."
+    server.replies += [failure(400, said), "ok"]
+    model = model_at(server, dialect="vllm")
+    with pytest.raises(WindowExceeded, match="is too large"):
+        reply(model)
+    reply(model)
+    assert "max_tokens" in server.asked[-1].body
 
 
 def test_what_cannot_be_left_out_is_an_error(server: OpenAIServer) -> None:

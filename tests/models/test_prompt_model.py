@@ -8,13 +8,23 @@ from typing import Any
 
 import pytest
 
+from fakes.engines import ENGINES
 from fakes.openai_server import OpenAIServer
 from retinue import Message, PromptModel, UsageError
+
+KEYS = {
+    "OPENAI_API_KEY": ("openai", "OpenAI needs a key: set OPENAI_API_KEY ("),
+    "ANTHROPIC_API_KEY": ("anthropic", "Anthropic needs a key: set ANTHROPIC_API_KEY ("),
+    "CO_API_KEY": ("cohere", "Cohere needs a key: set CO_API_KEY or COHERE_API_KEY ("),
+    "COHERE_API_KEY": ("cohere", "Cohere needs a key: set CO_API_KEY or COHERE_API_KEY ("),
+    "HF_TOKEN": ("huggingface", "Hugging Face needs a key: set HF_TOKEN ("),
+}
+ALL_ENGINES = "local, openai, vllm, tgi, llamacpp, ollama, anthropic, cohere, huggingface, scripted"
 
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+    for name in ("OPENAI_BASE_URL", *KEYS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RETINUE_CACHE", str(tmp_path))
 
@@ -40,6 +50,18 @@ def pulled(tmp_path: Path) -> Path:
         ("qwen2.5:7b", {"base_url": "http://127.0.0.1:9"}, "qwen2.5:7b"),
         ("Qwen/Qwen2.5", {"base_url": "http://127.0.0.1:9"}, "Qwen/Qwen2.5"),
         ("", {"base_url": "127.0.0.1:9"}, "http://127.0.0.1:9/v1"),
+        ("vllm:Qwen/Qwen3-8B@http://host:8000", {}, "Qwen/Qwen3-8B"),
+        ("openai:odd@name@https://host", {}, "odd@name"),
+        ("Qwen/Qwen3-8B@http://host", {}, "Qwen/Qwen3-8B"),
+        ("ollama:qwen3:8b", {}, "qwen3:8b"),
+        ("vllm", {}, "http://localhost:8000/v1"),
+        ("tgi", {}, "http://localhost:8080/v1"),
+        ("llamacpp", {}, "http://localhost:8080/v1"),
+        ("ollama", {}, "http://localhost:11434/api"),
+        ("vllm@http://host/v1", {}, "http://host/v1"),
+        ("", {"llm_engine": "vllm", "llm_endpoint_url": "http://host:1", "llm_model_id": "m"}, "m"),
+        ("", {"llm_engine": "anthropic", "api_key": "k", "llm_model_id": "claude-x"}, "claude-x"),
+        ("", {"llm_endpoint_url": "http://host:1"}, "http://host:1/v1"),
         ("local:tiny", {}, "tiny"),
         ("tiny", {"engine": "local"}, "tiny"),
         ("scripted", {"script": ["x"]}, "scripted"),
@@ -58,9 +80,19 @@ def test_a_path_is_a_local_model(pulled: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "settings", "problem"),
     [
-        ("x", {"engine": "frob"}, "no engine 'frob'; there are: local, openai, scripted"),
-        ("frob:x", {}, "no engine 'frob'; there are: local, openai, scripted"),
+        ("x", {"engine": "frob"}, "no engine 'frob'; there are: " + ALL_ENGINES),
+        ("frob:x", {}, "no engine 'frob'; there are: " + ALL_ENGINES),
         ("gpt-5-mini", {}, "OpenAI needs a key: set OPENAI_API_KEY (or name another server with --base-url)"),
+        ("openai", {"api_key": "k"}, "OpenAI has many models; say which one: openai:MODEL"),
+        ("anthropic", {"api_key": "k"}, "Anthropic has many models; say which one: anthropic:MODEL"),
+        ("anthropic:m", {"api_key": "k", "api": "completions"}, "Anthropic has no completions; leave `api` out"),
+        ("vllm:m", {"dialect": "frob"}, "no dialect 'frob'; there are: llamacpp, vllm,"),
+        (
+            "m",
+            {"llm_model_id": "n"},
+            "PromptModel: llm_model_id is another name of model_name_or_path; say one of them",
+        ),
+        ("m", {"engine": "vllm", "llm_engine": "tgi"}, "PromptModel: llm_engine is another name of engine"),
         ("gpt-5-mini", {"api_key": "k", "temprature": 1}, "PromptModel: unknown setting temprature"),
         ("gpt-5-mini", {"api_key": "two\nlines"}, "the API key has characters that no key has, such as a line break"),
         ("local:nothing", {}, "no model 'nothing'"),
@@ -71,6 +103,28 @@ def test_what_cannot_work_is_refused_at_once(given: str, settings: dict[str, Any
     with pytest.raises(UsageError) as raised:
         PromptModel(given, **settings)
     assert str(raised.value).startswith(problem)
+
+
+@pytest.mark.parametrize("variable", KEYS)
+def test_a_vendors_key_comes_from_its_variable(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, problem = KEYS[variable]
+    with pytest.raises(UsageError) as raised:
+        PromptModel(f"{engine}:m")
+    assert str(raised.value).startswith(problem)
+    with ENGINES[engine]() as server:
+        server.api_key = "from the environment"
+        server.replies += ["hello"]
+        monkeypatch.setenv(variable, "from the environment")
+        assert PromptModel("m", engine=engine, base_url=server.url, dialect="none").run("hi").text == "hello"
+        assert PromptModel(f"{engine}:m").name == "m"
+
+
+def test_the_name_may_say_engine_model_and_address_at_once() -> None:
+    with ENGINES["ollama"]() as server:
+        server.replies += ["hello", "hello"]
+        assert PromptModel(f"ollama:qwen3:8b@{server.url}").run("hi").text == "hello"
+        assert PromptModel(f"ollama@{server.url}/api").run("hi").text == "hello"
+        assert [one.body["model"] for one in server.asked] == ["qwen3:8b", "fake-model"]
 
 
 def test_key_and_address_may_come_from_the_environment(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:

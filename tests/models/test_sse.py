@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from retinue.models.sse import ServerSentEvents
+from retinue.models.sse import JsonLines, ServerSentEvents
 
 TEXTS = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12)
 DATA = st.lists(TEXTS, min_size=1, max_size=3).map("\n".join)
@@ -48,3 +48,15 @@ def test_only_one_blank_after_the_colon_belongs_to_the_format() -> None:
 
 def test_an_event_without_its_blank_line_is_none() -> None:
     assert read(b"data: whole\n\ndata: cut\n") == ["whole"]
+
+
+@given(st.lists(TEXTS.filter(str.strip), max_size=5), st.lists(st.integers(0, 99)))
+def test_lines_are_read_the_same_in_any_chunks(lines: list[str], cuts: list[int]) -> None:
+    stream = "".join(f"{line}\n" for line in lines).encode()
+    reader = JsonLines()
+    places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    assert [line for begin, end in pairwise(places) for line in reader.feed(stream[begin:end])] == lines
+
+
+def test_blank_lines_and_one_without_its_end_are_none() -> None:
+    assert list(JsonLines().feed(b"\n1\r\n \n2\n3")) == ["1\r", "2"]

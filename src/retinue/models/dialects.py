@@ -1,4 +1,4 @@
-"""How each kind of server is told what a reply must look like, and how to tell the kinds apart."""
+"""How each kind of server is told what a reply must look like."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..errors import ModelError, ModelRefused
 from ..grammar import Constraint, gbnf, regex
-from .http import HttpClient
 from .settings import Api
 
 Dialect = Callable[[Constraint, Api], Mapping[str, Any]]
@@ -41,42 +39,42 @@ def openai(constraint: Constraint, api: Api) -> Mapping[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
+@lru_cache(maxsize=256)
+def anthropic(constraint: Constraint, api: Api) -> Mapping[str, Any]:
+    """Anthropic: a JSON Schema as output format; it takes only such as allow no other properties."""
+    if not _is_strict(constraint.schema):
+        return {}
+    return {"output_config": {"format": {"type": "json_schema", "schema": constraint.schema}}}
+
+
+@lru_cache(maxsize=256)
+def cohere(constraint: Constraint, api: Api) -> Mapping[str, Any]:
+    """Cohere: a JSON Schema as response format."""
+    return {"response_format": {"type": "json_object", "json_schema": constraint.schema}}
+
+
+@lru_cache(maxsize=256)
+def ollama(constraint: Constraint, api: Api) -> Mapping[str, Any]:
+    """Ollama: a JSON Schema as format."""
+    return {"format": constraint.schema}
+
+
 def none(constraint: Constraint, api: Api) -> Mapping[str, Any]:
     """A server of which nothing is known: unconstrained, its replies are read tolerantly."""
     return {}
 
 
-DIALECTS: Mapping[str, Dialect] = {"llamacpp": llamacpp, "vllm": vllm, "tgi": tgi, "openai": openai, "none": none}
-HOLD_TO_PATTERN = frozenset({"llamacpp", "vllm", "tgi"})
-DEFAULT_API: Mapping[str, Api] = {"llamacpp": "completions"}
-
-
-async def recognise(client: HttpClient) -> tuple[str, str]:
-    """The dialect of a server, and the first model it lists (empty if it lists none).
-
-    Raises `ModelError` if the server cannot be reached or refuses the key.
-    """
-    try:
-        listed = await client.get("/models")
-    except ModelRefused as refused:
-        if "answered 404" in str(refused):
-            return "none", ""
-        raise
-    models = listed.get("data") if isinstance(listed, dict) else None
-    first = models[0] if isinstance(models, list) and models and isinstance(models[0], dict) else {}
-    owner, name = str(first.get("owned_by", "")), str(first.get("id", ""))
-    if owner in ("llamacpp", "vllm"):
-        return owner, name
-    return ("tgi" if await _is_tgi(client) else "none"), name
-
-
-async def _is_tgi(client: HttpClient) -> bool:
-    """TGI describes itself at `/info`, beside its `/v1`."""
-    try:
-        info = await client.get("/../info")
-    except ModelError:  # some servers show a page for people at every path
-        return False
-    return isinstance(info, dict) and "model_id" in info and "max_input_tokens" in info
+DIALECTS: Mapping[str, Dialect] = {
+    "llamacpp": llamacpp,
+    "vllm": vllm,
+    "tgi": tgi,
+    "openai": openai,
+    "anthropic": anthropic,
+    "cohere": cohere,
+    "ollama": ollama,
+    "none": none,
+}
+HOLD_TO_PATTERN = frozenset({"llamacpp", "vllm", "tgi"})  # the others hold to JSON, or to nothing
 
 
 def _is_strict(schema: Any) -> bool:

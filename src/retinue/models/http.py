@@ -1,12 +1,12 @@
-"""The lean HTTP client of the models: one server, JSON up, JSON or server-sent events down."""
+"""The lean HTTP client of the models: one server, JSON up, JSON or a stream of it down."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from ssl import SSLError
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,19 +16,36 @@ from weakref import WeakKeyDictionary, finalize, ref
 import aiohttp
 
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
-from .retrying import retry_after
+from .failures import answered
 from .settings import TimeLimits
-from .sse import ServerSentEvents
+from .sse import JsonLines, ServerSentEvents
+from .wire import Headers
 
+_READERS: Mapping[str, type[ServerSentEvents | JsonLines]] = {
+    "text/event-stream": ServerSentEvents,
+    "application/x-ndjson": JsonLines,
+}
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
+
+def bearer(key: str) -> Mapping[str, str]:
+    """The key as most servers want it."""
+    return {"Authorization": f"Bearer {key}"}
 
 
 class HttpClient:
     """A client of one server. May be used from several event loops; each keeps its own connections,
     which close with the loop (or by `close`)."""
 
-    def __init__(self, base_url: str, api_key: str | None = None, limits: TimeLimits = TimeLimits()) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None = None,
+        limits: TimeLimits = TimeLimits(),
+        headers: Headers = bearer,
+    ) -> None:
         self.base_url = base_url
+        self._headers = headers
         self._api_key = (api_key or "").strip()
         if not self._api_key.isprintable():
             raise UsageError("the API key has characters that no key has, such as a line break")
@@ -39,25 +56,35 @@ class HttpClient:
 
     async def get(self, path: str) -> Any:
         """The JSON at `path`. Raises `ModelError`."""
-        async with self._answer("GET", path) as response:
-            return await self._json(response)
+        async with aclosing(self.exchange(path)) as reads:
+            async for bodies in reads:
+                return bodies[0]
+        raise ModelUnavailable(f"{self.base_url}{path} answered with nothing")
 
-    async def post(self, path: str, body: bytes) -> Any:
-        """The JSON answer to `body`. Raises `ModelError`."""
-        async with self._answer("POST", path, body) as response:
-            return await self._json(response)
+    async def exchange(self, path: str, body: bytes | None = None) -> AsyncGenerator[list[Any], None]:
+        """The JSON values of the answer, but a closing `[DONE]`: those that came with each read of the network.
 
-    async def stream(self, path: str, body: bytes) -> AsyncGenerator[Any, None]:
-        """The JSON of each event of the answer but the closing `[DONE]`. Raises `ModelError`."""
-        async with self._answer("POST", path, body) as response:
-            if response.content_type != "text/event-stream":
-                yield await self._json(response)
+        With a `body` it is a POST, else a GET. Raises `ModelError`.
+        """
+        response = None
+        try:
+            response = await self._sent(await self._session(), f"{self.base_url}{path}", body)
+            if response.status != 200:
+                raise await self._failure(response)
+            kind = _READERS.get(response.content_type)
+            if kind is None:
+                yield [self._parsed(await response.text(errors="replace"), response)]
                 return
-            events = ServerSentEvents()
-            async for chunk in response.content.iter_any():  # read to its end, so the connection is kept
-                for data in events.feed(chunk):
-                    if data.strip() != "[DONE]":
-                        yield self._parsed(data, response)
+            reader = kind()
+            while chunk := await response.content.readany():  # to its end, so the connection is kept
+                found = [self._parsed(text, response) for text in reader.feed(chunk) if text.strip() != "[DONE]"]
+                if found:
+                    yield found
+        except (TimeoutError, aiohttp.ClientError, UnicodeError) as error:
+            raise self._problem(error, f"{self.base_url}{path}") from error
+        finally:
+            if response is not None:
+                response.release()  # which closes the connection if not all was read
 
     async def close(self) -> None:
         """Close the running loop's connections."""
@@ -65,34 +92,26 @@ class HttpClient:
         if keeper is not None:
             await keeper[1].aclose()
 
-    @asynccontextmanager
-    async def _answer(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        session = await self._session()
-        url = f"{self.base_url}{path}"
-        try:
-            async with await self._sent(session, method, url, body) as response:
-                if response.status != 200:
-                    raise await self._failure(response)
-                yield response
-        except TimeoutError as error:
-            raise ModelUnavailable(f"{url} did not answer in time") from error
-        except aiohttp.ClientConnectorError as error:
-            raise ModelUnavailable(f"cannot connect to {self.base_url}: {_reason(error.os_error)}") from error
-        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError) as error:
-            raise ModelRefused(f"{self.base_url!r} is not the address of a server (want http://host:port)") from error
-        except aiohttp.ClientError as error:
-            raise ModelUnavailable(f"{url} broke off: {type(error).__name__}") from error
-
-    async def _sent(
-        self, session: aiohttp.ClientSession, method: str, url: str, body: bytes | None
-    ) -> aiohttp.ClientResponse:
+    async def _sent(self, session: aiohttp.ClientSession, url: str, body: bytes | None) -> aiohttp.ClientResponse:
         """Send the request; once more if the server had hung up a connection that was kept."""
+        method = "GET" if body is None else "POST"
         try:
             return await session.request(method, url, data=body, allow_redirects=False)
         except aiohttp.ClientConnectorError:
             raise
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
             return await session.request(method, url, data=body, allow_redirects=False)
+
+    def _problem(self, error: Exception, url: str) -> ModelError:
+        """What went wrong on the way, as the error for it."""
+        match error:
+            case TimeoutError():
+                return ModelUnavailable(f"{url} did not answer in time")
+            case aiohttp.ClientConnectorError():
+                return ModelUnavailable(f"cannot connect to {self.base_url}: {_reason(error.os_error)}")
+            case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError() | UnicodeError():
+                return ModelRefused(f"{self.base_url!r} is not the address of a server (want http://host:port)")
+        return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
     async def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
@@ -107,21 +126,20 @@ class HttpClient:
         return keeper[0]
 
     async def _kept_session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
-        headers = {"Content-Type": "application/json"}
-        if self._api_key:
-            headers["Authorization"] = f"Bearer {self._api_key}"
+        headers = {"Content-Type": "application/json"} | (dict(self._headers(self._api_key)) if self._api_key else {})
         limits = aiohttp.ClientTimeout(
             total=self._limits.total, sock_connect=self._limits.connect, sock_read=self._limits.idle
         )
         # Servers drop idle connections after 5 seconds (llama.cpp, uvicorn, Node); be gone before them.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0)
         async with aiohttp.ClientSession(
-            headers=headers, timeout=limits, connector=connector, proxy=_proxy(self.base_url)
+            headers=headers,
+            timeout=limits,
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=_proxy(self.base_url),
         ) as session:
             yield session
-
-    async def _json(self, response: aiohttp.ClientResponse) -> Any:
-        return self._parsed(await response.text(errors="replace"), response)
 
     def _parsed(self, text: str, response: aiohttp.ClientResponse) -> Any:
         try:
@@ -133,15 +151,8 @@ class HttpClient:
             ) from error
 
     async def _failure(self, response: aiohttp.ClientResponse) -> ModelError:
-        message, code = said(self.redacted(await response.text(errors="replace")))
-        message = f"{self.base_url} answered {response.status}: {message}"
-        if response.status in (401, 403):
-            return ModelRefused(f"{message} (is the API key right?)")
-        if response.status in (408, 425, 429) or response.status >= 500:
-            if code == "insufficient_quota":
-                return ModelRefused(message)
-            return ModelUnavailable(message, retry_after(response.headers.get("Retry-After")))
-        return ModelRefused(message)
+        text = self.redacted(await response.text(errors="replace"))
+        return answered(self.base_url, response.status, text, response.headers.get("Retry-After"))
 
     def redacted(self, text: str) -> str:
         """`text` without the key, which some servers repeat in their errors."""
@@ -170,16 +181,3 @@ def _reason(error: OSError) -> str:
     if error.errno and error.errno > 0 and not isinstance(error, SSLError):
         return os.strerror(error.errno)
     return error.strerror or str(error)
-
-
-def said(text: str) -> tuple[str, str]:
-    """An error body's message and code, in any of the shapes servers use."""
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError):
-        return " ".join(text.split())[:200] or "(no message)", ""
-    error = body.get("error", body) if isinstance(body, dict) else body
-    if not isinstance(error, Mapping):
-        return " ".join(str(error).split())[:500], ""
-    message = next((error[key] for key in ("message", "detail", "error") if error.get(key)), "(no message)")
-    return " ".join(str(message).split())[:500], str(error.get("code", ""))

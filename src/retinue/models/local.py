@@ -20,8 +20,9 @@ from ..errors import ModelRefused, UsageError
 from ..ports import Chunks
 from ..prompt import Ask
 from ..schema import Abilities
-from .openai import OpenAIEngine
+from .engine import HttpEngine
 from .settings import Settings, TimeLimits
+from .vendors import VENDORS
 from .weights import find
 
 _KEY = secrets.token_urlsafe(32)
@@ -35,7 +36,7 @@ class LocalEngine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._path = find(settings.model)
-        self._engine: OpenAIEngine | None = None
+        self._engine: HttpEngine | None = None
         self._server: Any = None  # lives as long as somebody holds it
 
     @property
@@ -57,19 +58,19 @@ class LocalEngine:
         if self._engine is not None:
             await self._engine.close()
 
-    async def _loaded(self) -> OpenAIEngine:
+    async def _loaded(self) -> HttpEngine:
         if self._engine is None:
             server = self._server = await asyncio.to_thread(_shared_server, self._path, self._settings.context)
-            self._engine = OpenAIEngine(
+            self._engine = HttpEngine(
                 replace(
                     self._settings,
                     model=self._path.stem,
                     base_url=server.listening_address,
                     api_key=_KEY,
-                    dialect="llamacpp",
                     options={"cache_prompt": True, "seed": 1} | dict(self._settings.options),
                     limits=self._settings.limits or _LIMITS,
-                )
+                ),
+                VENDORS["llamacpp"].format,
             )
         return self._engine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from ..blocking import blocking
@@ -29,14 +29,10 @@ def _local(settings: Settings) -> Engine:
     return LocalEngine(settings)
 
 
-def _openai(settings: Settings) -> Engine:
-    from .openai import OpenAIEngine
+def _remote(name: str, settings: Settings) -> Engine:
+    from .vendors import engine
 
-    key = settings.api_key or os.environ.get("OPENAI_API_KEY")
-    base_url = settings.base_url or os.environ.get("OPENAI_BASE_URL")
-    if key is None and base_url is None:
-        raise UsageError("OpenAI needs a key: set OPENAI_API_KEY (or name another server with --base-url)")
-    return OpenAIEngine(replace(settings, api_key=key, base_url=base_url))
+    return engine(name, settings)
 
 
 def _scripted(settings: Settings) -> Engine:
@@ -45,17 +41,25 @@ def _scripted(settings: Settings) -> Engine:
     return ScriptedEngine(settings)
 
 
-ENGINES: Mapping[str, Callable[[Settings], Engine]] = {"local": _local, "openai": _openai, "scripted": _scripted}
+_REMOTE = ("openai", "vllm", "tgi", "llamacpp", "ollama", "anthropic", "cohere", "huggingface")
+ENGINES: Mapping[str, Callable[[Settings], Engine]] = {
+    "local": _local,
+    **{name: partial(_remote, name) for name in _REMOTE},
+    "scripted": _scripted,
+}
+_OTHER_NAMES = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "llm_model_id": "model_name_or_path"}
 
 
 class PromptModel:
-    """A client of one model at one engine: text in, text out, streamed, with usage.
+    """A client of one model at one engine: text in, text or tool calls out, streamed, with usage.
 
-    `model_name_or_path` is a model's name, `ENGINE:NAME` (`openai:gpt-5-mini`), `local` for the
-    embedded model, `local:NAME` for a pulled one, or the path of a GGUF file. The engine is `engine`, or
-    what the name says, else `openai`, which is any OpenAI-compatible server: OpenAI's own, or the one
-    at `base_url`. The key comes from `api_key` or OPENAI_API_KEY. Further `settings` are those of
-    `Settings`, e.g. `stream`, `temperature`, `api`, `dialect`, `options`, `retries`, `limits`.
+    `model_name_or_path` is a model's name, `ENGINE:NAME` (`openai:gpt-5-mini`), `ENGINE:NAME@URL`
+    (`vllm:Qwen/Qwen3-8B@http://host:8000`), `local` for the embedded model, `local:NAME` for a pulled one,
+    or the path of a GGUF file. The engine is `engine`, or what the name says, else `openai`, which is any
+    OpenAI-compatible server: OpenAI's own, or the one at `base_url`. `llm_engine`, `llm_endpoint_url` and
+    `llm_model_id` are other names of engine, base_url and model. The key comes from `api_key` or the vendor's
+    environment variable. Further `settings` are those of `Settings`, e.g. `stream`, `temperature`, `api`,
+    `dialect`, `options`, `retries`, `limits`.
 
     Raises `UsageError` for an unknown engine or setting, weights that are not here, or a missing key.
     """
@@ -69,7 +73,10 @@ class PromptModel:
         api_key: str | None = None,
         **settings: Any,
     ) -> None:
-        named, name = _engine_and_name(model_name_or_path)
+        given = _given(settings, {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path})
+        text, at, url = given["model_name_or_path"].partition("@http")
+        named, name = _engine_and_name(text)
+        engine, base_url = given["engine"], f"http{url}" if at else given["base_url"]
         if ":" in name and not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")):
             engine = name.partition(":")[0]  # other servers' models may have a colon in their names
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
@@ -120,6 +127,16 @@ class PromptModel:
     async def close(self) -> None:
         """Close the running event loop's connections; they also close with the loop."""
         await self._engine.close()
+
+
+def _given(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """What is `given` by either of its names; takes the other names out of `settings`."""
+    for other, name in _OTHER_NAMES.items():
+        value = settings.pop(other, None)
+        if value and given[name]:
+            raise UsageError(f"PromptModel: {other} is another name of {name}; say one of them")
+        given[name] = value or given[name]
+    return given
 
 
 def _engine_and_name(text: str) -> tuple[str | None, str]:

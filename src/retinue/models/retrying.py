@@ -16,37 +16,44 @@ from ..ports import Chunks, Retry
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """`tries` in all; waits double from `first_wait` seconds with full jitter, none beyond `longest_wait`."""
+    """`tries` in all; waits double from `first_wait` seconds, half of each is random, none beyond `longest_wait`."""
 
     tries: int = 5
     first_wait: float = 1.0
     longest_wait: float = 60.0
 
 
-async def retrying(attempt: Callable[[], Chunks], retries: Retries) -> Chunks:
-    """What `attempt` yields; after a `ModelUnavailable`, a `Retry` and the next attempt from its start.
+def again(failures: int, error: ModelUnavailable, retries: Retries) -> Retry:
+    """How to go on after so many failures, of which `error` is the last; raises it if that was the last try.
 
-    An engine that names its wait is believed; if that is longer than `longest_wait`, it is not waited
-    for. Raises what the last attempt raised.
+    An engine that names its wait is believed; if that is longer than `longest_wait`, it is not waited for.
     """
-    for number in range(1, retries.tries + 1):
+    if failures >= retries.tries:
+        raise error
+    wait = error.retry_after
+    if wait is None:
+        wait = min(retries.longest_wait, retries.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
+    if wait > retries.longest_wait:
+        raise ModelUnavailable(
+            f"{error} (it asks to wait {wait:.0f} s, longer than the {retries.longest_wait:.0f} s allowed)"
+        ) from error
+    return Retry(str(error), wait)
+
+
+async def retrying(attempt: Callable[[], Chunks], retries: Retries) -> Chunks:
+    """What `attempt` yields; after a `ModelUnavailable`, a `Retry` and the next attempt from its start."""
+    failures = 0
+    while True:
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
                     yield chunk
             return
         except ModelUnavailable as error:
-            wait = error.retry_after
-            if wait is None:
-                wait = random.uniform(0, min(retries.longest_wait, retries.first_wait * 2 ** (number - 1)))
-            if number == retries.tries:
-                raise
-            if wait > retries.longest_wait:
-                raise ModelUnavailable(
-                    f"{error} (it asks to wait {wait:.0f} s, longer than the {retries.longest_wait:.0f} s allowed)"
-                ) from error
-            yield Retry(str(error), wait)
-        await asyncio.sleep(wait)
+            failures += 1
+            retry = again(failures, error, retries)
+        yield retry
+        await asyncio.sleep(retry.seconds)
 
 
 def retry_after(header: str | None) -> float | None:

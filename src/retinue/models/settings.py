@@ -25,8 +25,8 @@ class Settings:
     """The settings of a `PromptModel`, as its engine gets them.
 
     `model`: the engine's own name of the model, or a path; empty for the engine's default. `options`
-    are sent with every request as they are. `context` is the window in tokens, of the embedded engine.
-    `limits`: the engine's own if `None`.
+    are sent with every request as they are. `context` is the window in tokens, of the embedded engine and of
+    Ollama. `limits`: the engine's own if `None`.
     """
 
     model: str = ""

@@ -1,4 +1,4 @@
-"""Server-sent events (WHATWG HTML, 9.2): bytes in, `data` texts out."""
+"""Streams of JSON: bytes in, texts out. Server-sent events (WHATWG HTML, 9.2), and JSON lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class ServerSentEvents:
         """The data of the events that `chunk` completes."""
         new = chunk.removeprefix(b"\n") if self._after_cr else chunk
         self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
-        *lines, self._rest = _LINE_END.split(self._rest + new)
+        held = self._rest + new
+        *lines, self._rest = _LINE_END.split(held) if b"\r" in held else held.split(b"\n")
         for line in lines:
             if line:
                 name, _, value = line.partition(b":")
@@ -29,3 +30,17 @@ class ServerSentEvents:
             elif self._data:
                 yield "\n".join(self._data)
                 self._data = []
+
+
+class JsonLines:
+    """An incremental reader of one text a line. A line without its end is none."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """The lines that `chunk` completes, but blank ones."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield line.decode("utf-8", "replace")

@@ -13,6 +13,8 @@ class StopCutter:
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
+        self._begun = {word[:size] for word in self._stop for size in range(1, len(word))}
+        self._longest = max(map(len, self._begun), default=0)
         self._held = ""
         self.stopped = False
 
@@ -32,9 +34,9 @@ class StopCutter:
         return "" if self.stopped else self._release(len(self._held))
 
     def _maybe_begun(self) -> int:
-        longest = max(map(len, self._stop), default=1) - 1
-        for size in range(min(longest, len(self._held)), 0, -1):
-            if any(word.startswith(self._held[-size:]) for word in self._stop):
+        held = self._held
+        for size in range(min(self._longest, len(held)), 0, -1):
+            if held[-size:] in self._begun:
                 return size
         return 0
 

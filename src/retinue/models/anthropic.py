@@ -1,0 +1,148 @@
+"""Anthropic's wire format: the Messages API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..schema import AgentAction, Message, Usage
+from .wire import Arriving, Encoded, Terms, Wire, at, count, to_json, values, with_messages, words
+
+_CHOICE = {"auto": "auto", "required": "any", "none": "none"}
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]")  # what an id of a call may not have
+
+
+def headers(key: str) -> Mapping[str, str]:
+    """The key, and the version of the format."""
+    return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+
+
+def _parameters(terms: Terms) -> dict[str, Any]:
+    parameters: dict[str, Any] = {
+        "model": terms.model,
+        "max_tokens": terms.max_tokens,
+        "temperature": min(terms.temperature, 1.0),
+        "cache_control": {"type": "ephemeral"},  # of the longest prefix; leaves the messages as they are
+    }
+    if stop := [word for word in terms.stop if word.strip()]:  # others are refused, and cut here
+        parameters["stop_sequences"] = stop
+    if terms.stream:
+        parameters["stream"] = True
+    if terms.tools:
+        parameters["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.signature.parameters}
+            for tool in terms.tools
+        ]
+        parameters["tool_choice"] = {"type": _CHOICE[terms.tool_choice]}
+    return parameters
+
+
+# ── the conversation ─────────────────────────────────────────────────────────────────────────────
+
+
+def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    """`kept` and the `new` messages. The results of one step's calls share a user's turn, which stays open."""
+    messages, system, opened = kept.messages, kept.system, kept.open
+    for message in new:
+        content = message.content.strip()
+        if message.role == "system" and not messages:
+            system = f"{system}\n\n{content}" if system else content
+        elif message.role == "tool":
+            messages += b", " if opened else _joint(messages, opened) + b'{"role": "user", "content": ['
+            messages += to_json(_result(message, content))
+            opened = True
+        elif blocks := list(_blocks(message, content)):
+            turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
+            messages += _joint(messages, opened) + to_json(turn)
+            opened = False
+    return Encoded(messages, system, opened)
+
+
+def _joint(messages: bytes, opened: bool) -> bytes:
+    """What stands between the messages so far and the next."""
+    return b"]}, " if opened else b", " if messages else b""
+
+
+def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
+    if content:
+        yield {"type": "text", "text": content}
+    for call in message.calls:
+        yield _use(call)
+
+
+def _use(call: AgentAction) -> dict[str, Any]:
+    return {"type": "tool_use", "id": _STRANGE.sub("_", call.id), "name": call.tool, "input": values(call.tool_input)}
+
+
+def _result(message: Message, content: str) -> dict[str, Any]:
+    result = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", message.call_id)}
+    return result | {"content": content} if content else result
+
+
+def _body(head: bytes, encoded: Encoded) -> bytes:
+    messages, system = encoded.messages + b"]}" * encoded.open, encoded.system
+    if not messages:  # there must be a message; so a lone system prompt is one
+        messages, system = to_json({"role": "user", "content": system or "?"}), ""
+    if system:
+        head += b', "system": ' + to_json(system)
+    return with_messages(head, Encoded(messages))
+
+
+# ── the reply ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
+    match body.get("type"):
+        case "message":
+            blocks = body.get("content")
+            for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
+                _read_block(number, block, arriving)
+            _read_end(body.get("stop_reason"), body.get("usage"), arriving)
+        case "message_start":
+            arriving.usage = _usage(at(body, "message", "usage"), arriving.usage)
+        case "content_block_start":
+            _read_block(body.get("index"), body.get("content_block"), arriving)
+        case "content_block_delta":
+            if at(body, "delta", "type") == "text_delta":
+                arriving.said += words(at(body, "delta", "text"))
+            elif at(body, "delta", "type") == "input_json_delta":
+                arriving.call(body.get("index")).arguments += words(at(body, "delta", "partial_json"))
+        case "message_delta":
+            _read_end(at(body, "delta", "stop_reason"), body.get("usage"), arriving)
+
+
+def _read_block(number: Any, block: Any, arriving: Arriving) -> None:
+    if at(block, "type") == "text":
+        arriving.said += words(at(block, "text"))
+    elif at(block, "type") == "tool_use":
+        call = arriving.call(number)
+        call.id, call.name = words(at(block, "id")), words(at(block, "name"))
+        if given := at(block, "input"):  # in a stream it is empty, and follows in pieces
+            call.given = values(given)
+
+
+def _read_end(reason: Any, usage: Any, arriving: Arriving) -> None:
+    if reason:
+        arriving.finish = "length" if reason in ("max_tokens", "model_context_window_exceeded") else "stop"
+    if usage:
+        arriving.usage = _usage(usage, arriving.usage)
+        arriving.counted = True
+
+
+def _usage(counted: Any, before: Usage) -> Usage:
+    """The tokens so far: a stream counts those of the prompt at its start, those of the reply at its end."""
+    cached = count(at(counted, "cache_read_input_tokens"))
+    asked = count(at(counted, "input_tokens")) + cached + count(at(counted, "cache_creation_input_tokens"))
+    said = count(at(counted, "output_tokens"))
+    return Usage(asked or before.input_tokens, said, cached or before.cached_tokens, 1)
+
+
+MESSAGES = Wire(
+    "/messages",
+    _parameters,
+    _encode,
+    _body,
+    _read,
+    frozenset(("temperature", "stop_sequences", "cache_control", "output_config")),
+)

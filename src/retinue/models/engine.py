@@ -1,0 +1,226 @@
+"""One model at one server, whatever its format: asked, read as it answers, asked again when it failed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ModelRefused, ModelUnavailable, UsageError, WindowExceeded
+from ..events import Delta
+from ..ports import Chunks
+from ..prompt import Ask, Known, Prompt
+from ..schema import Abilities
+from .dialects import DIALECTS, HOLD_TO_PATTERN
+from .failures import names
+from .http import HttpClient, bearer
+from .probing import problem_with_calls
+from .receiving import Receiver
+from .recognising import first_of_ollama, recognise, window
+from .retrying import again
+from .settings import Api, Settings, TimeLimits
+from .wire import Encoded, Headers, Terms, Wire
+
+_COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
+_MAX_TOKENS = 1024
+PROBED: dict[tuple[str, str, str], str] = {}  # what is wrong with the tool calls of each model tried here
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The wires that a kind of server speaks. `root`: the path that people leave out of its address.
+
+    `dialect`: how it is told of constraints; empty if it must be recognised first, with `fallback` for
+    what is not.
+    """
+
+    root: str
+    chat: Wire
+    completions: Wire | None = None
+    dialect: str = ""
+    headers: Headers = bearer
+    fallback: str = "none"
+
+
+class HttpEngine:
+    """One model at one server. What the server's kind is, and what it refuses, is found out once."""
+
+    def __init__(self, settings: Settings, form: Format) -> None:
+        self._settings = settings
+        self._form = form
+        self._client = HttpClient(
+            _with_root(settings.base_url or "", form.root),
+            settings.api_key,
+            settings.limits or TimeLimits(),
+            form.headers,
+        )
+        self._dialect = settings.dialect or form.dialect
+        self._model = settings.model
+        self._window: int | None = None
+        self._refused: set[str] = set()
+        self._encoded: dict[str, Known[Encoded]] = {}  # by the wire's path
+        self._calling: Known[bool] = Known()  # whether there are native calls in a prompt
+        self._head: tuple[Any, bytes] = None, b""
+        if self._dialect and self._dialect not in DIALECTS:
+            raise UsageError(f"no dialect {self._dialect!r}; there are: {', '.join(DIALECTS)}")
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model or self._client.base_url
+
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        """What the server can do; `native`: try tool calls out, once. Raises `ModelError`."""
+        await self._find_out()
+        if self._form.dialect == "ollama":
+            self._window = self._settings.options.get("num_ctx", self._settings.context)
+        elif self._window is None:
+            self._window = await window(self._client, self._dialect, self._model)
+        constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
+        problem = await self._problem_with_calls() if native else ""
+        return Abilities(constrains, native and not problem, self._window, problem)
+
+    async def reply(self, request: Ask) -> Chunks:
+        """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
+        failures = 0
+        while True:
+            try:
+                await self._find_out()
+                wire = self._wire(request)
+                receiver = Receiver(
+                    wire, request.stop, in_json=self._in_json(request, wire), redacted=self._client.redacted
+                )
+                async with aclosing(self._client.exchange(wire.path, self._body(request, wire))) as reads:
+                    async for bodies in reads:
+                        if piece := receiver.take(bodies):
+                            yield Delta(piece)
+                        if receiver.is_enough:
+                            break
+                if rest := receiver.rest():
+                    yield Delta(rest)
+                yield receiver.reply()
+                return
+            except ModelRefused as refused:
+                self._leave_out(request, refused)
+                continue
+            except ModelUnavailable as error:
+                failures += 1
+                retry = again(failures, error, self._settings.retries)
+            yield retry
+            await asyncio.sleep(retry.seconds)
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._client.close()
+
+    async def _find_out(self) -> None:
+        """The server's kind and the model, where they are not known."""
+        if self._dialect and self._model:
+            return
+        if self._form.dialect == "ollama":
+            self._model = await first_of_ollama(self._client)
+        else:
+            found = await recognise(self._client)
+            kind = self._form.fallback if found.dialect == "none" else found.dialect
+            self._dialect = self._dialect or kind
+            self._model = self._model or found.model
+        if not self._model:
+            raise ModelRefused(f"{self._client.base_url} lists no models; say which one to use")
+
+    async def _problem_with_calls(self) -> str:
+        if self._only_completes:
+            return "its completions know no tool calls"
+        key = self._client.base_url, self._form.chat.path, self._model
+        if key not in PROBED:
+            PROBED[key] = await problem_with_calls(self.reply)
+        return PROBED[key]
+
+    # ── the request ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _only_completes(self) -> bool:
+        """Whether the model, or whoever chose it, wants no chat."""
+        if self._settings.api:
+            return self._settings.api == "completions"
+        return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
+
+    def _wire(self, request: Ask) -> Wire:
+        """Chat; or completions, which suit llama.cpp's grammars, until there are native calls."""
+        if self._form.completions is None:
+            return self._form.chat
+        if self._only_completes:
+            return self._form.completions
+        if self._settings.api or self._dialect != "llamacpp" or request.tools or self._has_calls(request.prompt):
+            return self._form.chat
+        return self._form.completions
+
+    def _has_calls(self, prompt: Prompt) -> bool:
+        kept, new = self._calling.extend(prompt)
+        found = bool(kept) or any(message.calls or message.role == "tool" for message in new)
+        self._calling.keep(prompt, found)
+        return found
+
+    def _constraint(self, request: Ask, wire: Wire) -> Mapping[str, Any]:
+        """How the reply is constrained: not beside tools, as engines refuse both together."""
+        if request.constraint is None or request.tools:
+            return {}
+        api: Api = "chat" if wire is self._form.chat else "completions"
+        return DIALECTS[self._dialect](request.constraint, api)
+
+    def _in_json(self, request: Ask, wire: Wire) -> bool:
+        """Whether the reply should be JSON."""
+        constraint = self._constraint(request, wire)
+        return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not self._refused & set(constraint)
+
+    def _parameters(self, request: Ask, wire: Wire) -> dict[str, Any]:
+        settings = self._settings
+        terms = Terms(
+            self._model,
+            request.max_tokens or _MAX_TOKENS,
+            () if self._in_json(request, wire) else request.stop,
+            settings.temperature,
+            settings.stream,
+            settings.context,
+            request.tools if wire is self._form.chat else (),
+            request.tool_choice,
+        )
+        parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
+        parameters = wire.with_options(parameters, settings.options)
+        if "max_tokens" in self._refused:
+            parameters["max_completion_tokens"] = parameters["max_tokens"]
+        return {name: value for name, value in parameters.items() if name not in self._refused}
+
+    def _body(self, request: Ask, wire: Wire) -> bytes:
+        """The request as JSON. The conversation stands last and is only ever appended to: what was encoded
+        for the prompt that this one extends is kept. So is the last head: most requests differ in nothing else."""
+        differs = wire.path, len(self._refused), request.stop, request.max_tokens, request.tool_choice, request.tools
+        key = *differs, request.constraint
+        if self._head[0] != key:
+            self._head = key, json.dumps(self._parameters(request, wire))[:-1].encode()
+        known = self._encoded.setdefault(wire.path, Known())
+        kept, new = known.extend(request.prompt)
+        encoded = wire.encode(kept or Encoded(), new)
+        known.keep(request.prompt, encoded)
+        return wire.body(self._head[1], encoded)
+
+    def _leave_out(self, request: Ask, refused: ModelRefused) -> None:
+        """Remember the parameter that the server does not know; raises `refused` if it is about no such."""
+        if not self._dialect or isinstance(refused, WindowExceeded):
+            raise refused
+        wire = self._wire(request)
+        for name in wire.dispensable & set(self._parameters(request, wire)):
+            if names(refused, name):
+                self._refused.add(name)
+                return
+        raise refused
+
+
+def _with_root(base_url: str, root: str) -> str:
+    """The address with its `/v1` or the like, which people leave out."""
+    address = base_url.rstrip("/")
+    if "://" not in address:
+        address = f"http://{address}"
+    return address if address.split("://", 1)[1].count("/") else f"{address}{root}"

@@ -1,0 +1,70 @@
+"""What an engine's errors mean: whose turn it is, and what it said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
+from .retrying import retry_after
+
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum (context|model) length|available context size|"
+    r"prompt is too long|exceed context limit|inputs. (tokens|must have less)|too many tokens",
+    re.IGNORECASE,
+)
+_REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
+
+
+def answered(where: str, status: int, text: str, wait: str | None) -> ModelError:
+    """The error for an answer with `status` and this body; `wait` is its `Retry-After`."""
+    message, mark = said(text)
+    message = f"{where} answered {status}: {message}"
+    if status in (401, 403):
+        return ModelRefused(f"{message} (is the API key right?)")
+    if (status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark:
+        return ModelUnavailable(message, retry_after(wait))
+    return refusal(message, mark)
+
+
+def reported(error: Any, redacted: Callable[[str], str]) -> ModelError:
+    """The error for one that stands where a reply, or a part of it, belongs."""
+    message, mark = _parts({"error": error}, redacted)
+    code = error.get("code") if isinstance(error, Mapping) else None
+    refused = isinstance(code, int) and 400 <= code < 500 and code != 429
+    message = f"the engine reports: {message:.300}"
+    if refused or (not isinstance(code, int) and mark.startswith(_REFUSALS)):
+        return refusal(message, mark)
+    return ModelUnavailable(message)
+
+
+def refusal(message: str, mark: str = "") -> ModelRefused:
+    """A refusal, of which the one for a prompt that is too long is told apart."""
+    return (WindowExceeded if _TOO_LONG.search(f"{mark} {message}") else ModelRefused)(message)
+
+
+def names(refused: ModelRefused, parameter: str) -> bool:
+    """Whether the refusal is about this parameter."""
+    name = re.escape(parameter)
+    return re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", str(refused)) is not None
+
+
+def said(text: str) -> tuple[str, str]:
+    """An error body's message and its type or code, in any of the shapes servers use."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return " ".join(text.split())[:200] or "(no message)", ""
+    return _parts(body)
+
+
+def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(error, Mapping):
+        message = next((error[key] for key in ("message", "detail", "error") if error.get(key)), "(no message)")
+        mark = " ".join(str(error[key]) for key in ("type", "code") if error.get(key))
+    else:
+        message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI's
+    return " ".join(redacted(str(message)).split())[:500], mark

@@ -1,0 +1,66 @@
+"""Ollama's own wire format: chat, as lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..schema import Message, Usage
+from .wire import Arriving, Encoded, Terms, Wire, appended, at, count, functions, values, with_messages, words
+
+_BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncate", "shift")
+
+
+def _parameters(terms: Terms) -> dict[str, Any]:
+    # Without num_ctx it takes a small window of its own and drops what does not fit without a word.
+    options: dict[str, Any] = {
+        "temperature": terms.temperature,
+        "num_predict": terms.max_tokens,
+        "num_ctx": terms.context,
+    }
+    if terms.stop:
+        options["stop"] = list(terms.stop)
+    parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
+    if terms.tools and terms.tool_choice != "none":  # it knows no such choice: not to offer them is one
+        parameters["tools"] = functions(terms.tools)
+    return parameters
+
+
+def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The model's own go into `options`, where Ollama has them; the others beside it."""
+    beside = {name: value for name, value in options.items() if name in _BESIDE}
+    inside = {name: value for name, value in options.items() if name not in _BESIDE}
+    return parameters | beside | {"options": parameters["options"] | inside}
+
+
+def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    return appended(kept, [_message(message) for message in new])
+
+
+def _message(message: Message) -> dict[str, Any]:
+    turn: dict[str, Any] = {"role": message.role, "content": message.content.strip()}
+    if message.calls:
+        turn["tool_calls"] = [
+            {"function": {"name": call.tool, "arguments": values(call.tool_input)}} for call in message.calls
+        ]
+    if message.role == "tool":
+        turn["tool_name"] = message.tool
+    return turn
+
+
+def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
+    message = body.get("message")
+    arriving.said += words(at(message, "content"))
+    calls = at(message, "tool_calls")
+    for piece in calls if isinstance(calls, list) else ():
+        given = at(piece, "function", "arguments")
+        call = arriving.call(len(arriving.calls))
+        call.name, call.id = words(at(piece, "function", "name")), words(at(piece, "id"))
+        call.arguments, call.given = words(given), given if isinstance(given, dict) else None
+    if body.get("done"):
+        arriving.finish = "length" if body.get("done_reason") == "length" else "stop"
+        arriving.usage = Usage(count(body.get("prompt_eval_count")), count(body.get("eval_count")), 0, 1)
+        arriving.counted = True
+
+
+CHAT = Wire("/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options)

@@ -1,0 +1,71 @@
+"""What a server says of itself: its kind, its models, the window of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ModelError, ModelRefused
+from .http import HttpClient
+from .wire import at
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """A server's dialect, `none` if its kind is not known, and the first model it lists, if it lists any."""
+
+    dialect: str
+    model: str
+
+
+async def recognise(client: HttpClient) -> Recognised:
+    """The kind of a server that speaks OpenAI's format.
+
+    Raises `ModelError` if the server cannot be reached or refuses the key.
+    """
+    try:
+        models = _listed(await client.get("/models"))
+    except ModelRefused as refused:
+        if "answered 404" in str(refused):
+            return Recognised("none", "")
+        raise
+    first: Mapping[str, Any] = models[0] if models else {}
+    owner, name = str(first.get("owned_by", "")), str(first.get("id", ""))
+    if owner in ("llamacpp", "vllm"):
+        return Recognised(owner, name)
+    info = await _asked(client, "/../info")
+    return Recognised("tgi" if at(info, "model_id") and at(info, "max_input_tokens") else "none", name)
+
+
+async def first_of_ollama(client: HttpClient) -> str:
+    """The first model that an Ollama has; empty if it has none. Raises `ModelError`."""
+    models = at(await client.get("/tags"), "models")
+    return str(at(models[0], "name") or "") if isinstance(models, list) and models else ""
+
+
+async def window(client: HttpClient, dialect: str, model: str) -> int | None:
+    """The window of `model` in tokens, if servers of this kind say so and this one does."""
+    found: Any = None
+    match dialect:
+        case "vllm":
+            models = _listed(await _asked(client, "/models"))
+            found = next((one.get("max_model_len") for one in models if one.get("id") == model), None)
+        case "llamacpp":
+            found = at(await _asked(client, "/../props"), "default_generation_settings", "n_ctx")
+        case "tgi":
+            found = at(await _asked(client, "/../info"), "max_total_tokens")
+    return found if isinstance(found, int) and found > 0 else None
+
+
+async def _asked(client: HttpClient, path: str) -> Any:
+    """The JSON at `path`, if there is any: some servers show a page for people at every path."""
+    try:
+        return await client.get(path)
+    except ModelError:
+        return None
+
+
+def _listed(answer: Any) -> list[Mapping[str, Any]]:
+    models = at(answer, "data")
+    return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list) else []
