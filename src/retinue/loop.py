@@ -179,7 +179,7 @@ class _Drive:
         elif self._meter.budget.early_stopping_method == "force":
             limit = None
         self._limit = limit
-        return request.closing if limit else None
+        return request.closing() if limit else None
 
     def _fitted(self, request: Ask, *, again: bool) -> tuple[Prompt, int]:
         """The prompt as it is sent, and the size to which it was shortened, 0 if it was not.

@@ -82,7 +82,7 @@ class Ask:
     """A strategy's request for a model's reply to `prompt`.
 
     `stop`: the reply ends before any of these texts. `constraint`: what the reply must look like, for
-    engines that can hold a model to it. `closing`: what to ask instead when this is the last step the
+    engines that can hold a model to it. `closing` makes what is asked instead when this is the last step the
     budget allows. `problem`: why this is asked again, when the former reply could not be read.
 
     `tools` are offered to the engine for native tool calls; `tool_choice` says whether it may, must or
@@ -100,7 +100,7 @@ class Ask:
     stop: tuple[str, ...] = ()
     constraint: Constraint | None = None
     max_tokens: int | None = None
-    closing: Ask | None = None
+    closing: Callable[[], Ask] | None = None
     problem: str = ""
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "required", "none"] = "auto"

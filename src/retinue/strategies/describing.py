@@ -4,65 +4,95 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..tooling import Tool
 
 _LOOKUP = re.compile(r"search|retriev|look ?up|passage|encyclop|wiki", re.IGNORECASE)
 _MATH = re.compile(r"calculat|arithmetic|math", re.IGNORECASE)
 
-_LOOKUP_EXAMPLE = """\
-Question: In which country was the director of the film The Piano born?
-Thought: I need to find out who directed The Piano.
-Action: {tool}
-Action Input: The Piano film director
-Observation: [The Piano] The Piano is a 1993 period drama film written and directed by Jane Campion.
-Thought: The director is Jane Campion. I need to find where she was born.
-Action: {tool}
-Action Input: Jane Campion born
-Observation: [Jane Campion] Dame Jane Campion is a New Zealand screenwriter, born in Wellington, New Zealand.
-Thought: Jane Campion was born in Wellington, which is in New Zealand.
-Final Answer: New Zealand
 
-"""
-_MATH_EXAMPLE = """\
-Question: What is 5 raised to the 0.4 power, plus 12 percent of 80?
-Thought: I need to raise 5 to the 0.4 power and add 12 percent of 80.
-Action: {tool}
-Action Input: 5^0.4 + 0.12 * 80
-Observation: 11.503653938715878
-Thought: I now know the final answer.
-Final Answer: 11.503653938715878
+class Shown(NamedTuple):
+    """A step of an example: a thought, the tool's input, and what came of it."""
 
-"""
+    thought: str
+    tool_input: str
+    observation: str
 
 
-def described(tools: Sequence[Tool]) -> str:
+class Example(NamedTuple):
+    """A worked example with one tool."""
+
+    question: str
+    steps: tuple[Shown, ...]
+    thought: str
+    answer: str
+
+
+_LOOKING_UP = Example(
+    "In which country was the director of the film The Piano born?",
+    (
+        Shown(
+            "I need to find out who directed The Piano.",
+            "The Piano film director",
+            "[The Piano] The Piano is a 1993 period drama film written and directed by Jane Campion.",
+        ),
+        Shown(
+            "The director is Jane Campion. I need to find where she was born.",
+            "Jane Campion born",
+            "[Jane Campion] Dame Jane Campion is a New Zealand screenwriter, born in Wellington, New Zealand.",
+        ),
+    ),
+    "Jane Campion was born in Wellington, which is in New Zealand.",
+    "New Zealand",
+)
+_CALCULATING = Example(
+    "What is 5 raised to the 0.4 power, plus 12 percent of 80?",
+    (Shown("I need to raise 5 to the 0.4 power and add 12 percent of 80.", "5^0.4 + 0.12 * 80", "11.503653938715878"),),
+    "I now know the final answer.",
+    "11.503653938715878",
+)
+
+
+def described(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
     """A line for each tool: its name, what it is good for, and its input where that is not plain text."""
-    return "\n".join(f"{tool.name}: {tool.description}{_input_note(tool)}" for tool in tools)
+    return "\n".join(f"{tool.name}: {tool.description}{_input_note(tool, input_name)}" for tool in tools)
 
 
 def examples(tools: Sequence[Tool]) -> str:
-    """Worked examples for the kinds of tools at hand (looking up, calculating), each with its own name."""
+    """Worked examples for the tools at hand, as `react` writes them."""
     written = ""
-    for kind, example in ((_LOOKUP, _LOOKUP_EXAMPLE), (_MATH, _MATH_EXAMPLE)):
-        fitting = [tool.name for tool in tools if kind.search(f"{tool.name} {tool.description}") and _takes_text(tool)]
-        if fitting:
-            written += example.format(tool=fitting[0])
+    for example, tool in fitting(tools):
+        steps = [
+            f"Thought: {step.thought}\nAction: {tool.name}\nAction Input: {step.tool_input}\n"
+            f"Observation: {step.observation}\n"
+            for step in example.steps
+        ]
+        ending = f"Thought: {example.thought}\nFinal Answer: {example.answer}\n\n"
+        written += f"Question: {example.question}\n{''.join(steps)}{ending}"
     return written
+
+
+def fitting(tools: Sequence[Tool]) -> Iterator[tuple[Example, Tool]]:
+    """Examples for the kinds of tools at hand (looking up, calculating), each with the first tool of its kind."""
+    for kind, example in ((_LOOKUP, _LOOKING_UP), (_MATH, _CALCULATING)):
+        for tool in tools:
+            if kind.search(f"{tool.name} {tool.description}") and _takes_text(tool):
+                yield example, tool
+                break
 
 
 def _takes_text(tool: Tool) -> bool:
     return tool.signature.text_argument is not None
 
 
-def _input_note(tool: Tool) -> str:
+def _input_note(tool: Tool, input_name: str) -> str:
     if _takes_text(tool):
         return ""
     parameters = tool.signature.parameters
     fields = [_field(name, schema, parameters) for name, schema in parameters.get("properties", {}).items()]
-    return f" (Action Input is JSON: {{{', '.join(fields)}}})"
+    return f" ({input_name} is JSON: {{{', '.join(fields)}}})"
 
 
 def _field(name: str, schema: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:

@@ -31,7 +31,10 @@ _CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
 _FENCE = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
 _ACTION_FIRST = re.compile(rf"[\s>*_#`-]*action{_AFTER}", re.IGNORECASE)
-_NOTHING = {"", "none", "n/a", "na", "null", "-", "no action"}
+_THOUGHT = re.compile(rf"^[\s>*_#`-]*+thought{_AFTER}", re.IGNORECASE)
+_FROM_ACTION = re.compile(r"^[ \t>*_#`-]*+(?:action|tool)\b", re.IGNORECASE | re.MULTILINE)
+_NOTHING = {"", "none", "na", "null", "noaction"}  # squeezed, as n/a and "No action" are
+_BESIDE_WORDS = re.compile(r"[\W_]+")
 _FINISH = {"finish", "finalanswer"}
 
 
@@ -64,7 +67,7 @@ def parse(text: str, tools: Sequence[Tool]) -> Parsed:
             break
         if part.kind == "final answer":
             return _answer(part.text, text[: part.end], part.end)
-        if part.kind == "action" and _squeezed(part.text) not in {_squeezed(word) for word in _NOTHING}:
+        if part.kind == "action" and _squeezed(part.text) not in _NOTHING:
             return _action(part, parts[at + 1] if at + 1 < len(parts) else None, text, tools)
     raise UnreadableReply("Invalid Format: Missing 'Action:' after 'Thought:'")
 
@@ -117,7 +120,7 @@ def _action(part: _Part, after: _Part | None, text: str, tools: Sequence[Tool]) 
     if written is None:
         if decision := _structured(part.text, tools):
             return Parsed(replace(decision, log=text[:end]), end)
-        if _needs_input(tool):
+        if needs_input(tool):
             raise UnreadableReply("Invalid Format: Missing 'Action Input:' after 'Action:'")
         written = ""
     tool_input = read_input(written, tool)
@@ -133,7 +136,8 @@ def known(name: str, tools: Sequence[Tool]) -> Tool | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _needs_input(tool: Tool | None) -> bool:
+def needs_input(tool: Tool | None) -> bool:
+    """Whether an action with `tool` is incomplete without an input."""
     return tool is None or bool(tool.signature.parameters.get("required") or tool.signature.text_argument)
 
 
@@ -184,12 +188,12 @@ def _json_candidates(text: str) -> Iterator[str]:
 
 def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
     answer = values.get("final_answer", values.get("answer"))
-    name = values.get("action", values.get("tool", values.get("name")))
     given = next((values[key] for key in ("action_input", "tool_input", "arguments", "args") if key in values), None)
+    name = values.get("action", values.get("tool", values.get("name") if given is not None else None))
     if isinstance(name, str) and _squeezed(name) in _FINISH:
         answer, name = given, None
     tool = known(name, tools) if isinstance(name, str) else None
-    if isinstance(name, str) and name and (given is not None or not _needs_input(tool)):
+    if isinstance(name, str) and name and (given is not None or not needs_input(tool)):
         given = {} if given is None else given
         tool_input = read_input(given if isinstance(given, str) else json.dumps(given), tool)
         return AgentAction(tool.name if tool else name, tool_input, text)
@@ -206,7 +210,7 @@ def _json(text: str) -> Any:
 
 
 def _squeezed(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text.lower())
+    return text.lower() if text.isalnum() else _BESIDE_WORDS.sub("", text.lower())
 
 
 def answer_of(text: str) -> AgentFinish:
@@ -216,6 +220,11 @@ def answer_of(text: str) -> AgentFinish:
         with suppress(UnreadableReply):
             decision = parse(f"Final Answer: {_REPEATED.sub('', text)}", ()).decision
     return decision if isinstance(decision, AgentFinish) else AgentFinish({}, text)
+
+
+def thought_in(log: str) -> str:
+    """The thought before an action, without its marker."""
+    return _THOUGHT.sub("", _FROM_ACTION.split(log, maxsplit=1)[0]).strip()
 
 
 # ── writing: the inverse ─────────────────────────────────────────────────────────────────────────

@@ -135,7 +135,7 @@ class _Run:
         for _ in range(TRIES):
             write = partial(plan_written, question=self._task.question)
             request = Ask(prompt, news, write, self._stop(END), self._shapes[0], _REPLY_TOKENS, problem=wrong)
-            reply = yield from ask(replace(request, closing=self._answering(news)))
+            reply = yield from ask(replace(request, closing=partial(self._answering, news)))
             if reply.closing:
                 return self._finish(reply)
             try:
@@ -212,8 +212,8 @@ class _Run:
         self._news = request.news
         forced = request.closing is not None and replies >= self._by.step_replies
         if forced and request.closing is not None:
-            request = replace(request.closing, problem=request.problem)
-        return replace(request, closing=self._answering(request.news)), forced
+            request = replace(request.closing(), problem=request.problem)
+        return replace(request, closing=partial(self._answering, request.news)), forced
 
     def _history_for(self, step: str) -> tuple[Message, ...]:
         """The conversation before, if the step is the question itself: other steps stand for themselves."""
@@ -224,7 +224,7 @@ class _Run:
     def _answer(self, *, may_miss: bool) -> Part[AgentFinish | str]:
         """The answer; or, where that is allowed, what is missing for it."""
         request = self._answering(self._news, may_miss=may_miss)
-        reply = yield from ask(replace(request, closing=self._answering(self._news)))
+        reply = yield from ask(replace(request, closing=partial(self._answering, self._news)))
         finish = self._finish(reply)
         missing = _NOT_FOUND.match(finish.output) if may_miss and not reply.closing else None
         if missing is None:

@@ -8,18 +8,19 @@ is put to it once more right before the answer, which such models need (bench/RE
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from string import Template
 
-from ..ports import Flow, Task, act, ask
+from ..ports import Flow, Task
 from ..prompt import Ask, Prompt
-from ..schema import AgentFinish, Message, Reply, StopReason
+from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from .describing import described, examples
-from .parsing import UnreadableReply, answer_of, answer_written, parse, written
-from .quoting import quoted
+from .parsing import UnreadableReply, answer_of, answer_written, parse, thought_in, written
 from .shapes import FINAL, answer_shape, step_shape
+from .steps import Read, Turn, extended, noted, said, step_by_step, whole_lines
 
 _STOP = ("Observation:",)
 _REPLY_TOKENS = 512
@@ -31,48 +32,22 @@ class React:
 
     `prompt` replaces the built-in prompt; `$tools`, `$tool_names`, `$answer`, `$examples`, `$history`
     and `$question` are filled in. `answer` says more of what the answer should be like. `answer_chars`
-    bounds the answer of a model that is held to a pattern.
+    bounds the answer of a model that is held to a pattern. `trim_intermediate_steps`: only so many of the
+    last steps stay in the prompt (-1: all).
     """
 
     prompt: str = ""
     answer: str = ""
     answer_chars: int = 200
+    trim_intermediate_steps: int = -1
     name: str = "react"
 
     def __call__(self, task: Task) -> Flow:
         """Think, act and observe until there is an answer, or the loop asks for one."""
-        stop = () if task.constrained else _STOP
-        shape = step_shape(task.tools, self.answer_chars, answer_apart=task.constrained)
-        prompt: Prompt | None = None
-        said, news = self._question(task), task.question
-        problem = ""
-        while True:
-            asked = _extended(prompt, f"{said}Thought:")
-            closing = self._answering(prompt, f"{said}Thought: I now know the final answer\n", news, task)
-            reply = yield from ask(Ask(asked, news, written, stop, shape, _REPLY_TOKENS, closing, problem))
-            if reply.closing:
-                return self._closed(reply)
-            if task.constrained and reply.text.rstrip().endswith(FINAL):
-                thought = asked.add(Message("assistant", reply.text.rstrip().removesuffix(FINAL)))
-                return self._closed((yield from ask(self._answering(thought, "", news, task))))
-            try:
-                parsed = parse(reply.text, task.tools)
-                if isinstance(parsed.decision, AgentFinish):
-                    return parsed.decision
-                if reply.finish == "length" and parsed.length == len(reply.text):
-                    raise UnreadableReply("Invalid Format: the reply was cut off, be brief")
-            except UnreadableReply as error:
-                problem, used = str(error), len(reply.text)
-                news = f"{problem}. {_expected(task)}"
-                said = f"Observation: {news}\n"
-            else:
-                problem, used = "", parsed.length
-                (seen,) = yield from act(parsed.decision)
-                news = quoted(seen.text)
-                said = f"Observation: {news}\n"
-            prompt = asked.add(Message("assistant", _whole_lines(reply.text[:used])))
+        return step_by_step(_Transcript(self, task), self.trim_intermediate_steps)
 
-    def _question(self, task: Task) -> str:
+    def question(self, task: Task) -> str:
+        """The prompt's beginning."""
         answer = self.answer or ("as short as possible" if task.constrained else "")
         history = [f"{'Human' if message.role == 'user' else 'AI'}: {message.content}\n" for message in task.history]
         return Template(self.prompt or _seed_prompt()).safe_substitute(
@@ -84,30 +59,64 @@ class React:
             question=task.question,
         )
 
-    def _answering(self, prompt: Prompt | None, said: str, news: str, task: Task) -> Ask:
-        """Ask for the answer and nothing else."""
-        reminder = f"Question: {task.question}\n" if task.constrained else ""
-        asked = _extended(prompt, f"{said}{reminder}{FINAL}")
-        stop = () if task.constrained else _STOP
-        return Ask(asked, news, answer_written, stop, answer_shape(self.answer_chars), _REPLY_TOKENS)
 
-    def _closed(self, reply: Reply) -> AgentFinish:
+class _Transcript:
+    """The form: a transcript that the model goes on writing."""
+
+    def __init__(self, strategy: React, task: Task) -> None:
+        self._strategy = strategy
+        self._task = task
+        self._stop = () if task.constrained else _STOP
+        self._shape = step_shape(task.tools, strategy.answer_chars, answer_apart=task.constrained)
+        self._answer_shape = answer_shape(strategy.answer_chars)
+
+    def opening(self) -> Turn:
+        return Turn((Message("user", self._strategy.question(self._task)),), self._task.question)
+
+    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
+        asked = extended(before, Message("user", f"{said(turn)}Thought:"))
+        return Ask(asked, turn.news, written, self._stop, self._shape, _REPLY_TOKENS)
+
+    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+        knows = f"{said(turn)}Thought: I now know the final answer\n" if turn.told else ""
+        reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
+        asked = extended(before, Message("user", f"{knows}{reminder}{FINAL}"))
+        return Ask(asked, turn.news, answer_written, self._stop, self._answer_shape, _REPLY_TOKENS)
+
+    def read(self, reply: Reply) -> Read:
+        if self._task.constrained and reply.text.rstrip().endswith(FINAL):
+            return Read(None, reply.text.rstrip().removesuffix(FINAL))
+        parsed = parse(reply.text, self._task.tools)
+        if isinstance(parsed.decision, AgentFinish):
+            return Read(parsed.decision)
+        if reply.finish == "length" and parsed.length == len(reply.text):
+            raise UnreadableReply("Invalid Format: the reply was cut off, be brief")
+        return Read((parsed.decision,), reply.text[: parsed.length], thought_in(parsed.decision.log))
+
+    def closed(self, reply: Reply) -> AgentFinish:
         finish = answer_of(reply.text)
-        if not finish.output:
-            return AgentFinish({}, reply.text, StopReason.MAX_ITERATION_EXCEEDED)
-        if len(finish.output) < self.answer_chars:
+        if len(finish.output) < self._strategy.answer_chars:
             return finish
         return replace(finish, return_values={"output": _whole_sentences(finish.output)})
+
+    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+        return self._turn(read.text, noted(seen[0]))
+
+    def unreadable(self, reply: Reply, problem: str) -> Turn:
+        return self._turn(reply.text, f"{problem}. {_expected(self._task)}")
+
+    def minimal(self, turn: Turn, problem: str) -> Turn:
+        told = Message("user", f"{said(turn)}({_expected(self._task)})\n")
+        return replace(turn, told=(told,), news=f"{problem}. {_expected(self._task)}")
+
+    def _turn(self, reply: str, news: str) -> Turn:
+        told = Message("user", f"Observation: {news}\n")
+        return Turn((told,), news, Message("assistant", whole_lines(reply)))
 
 
 @cache
 def _seed_prompt() -> str:
     return files(__package__).joinpath("react.txt").read_text(encoding="utf-8")
-
-
-def _extended(prompt: Prompt | None, said: str) -> Prompt:
-    message = Message("user", said)
-    return Prompt(message) if prompt is None else prompt.add(message)
 
 
 def _expected(task: Task) -> str:
@@ -120,7 +129,3 @@ def _whole_sentences(text: str) -> str:
     """`text` was cut at its limit: without the piece of a sentence at its end, if there is more."""
     end = text.rfind(". ")
     return text[: end + 1] if end > 0 else text
-
-
-def _whole_lines(text: str) -> str:
-    return text if text.endswith("\n") else f"{text}\n"

@@ -19,22 +19,26 @@ def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) 
     `answer_apart`: the reply ends with the words "Final Answer:", the answer itself is asked for next.
     """
     ending = seq(FINAL) if answer_apart else seq(f"{FINAL} ", line(answer_chars), "\n")
-    decisions = [seq(f"Action: {tool.name}\nAction Input: ", _input(tool), "\n") for tool in tools]
+    decisions = [seq(f"Action: {tool.name}\nAction Input: ", input_pattern(tool), "\n") for tool in tools]
     thought = line(THOUGHT_CHARS, but=":\uff1a")  # without a colon, a thought cannot look like a marker
     pattern = seq(" ", thought, "\n", choice(*decisions, ending))
-    variants = [_variant(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
-    decision = {"anyOf": [*variants, _variant(final_answer={"type": "string"})]}
-    definitions = {name: schema for tool in tools for name, schema in _definitions(tool).items()}
-    schema = _variant(thought={"type": "string"}, decision=decision)
-    return Constraint(pattern, schema | ({"$defs": definitions} if definitions else {}))
+    return Constraint(pattern, deciding(tools, thought={"type": "string"}))
+
+
+def deciding(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
+    """The schema of a decision as JSON, with what comes `before` it."""
+    variants = [variant(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
+    decision = {"anyOf": [*variants, variant(final_answer={"type": "string"})]}
+    return variant(**before, decision=decision) | defined(tools)
 
 
 def answer_shape(answer_chars: int) -> Constraint:
     """Nothing but the answer, on one line."""
-    return Constraint(seq(" ", line(answer_chars), "\n"), _variant(final_answer={"type": "string"}))
+    return Constraint(seq(" ", line(answer_chars), "\n"), variant(final_answer={"type": "string"}))
 
 
-def _input(tool: Tool) -> Pattern:
+def input_pattern(tool: Tool) -> Pattern:
+    """An input that fits the tool: a line of text, or JSON."""
     signature = tool.signature
     if signature.text_argument is None:
         return json_pattern(signature.parameters)
@@ -43,15 +47,22 @@ def _input(tool: Tool) -> Pattern:
 
 
 def _input_schema(tool: Tool) -> Any:
-    if tool.signature.text_argument is not None:
-        return {"type": "string"}
+    return {"type": "string"} if tool.signature.text_argument is not None else arguments_schema(tool)
+
+
+def arguments_schema(tool: Tool) -> Any:
+    """The schema of the tool's arguments by name; what it refers to is in `defined`."""
     return _apart({key: value for key, value in tool.signature.parameters.items() if key != "$defs"}, tool)
 
 
-def _definitions(tool: Tool) -> dict[str, Any]:
-    """What the tool's schema refers to. References start at the root, so it stands there, for each tool apart."""
-    defined = tool.signature.parameters.get("$defs", {})
-    return {f"{tool.name}-{name}": _apart(schema, tool) for name, schema in defined.items()}
+def defined(tools: Sequence[Tool]) -> dict[str, Any]:
+    """What the tools' schemas refer to. References start at the root, so it stands there, for each tool apart."""
+    found = {
+        f"{tool.name}-{name}": _apart(schema, tool)
+        for tool in tools
+        for name, schema in tool.signature.parameters.get("$defs", {}).items()
+    }
+    return {"$defs": found} if found else {}
 
 
 def _apart(schema: Any, tool: Tool) -> Any:
@@ -63,7 +74,8 @@ def _apart(schema: Any, tool: Tool) -> Any:
     return [_apart(inner, tool) for inner in schema] if isinstance(schema, list) else schema
 
 
-def _variant(**properties: Any) -> dict[str, Any]:
+def variant(**properties: Any) -> dict[str, Any]:
+    """The schema of an object with just these properties."""
     return {
         "type": "object",
         "properties": properties,

@@ -1,0 +1,174 @@
+"""Reading replies in seed 004's JSON: actions to run, or an answer, or that no tool fits.
+
+What comes first counts: after an object that decides something, the model can only have invented what
+follows. Actions go before an answer; the answer is then the best one so far.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ..schema import AgentAction
+from ..tooling import Tool
+from .loose_json import Cut, as_text, found
+from .parsing import NO_TOOL, UnreadableReply, known, needs_input, read_input
+
+MAX_ACTIONS = 8  # in one reply; more are a model that rambles
+CUT_OFF = "Invalid Format: the reply was cut off, be brief"
+
+_ACTIONS = ("actions", "tool_calls")
+_NAMES = ("action", "tool", "tool_name")
+_INPUTS = ("arguments", "action_input", "tool_input", "args", "parameters", "input")
+_ANSWERS = ("answer", "final_answer")
+_NOTHING = {"", "none", "n/a", "null", "no action"}
+_FINISH = {"finish", "final answer", "final_answer", "answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class JsonReply:
+    """What a reply says; `text` is its JSON as the model wrote it. `answer` is `None` if there is none."""
+
+    actions: tuple[AgentAction, ...]
+    answer: str | None
+    thought: str
+    text: str
+
+
+def read_reply(text: str, tools: Sequence[Tool]) -> JsonReply:
+    """What a reply says. Raises `UnreadableReply`, and nothing else, for any text."""
+    cut = False
+    for value, written in _candidates(text):
+        reply = _read(value, written, tools)
+        if reply is not None:
+            return reply
+        cut = cut or isinstance(value, Cut)
+    raise UnreadableReply(CUT_OFF if cut else "Invalid Format: no JSON with 'actions' or 'answer'")
+
+
+def cut_answer(text: str) -> str:
+    """What there is of an answer whose end is missing."""
+    for value, _ in _candidates(text):
+        values = value.value if isinstance(value, Cut) else value
+        answer = _first(_folded(values), _ANSWERS) if isinstance(values, dict) else None
+        if isinstance(answer, Cut) and isinstance(answer.value, str):
+            return answer.value
+    return ""
+
+
+def _candidates(text: str) -> Iterator[tuple[Any, str]]:
+    """The values in a reply, with their texts; also of a reply that is one string of JSON."""
+    stripped = text.strip()
+    if stripped[:1] == '"':
+        with suppress(ValueError, RecursionError):
+            inner = json.loads(stripped, strict=False)
+            text = inner if isinstance(inner, str) else text
+    for value, begin, end in found(text):
+        yield value, text[begin:end]
+
+
+def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
+    """What a value says; `None` if it is not about actions or an answer."""
+    if isinstance(value, Cut) and not isinstance(value.value, dict):
+        return _read({"actions": value}, written, tools) if _are_items(value.value) else None
+    values = value.value if isinstance(value, Cut) else value
+    if isinstance(values, list):
+        return _read({"actions": values}, written, tools) if _are_items(values) else None
+    values = _folded(values)
+    if isinstance(inner := values.get("decision"), dict):
+        values |= _folded(inner)
+    items = _items(value, values)
+    decided = [action for item in items if (action := _action(item, written, tools)) is not None]
+    if len(decided) > MAX_ACTIONS:
+        raise UnreadableReply(f"Invalid Format: {len(decided)} actions at once; give at most 4")
+    ended = next((one for one in decided if one.tool.strip().lower() in _FINISH), None)
+    actions = tuple(one for one in decided if one.tool.strip().lower() not in _FINISH)
+    answer = _answer(_first(values, _ANSWERS) if ended is None else _only(ended.tool_input))
+    if not actions and answer is None:
+        return _nothing(value, values, written)
+    return JsonReply(actions, answer, _thought(values), written)
+
+
+def _nothing(value: Any, values: Mapping[str, Any], written: str) -> JsonReply | None:
+    """In seed 004, a reply in the form that runs nothing and answers nothing says that no tool fits."""
+    if isinstance(value, Cut):
+        if any(isinstance(inner, Cut) for inner in values.values()):
+            raise UnreadableReply(CUT_OFF)
+        return None
+    in_form = "scratchpad" in values or isinstance(_first(values, _ACTIONS), list)
+    return JsonReply((), NO_TOOL.capitalize(), _thought(values), written) if in_form else None
+
+
+def _folded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {re.sub(r"[\s_-]++", "_", key.strip().lower()): value for key, value in values.items()}
+
+
+def _first(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((values[key] for key in keys if values.get(key) is not None), None)
+
+
+def _are_items(values: Any) -> bool:
+    return bool(values) and all(
+        isinstance(one, dict) and _is_call(_folded(one))
+        for one in (v.value if isinstance(v, Cut) else v for v in values)
+    )
+
+
+def _is_call(values: Mapping[str, Any]) -> bool:
+    """Whether an object is an action. A `name` alone is not: many a thing has one."""
+    if _first(values, _NAMES) is not None or isinstance(values.get("function"), dict):
+        return True
+    return ("name" in values or "function" in values) and _first(values, _INPUTS) is not None
+
+
+def _items(value: Any, values: dict[str, Any]) -> list[Any]:
+    """The actions in a reply, not yet read: a list of them, one, or the reply itself."""
+    given = _first(values, _ACTIONS)
+    if given is None:
+        return [Cut(values) if isinstance(value, Cut) else values] if _is_call(values) else []
+    if isinstance(given, Cut):
+        given = given.value if isinstance(given.value, list) else [given]
+    return given if isinstance(given, list) else [given]
+
+
+def _action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | None:
+    """An action that is complete; `None` for one that says there is none."""
+    if isinstance(item, Cut):
+        raise UnreadableReply(CUT_OFF)
+    values = _folded(item) if isinstance(item, dict) else {"action": item}
+    if isinstance(inner := values.get("function"), dict):
+        values |= _folded(inner)
+    name = _first(values, (*_NAMES, "name", "function"))
+    if name is None or (isinstance(name, str) and name.strip().lower() in _NOTHING):
+        return None
+    if not isinstance(name, str):
+        raise UnreadableReply("Invalid Format: an action's name must be a text")
+    tool, given = known(name, tools), _first(values, _INPUTS)
+    if given is None:
+        if needs_input(tool):
+            raise UnreadableReply(f"Invalid Format: the action {name[:80]!r} has no 'arguments'")
+        given = {}
+    tool_input = given if isinstance(given, dict) else read_input(as_text(given), tool)
+    return AgentAction(tool.name if tool else name, tool_input, written)
+
+
+def _only(values: Any) -> Any:
+    """What is answered where answering is written as an action."""
+    return next(iter(values.values())) if isinstance(values, dict) and len(values) == 1 else values
+
+
+def _answer(value: Any) -> str | None:
+    """An answer as text, what is no text as JSON; `None` if there is none, or only a piece of it."""
+    text = "" if value is None or isinstance(value, Cut) else as_text(value).strip()
+    return text if text not in ("", "{}", "[]") else None
+
+
+def _thought(values: Mapping[str, Any]) -> str:
+    scratchpad = values.get("scratchpad")
+    scratchpad = scratchpad.value if isinstance(scratchpad, Cut) else scratchpad
+    thought = (scratchpad if isinstance(scratchpad, dict) else values).get("thought")
+    return thought if isinstance(thought, str) else ""

@@ -1,0 +1,164 @@
+"""JSON as models write it: read tolerantly, and never completed where it was cut.
+
+Understood beside JSON itself: prose and fences around it, single quotes, trailing and missing commas,
+line breaks in strings, Python's `True` and `None`, `NaN`, and an end that is missing. What the missing
+end belongs to is marked `Cut`, so that nobody takes a piece for the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+MAX_DEPTH = 40
+_BEGINNINGS = 30  # brackets at which a value may begin, in prose around it
+
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_COMMAS = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n]*+)*+")
+_STRINGS = {quote: re.compile(rf"{quote}((?:[^{quote}\\]|\\.)*+)({quote})?", re.DOTALL) for quote in "\"'"}
+_WORD = re.compile(r"[-+.\w]++")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_WORDS = {"true": True, "false": False, "null": None, "none": None}
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][-+]?\d++)?+")
+
+
+class NotJson(Exception):
+    """No value begins here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What there is of a value whose end is missing."""
+
+    value: Any
+
+
+class Found(NamedTuple):
+    """A value in a text, and where it stands."""
+
+    value: Any
+    begin: int
+    end: int
+
+
+def found(text: str) -> Iterator[Found]:
+    """The objects and arrays in `text`, in their order. Raises nothing, for any text."""
+    at, tried = 0, 0
+    while tried < _BEGINNINGS and (begin := _bracket(text, at)) >= 0:
+        tried += 1
+        try:
+            value, end = _value(text, begin, 0)
+        except NotJson:
+            at = begin + 1
+            continue
+        yield Found(value, begin, end)
+        at = begin + 1 if isinstance(value, Cut) else end
+
+
+def as_text(value: Any) -> str:
+    """A value as a text: strings as they are, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _bracket(text: str, at: int) -> int:
+    places = (text.find(bracket, at) for bracket in "{[")
+    return min((place for place in places if place >= 0), default=-1)
+
+
+def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
+    """The value that begins at `at`, and where it ends."""
+    if depth > MAX_DEPTH:
+        raise NotJson("nested too deeply")
+    match text[at : at + 1]:
+        case "{":
+            return _object(text, at + 1, depth)
+        case "[":
+            return _array(text, at + 1, depth)
+        case '"' | "'" as quote:
+            return _string(text, at, quote)
+    word = _WORD.match(text, at)
+    if word is None:
+        raise NotJson(f"no value at {at}")
+    value = _scalar(word.group())
+    return (value if word.end() < len(text) else Cut(value)), word.end()
+
+
+def _string(text: str, at: int, quote: str) -> tuple[Any, int]:
+    match = _STRINGS[quote].match(text, at)
+    assert match is not None
+    value = _unescaped(match.group(1))
+    return (value if match.group(2) else Cut(value)), match.end() if match.group(2) else len(text)
+
+
+def _array(text: str, at: int, depth: int) -> tuple[Any, int]:
+    values: list[Any] = []
+    while True:
+        at = _end(_COMMAS, text, at)
+        if at >= len(text):
+            return Cut(values), at
+        if text[at] == "]":
+            return values, at + 1
+        value, at = _value(text, at, depth + 1)
+        values.append(value)
+
+
+def _object(text: str, at: int, depth: int) -> tuple[Any, int]:
+    values: dict[str, Any] = {}
+    while True:
+        at = _end(_COMMAS, text, at)
+        if at >= len(text):
+            return Cut(values), at
+        if text[at] == "}":
+            return values, at + 1
+        if text[at] not in "\"'":
+            raise NotJson(f"no key at {at}")
+        key, at = _string(text, at, text[at])
+        at = _end(_SPACE, text, at)
+        if isinstance(key, Cut) or at >= len(text):
+            return Cut(values), len(text)
+        if text[at] != ":":
+            raise NotJson(f"no colon at {at}")
+        at = _end(_SPACE, text, at + 1)
+        if at >= len(text):
+            return Cut(values), at
+        values[key], at = _value(text, at, depth + 1)
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    assert match is not None
+    return match.end()
+
+
+def _scalar(word: str) -> Any:
+    if word.lower() in _WORDS:
+        return _WORDS[word.lower()]
+    if _NUMBER.fullmatch(word) and len(word) < 300:
+        number = json.loads(word)
+        return number if abs(number) != float("inf") else word
+    if word.lstrip("+-").lower() in ("nan", "inf", "infinity") or re.fullmatch(
+        r"[-+]?[\d.]++(?:[eE][-+]?\d++)?+", word
+    ):
+        return word  # no number of JSON, but one that people write
+    raise NotJson(f"no value {word[:20]!r}")
+
+
+def _unescaped(text: str) -> str:
+    """The text of a string; escapes that JSON does not know stay as they are."""
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_character, text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(escape: re.Match[str]) -> str:
+    code, letter = escape.groups()
+    if code:
+        return chr(int(code, 16))
+    if letter in _SIMPLE:
+        return _SIMPLE[letter]
+    return letter if letter in "\"'\\/" else escape.group()

@@ -1,0 +1,250 @@
+"""`react_json`: thought, actions and answer as JSON (seed 004's prompt and contract), several actions at once.
+
+An engine that can hold a model to a pattern gets the same prompt with an example in terms of its tools.
+There the thought comes first, so that a small model thinks before it decides; and before an answer the
+model has to repeat the question, which it has otherwise lost by then (bench/RESULTS.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from ..budgets import Budget
+from ..events import Asked, Finished, RunResult
+from ..grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
+from ..ports import Flow, Task
+from ..prompt import Ask, Decided, Prompt
+from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
+from ..tooling import Tool
+from .describing import Example, fitting
+from .json_reply import cut_answer, read_reply
+from .parsing import UnreadableReply
+from .quoting import quoted
+from .shapes import arguments_schema, defined, variant
+from .steps import Read, Turn, answered, extended, said, step_by_step
+
+SEED_BUDGET = Budget(steps=4, seconds=20)  # seed 004's limits
+RESPONSE = "\n Your response: "
+
+_ACTIONS = 4  # at once, of a model that is held to a pattern
+_THOUGHT = {"type": "string", "minLength": 1, "maxLength": 240}
+_QUESTION_CHARS = 300  # a longer question is not repeated
+_REPLY_TOKENS = 1024
+_EXPECTED = """\
+Write nothing but JSON, to run tools:
+{"actions": [{"action": tool name, "arguments": {argument: value}}], "scratchpad": {"thought": "…"}}
+or to answer:
+{"answer": "your response to the question", "scratchpad": {"thought": "…"}}"""
+_CLOSING = "\nNo more tools can be run. Answer the question now, from the tool responses, using Format 3."
+
+
+@dataclass(frozen=True)
+class ReactJson:
+    """The strategy.
+
+    `prompt` replaces seed 004's; `$tools`, `$examples`, `$history` and `$question` are filled in.
+    `answer_chars` bounds the answer of a model that is held to a pattern. `trim_intermediate_steps`: only
+    so many of the last steps stay in the prompt (-1: all).
+    """
+
+    prompt: str = ""
+    answer_chars: int = 400
+    trim_intermediate_steps: int = -1
+    name: str = "react_json"
+
+    def __call__(self, task: Task) -> Flow:
+        """Think, run tools and read their responses until there is an answer."""
+        return step_by_step(_Json(self, task), self.trim_intermediate_steps)
+
+    def question(self, task: Task) -> str:
+        """The prompt's beginning."""
+        history = [f"{'Human' if message.role == 'user' else 'AI'}: {message.content}\n" for message in task.history]
+        shown = [_example(example, tool) for example, tool in fitting(task.tools)] if task.constrained else []
+        return Template(self.prompt or _seed_prompt()).safe_substitute(
+            tools=tools_as_json(task.tools),
+            examples="".join(shown),
+            history="".join(history),
+            question=task.question,
+        )
+
+
+def outcome(result: RunResult) -> tuple[str, str, Any]:
+    """What seed 004's loop returns: the stop reason, the last input sent to the model, the answer or `{}`."""
+    told: dict[int, str] = {}
+    last = 0
+    for event in result.events:
+        if isinstance(event, Asked):
+            last = event.prompt
+            told[last] = told.get(last, "") + "".join(message.content for message in event.messages)
+    answer = next((event.return_values.get("output") for event in result.events if isinstance(event, Finished)), None)
+    return str(result.stop_reason), told.get(last, ""), {} if answer is None else answer
+
+
+def tools_as_json(tools: Sequence[Tool]) -> str:
+    """The tools as seed 004 lists them."""
+    listed = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "arguments": [{name: _described(schema)} for name, schema in _properties(tool).items()],
+            "response": f"result of {tool.name}",
+        }
+        for tool in tools
+    ]
+    return json.dumps(listed, indent=4, ensure_ascii=False)
+
+
+class _Json:
+    """The form."""
+
+    def __init__(self, strategy: ReactJson, task: Task) -> None:
+        self._strategy = strategy
+        self._task = task
+        self._shape = _shape(task, strategy.answer_chars)
+        self._answer_shape = _answer_shape(task, strategy.answer_chars)
+
+    def opening(self) -> Turn:
+        return Turn((Message("user", self._strategy.question(self._task)),), self._task.question)
+
+    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
+        cue = "" if before is None else RESPONSE
+        asked = extended(before, Message("user", f"{said(turn)}{cue}"))
+        return Ask(asked, turn.news, self._written, (), self._shape, _REPLY_TOKENS)
+
+    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+        asked = extended(before, Message("user", f"{said(turn)}{_CLOSING}{RESPONSE}"))
+        return Ask(asked, turn.news, _answer_written, (), self._answer_shape, _REPLY_TOKENS)
+
+    def read(self, reply: Reply) -> Read:
+        found = read_reply(reply.text, self._task.tools)
+        if found.actions:
+            return Read(found.actions, found.text, _best(found.answer) or found.thought)
+        return Read(answered(found.answer or "", found.text), found.text)
+
+    def closed(self, reply: Reply) -> AgentFinish:
+        try:
+            found = read_reply(reply.text, self._task.tools)
+        except UnreadableReply:
+            plain = "" if "{" in reply.text else reply.text.strip()
+            return AgentFinish({"output": cut_answer(reply.text) or plain}, reply.text)
+        return answered(found.answer or "", found.text)
+
+    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+        responses = [_response(action, one) for action, one in zip(actions, seen, strict=True)]
+        told = json.dumps({"action_responses": responses}, ensure_ascii=False)
+        news = "\n".join(f"{quoted(one.text)}\n{one.note}".rstrip("\n") for one in seen)
+        return _turn(read.text, told, news)
+
+    def unreadable(self, reply: Reply, problem: str) -> Turn:
+        told = f"{problem}. {_EXPECTED}"
+        return _turn(reply.text, told, told)
+
+    def minimal(self, turn: Turn, problem: str) -> Turn:
+        return replace(turn, told=(Message("user", f"{said(turn)}\n{_EXPECTED}\n"),), news=f"{problem}. {_EXPECTED}")
+
+    def _written(self, decided: Decided) -> Reply:
+        if isinstance(decided, AgentFinish):
+            return _answer_written(decided)
+        return Reply(_reply_text(f"I should use {decided[0].tool}", decided, self._task.tools))
+
+
+def _turn(reply: str, told: str, news: str) -> Turn:
+    return Turn((Message("user", f"\nTool responses: \n{told}"),), news, Message("assistant", f"\n{reply}"))
+
+
+def _response(action: AgentAction, seen: Observation) -> dict[str, Any]:
+    response = {"action": action.tool, "arguments": action.tool_input, "action_response": quoted(seen.text)}
+    return response | ({"note": seen.note} if seen.note else {})
+
+
+def _best(answer: str | None) -> str:
+    """An answer that came along with actions, unless it only says that there is none yet."""
+    return answer if answer and answered(answer, "").reason == "ANSWER" else ""
+
+
+def _reply_text(thought: str, actions: Sequence[AgentAction], tools: Sequence[Tool]) -> str:
+    by_name = {tool.name: tool for tool in tools}
+    calls = [{"action": one.tool, "arguments": by_argument(one, by_name.get(one.tool))} for one in actions]
+    return json.dumps({"scratchpad": {"thought": thought}, "actions": calls}, ensure_ascii=False)
+
+
+def _answer_written(decided: Decided) -> Reply:
+    if not isinstance(decided, AgentFinish):
+        return Reply("")
+    values = {"scratchpad": {"thought": "I now know the final answer"}, "answer": decided.output}
+    return Reply(json.dumps(values, ensure_ascii=False))
+
+
+def by_argument(action: AgentAction, tool: Tool | None) -> Any:
+    """An action's input as values by argument name, where it is a text and the tool takes one."""
+    if isinstance(action.tool_input, dict) or tool is None:
+        return action.tool_input
+    if tool.signature.text_argument is not None:
+        return {tool.signature.text_argument: action.tool_input}
+    return action.tool_input or {}
+
+
+# ── what is told of the tools, and what a reply may look like ────────────────────────────────────
+
+
+@cache
+def _seed_prompt() -> str:
+    return files(__package__).joinpath("react_json.txt").read_text(encoding="utf-8")
+
+
+def _properties(tool: Tool) -> Mapping[str, Any]:
+    properties: Mapping[str, Any] = tool.signature.parameters.get("properties", {})
+    return properties
+
+
+def _described(schema: Mapping[str, Any]) -> str:
+    kind = " or ".join(map(json.dumps, schema["enum"])) if "enum" in schema else str(schema.get("type", "value"))
+    return f"{schema['description']} ({kind})" if schema.get("description") else kind
+
+
+def _example(example: Example, tool: Tool) -> str:
+    text = f"Question:\n{example.question}\nTool Responses:\nYour response:\n"
+    for step in example.steps:
+        action = AgentAction(tool.name, step.tool_input)
+        response = {"action_responses": [_response(action, Observation("", step.observation))]}
+        text += f"{_reply_text(step.thought, [action], [tool])}\nTool responses: \n{json.dumps(response)}{RESPONSE}"
+    ending = {"scratchpad": {"thought": example.thought}, "question": example.question, "answer": example.answer}
+    return f"{text}{json.dumps(ending, ensure_ascii=False)}\n\n"
+
+
+def _shape(task: Task, answer_chars: int) -> Constraint:
+    """A thought; then one to four actions, or the question once more and its answer."""
+    actions: list[Pattern] = [
+        seq(f'{{"action": {json.dumps(tool.name)}, "arguments": ', json_pattern(tool.signature.parameters), "}")
+        for tool in task.tools
+    ]
+    listed = seq('"actions": [', choice(*actions), Repeat(seq(", ", choice(*actions)), 0, _ACTIONS - 1), "]}")
+    pattern = seq(_thinking(), choice(listed, _ending(task, answer_chars)))
+    variants = [variant(action={"const": tool.name}, arguments=arguments_schema(tool)) for tool in task.tools]
+    schema = variant(
+        scratchpad=variant(thought={"type": "string"}),
+        actions={"type": "array", "items": {"anyOf": variants}, "maxItems": _ACTIONS},
+        answer={"type": ["string", "null"]},
+    )
+    return Constraint(pattern, schema | defined(task.tools))
+
+
+def _answer_shape(task: Task, answer_chars: int) -> Constraint:
+    schema = variant(scratchpad=variant(thought={"type": "string"}), answer={"type": "string"})
+    return Constraint(seq(_thinking(), _ending(task, answer_chars)), schema)
+
+
+def _thinking() -> Pattern:
+    return seq('{"scratchpad": {"thought": ', json_pattern(_THOUGHT), "}, ")
+
+
+def _ending(task: Task, answer_chars: int) -> Pattern:
+    asked = f'"question": {json.dumps(task.question, ensure_ascii=False)}, '
+    answer = json_pattern({"type": "string", "minLength": 1, "maxLength": answer_chars}, answer_chars)
+    return seq(asked if len(task.question) <= _QUESTION_CHARS else "", '"answer": ', answer, "}")

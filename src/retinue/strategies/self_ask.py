@@ -1,0 +1,254 @@
+"""`self_ask`: follow up questions, each answered by a tool, then the answer (Self-Ask, Press et al. 2022).
+
+With several tools, `Follow up [Name]:` says which one is asked; the first, if it does not say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import NamedTuple
+
+from ..grammar import Constraint, choice, seq
+from ..ports import Flow, Task
+from ..prompt import Ask, Decided, Prompt
+from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
+from ..tooling import Tool
+from .describing import Example, described, fitting
+from .json_reply import CUT_OFF, read_reply
+from .parsing import UnreadableReply, known, needs_input, read_input
+from .shapes import answer_shape, deciding, input_pattern
+from .steps import Read, Turn, answered, extended, observations, said, step_by_step, whole_lines
+
+NEEDED = "Are follow up questions needed here:"
+ANSWER = "So the final answer is:"
+
+_STOP = ("Intermediate answer:",)
+_REPLY_TOKENS = 512
+_KIND = (
+    r"(follow[ _-]?up(?:[ ]questions?)?|intermediate[ ]answer|(?:so[ ])?(?:the[ ])?final[ ]answer(?:[ ]is)?|question)"
+)
+_NAME = r"(?:\[([^\]\n]{1,80})\]|\(([^)\n]{1,80})\))?+"
+_AFTER = rf"[ \t]*+\d*+[*_`]*+[ \t]*+{_NAME}[ \t]*+[*_`]*+[:\uff1a][*_`]*+[ \t]*+"
+_AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*+{_KIND}{_AFTER}", re.IGNORECASE | re.MULTILINE)
+_ANYWHERE = re.compile(rf"(?<!\w){_KIND}{_AFTER}", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SelfAsk:
+    """The strategy.
+
+    `prompt` replaces the built-in prompt; `$tools`, `$follow_up`, `$input`, `$answer`, `$examples`,
+    `$history` and `$question` are filled in. `answer` says more of what the answer should be like.
+    `answer_chars` bounds the answer of a model that is held to a pattern. `trim_intermediate_steps`: only
+    so many of the last steps stay in the prompt (-1: all).
+    """
+
+    prompt: str = ""
+    answer: str = ""
+    answer_chars: int = 200
+    trim_intermediate_steps: int = -1
+    name: str = "self_ask"
+
+    def __call__(self, task: Task) -> Flow:
+        """Ask follow up questions until the question itself can be answered."""
+        return step_by_step(_Questions(self, task), self.trim_intermediate_steps)
+
+    def question(self, task: Task) -> str:
+        """The prompt's beginning."""
+        answer = self.answer or ("as short as possible" if task.constrained else "")
+        history = [f"{'Human' if message.role == 'user' else 'AI'}: {message.content}\n" for message in task.history]
+        names = ", ".join(tool.name for tool in task.tools)
+        several = len(task.tools) > 1
+        return Template(self.prompt or _built_in_prompt()).safe_substitute(
+            tools=described(task.tools, "What to ask"),
+            follow_up="Follow up [name]" if several else "Follow up",
+            input=f", the name being one of [{names}]" if several else "",
+            answer=f", {answer}" if answer else "",
+            examples="".join(_example(example, tool, several=several) for example, tool in fitting(task.tools)),
+            history="".join(history),
+            question=task.question,
+        )
+
+
+class Asked(NamedTuple):
+    """What a reply asks or answers, and how many characters of it that takes (the rest was made up)."""
+
+    decision: Decided
+    length: int
+
+
+class _Part(NamedTuple):
+    kind: str
+    name: str
+    text: str
+    end: int
+
+
+def parse(text: str, tools: Sequence[Tool]) -> Asked:
+    """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
+    if text.lstrip().startswith("{"):
+        found = read_reply(text, tools)
+        return Asked(found.actions or answered(found.answer or "", text), len(text))
+    parts = _parts(text, _AT_LINE_START)
+    if not any(part.kind in ("follow up", "answer") for part in parts):
+        parts = _parts(text, _ANYWHERE)
+    actions: list[AgentAction] = []
+    end = 0
+    for part in parts:
+        if part.kind == "answer" and not actions:
+            if not part.text:
+                raise UnreadableReply(f"Invalid Format: no answer after '{ANSWER}'")
+            return Asked(answered(part.text, text[: part.end]), part.end)
+        if part.kind != "follow up":
+            break
+        actions.append(_action(part, tools, text[: part.end]))
+        end = part.end
+    if not actions:
+        raise UnreadableReply(f"Invalid Format: neither 'Follow up:' nor '{ANSWER}'")
+    return Asked(tuple(actions), end)
+
+
+def _parts(text: str, marker: re.Pattern[str]) -> list[_Part]:
+    matches = list(marker.finditer(text))
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    return [
+        _Part(
+            _kind(match.group(1)),
+            (match.group(2) or match.group(3) or "").strip(),
+            text[match.end() : end].strip(),
+            end,
+        )
+        for match, end in zip(matches, ends, strict=True)
+    ]
+
+
+def _kind(word: str) -> str:
+    word = word.lower()
+    if word.startswith("follow"):
+        return "follow up"
+    return "answer" if "final" in word else word
+
+
+def _action(part: _Part, tools: Sequence[Tool], log: str) -> AgentAction:
+    tool = known(part.name, tools) if part.name else next(iter(tools), None)
+    if not part.text and needs_input(tool):
+        raise UnreadableReply("Invalid Format: nothing after 'Follow up:'")
+    return AgentAction(tool.name if tool else part.name or "none", read_input(part.text, tool), log)
+
+
+class _Questions:
+    """The form."""
+
+    def __init__(self, strategy: SelfAsk, task: Task) -> None:
+        self._strategy = strategy
+        self._task = task
+        self._last = ""
+        self._shapes = {first: _shape(task, strategy.answer_chars, first=first) for first in (True, False)}
+
+    def opening(self) -> Turn:
+        return Turn((Message("user", self._strategy.question(self._task)),), self._task.question)
+
+    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
+        first = turn.reply is None
+        asked = extended(before, Message("user", f"{said(turn)}{NEEDED if first else ''}"))
+        stop = () if self._task.constrained else _STOP
+        write = self._first_written if first else self._written
+        return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS)
+
+    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+        reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
+        asked = extended(before, Message("user", f"{said(turn)}{reminder}{ANSWER}"))
+        stop = () if self._task.constrained else _STOP
+        return Ask(asked, turn.news, _answer_written, stop, answer_shape(self._strategy.answer_chars), _REPLY_TOKENS)
+
+    def read(self, reply: Reply) -> Read:
+        if self._task.constrained and reply.text.rstrip().endswith(ANSWER):
+            return Read(None, reply.text.rstrip().removesuffix(ANSWER))
+        decision, length = parse(reply.text, self._task.tools)
+        if isinstance(decision, AgentFinish):
+            return Read(decision)
+        if reply.finish == "length" and length == len(reply.text):
+            raise UnreadableReply(CUT_OFF)
+        return Read(decision, reply.text[:length], self._last)
+
+    def closed(self, reply: Reply) -> AgentFinish:
+        text = (
+            reply.text if _AT_LINE_START.match(reply.text.lstrip()) or "{" in reply.text else f"{ANSWER} {reply.text}"
+        )
+        try:
+            decision = parse(text, self._task.tools).decision
+        except UnreadableReply:
+            return AgentFinish({}, reply.text)
+        return decision if isinstance(decision, AgentFinish) else AgentFinish({}, reply.text)
+
+    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+        self._last = seen[-1].text if seen[-1].outcome == "result" else self._last
+        return _turn(read.text, observations(actions, seen))
+
+    def unreadable(self, reply: Reply, problem: str) -> Turn:
+        return _turn(reply.text, f"{problem}. {self._expected}")
+
+    def minimal(self, turn: Turn, problem: str) -> Turn:
+        told = Message("user", f"{said(turn)}({self._expected})\n")
+        return replace(turn, told=(told,), news=f"{problem}. {self._expected}")
+
+    @property
+    def _expected(self) -> str:
+        names = ", ".join(tool.name for tool in self._task.tools)
+        follow_up = f"Follow up [one of {names}]" if len(self._task.tools) > 1 else "Follow up"
+        return f"Write\n{follow_up}: what to ask\nor\n{ANSWER} the answer"
+
+    def _first_written(self, decided: Decided) -> Reply:
+        return Reply(f" {'No' if isinstance(decided, AgentFinish) else 'Yes'}.\n{self._written(decided).text}")
+
+    def _written(self, decided: Decided) -> Reply:
+        if isinstance(decided, AgentFinish):
+            return Reply(f"{ANSWER} {decided.output}\n")
+        several = len(self._task.tools) > 1
+        return Reply("".join(_follow_up(one.tool, one.tool_input, several=several) for one in decided))
+
+
+def _turn(reply: str, news: str) -> Turn:
+    return Turn((Message("user", f"Intermediate answer: {news}\n"),), news, Message("assistant", whole_lines(reply)))
+
+
+def _answer_written(decided: Decided) -> Reply:
+    return Reply(f" {decided.output}\n" if isinstance(decided, AgentFinish) else "")
+
+
+def _follow_up(tool: str, tool_input: str | Mapping[str, object], *, several: bool) -> str:
+    text = tool_input if isinstance(tool_input, str) else json.dumps(tool_input)
+    return f"Follow up [{tool}]: {text}\n" if several else f"Follow up: {text}\n"
+
+
+def _example(example: Example, tool: Tool, *, several: bool) -> str:
+    steps = [
+        f"{_follow_up(tool.name, step.tool_input, several=several)}Intermediate answer: {step.observation}\n"
+        for step in example.steps
+    ]
+    return f"Question: {example.question}\n{NEEDED} Yes.\n{''.join(steps)}{ANSWER} {example.answer}\n\n"
+
+
+def _shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
+    """A follow up question that fits a tool, or the words after which the answer is asked for."""
+    several = len(task.tools) > 1
+    asked = [
+        seq(f"Follow up [{tool.name}]: " if several else "Follow up: ", input_pattern(tool), "\n")
+        for tool in task.tools
+    ]
+    if first:
+        pattern = choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}"))
+    else:
+        pattern = choice(*asked, ANSWER)
+    return Constraint(pattern, deciding(task.tools))
+
+
+@cache
+def _built_in_prompt() -> str:
+    return files(__package__).joinpath("self_ask.txt").read_text(encoding="utf-8")

@@ -1,0 +1,214 @@
+"""One way through all strategies that go step by step: ask, read, act, and ask again.
+
+What differs between them is their `Form`: how a run is worded and how a reply is read. What they share:
+a prompt that only grows; actions that run side by side; and replies that cannot be read. Such a reply is
+followed by what is wrong with it and the expected form, at most twice in a row; then the model is asked
+once more without the unreadable turns, in as few words as possible; then the run ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from ..ports import Flow, act, ask
+from ..prompt import Ask, Decided, Prompt
+from ..schema import AgentAction, AgentFinish, Message, Observation, Reply, StopReason
+from .parsing import NO_TOOL, UnreadableReply
+from .quoting import quoted
+
+TRIES = 2  # unreadable replies in a row that are followed by the expected form
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of the conversation: the model's `reply` as it stays in the prompt, and what it is `told` next.
+
+    `news` is what is new in that, without the form's wording. The opening turn has no reply.
+    """
+
+    told: tuple[Message, ...]
+    news: str
+    reply: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read out of a reply; `decision` is `None` if the model wants to answer and is asked for just that.
+
+    `text` is what stays of the reply in the prompt (the rest was made up), `best` the best answer so far.
+    """
+
+    decision: Decided | None
+    text: str = ""
+    best: str = ""
+
+
+class Form(Protocol):
+    """How one run of a strategy is worded: made anew for each task."""
+
+    def opening(self) -> Turn:
+        """The instructions and the question."""
+        ...
+
+    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
+        """The request for the next step, in a prompt that extends `before` with what the turn tells."""
+        ...
+
+    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+        """The request for nothing but the answer."""
+        ...
+
+    def read(self, reply: Reply) -> Read:
+        """The decision in a reply. Raises `UnreadableReply`, and nothing else."""
+        ...
+
+    def closed(self, reply: Reply) -> AgentFinish:
+        """The answer in a reply to `closing`; without output if there is none."""
+        ...
+
+    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+        """The turn after a step: the reply, and what came of its actions."""
+        ...
+
+    def unreadable(self, reply: Reply, problem: str) -> Turn:
+        """The turn after a reply that could not be read: what is wrong, and the expected form."""
+        ...
+
+    def minimal(self, turn: Turn, problem: str) -> Turn:
+        """`turn`, the last before the unreadable ones, with a short instruction and the exact form."""
+        ...
+
+
+def step_by_step(form: Form, trim: int = -1) -> Flow:
+    """Go through a run in `form`.
+
+    `trim`: only so many of the last steps stay in the prompt (-1: all). What was said before is then no
+    longer a beginning of what is said next, so engines read the whole prompt anew at every step.
+    """
+    talk = _Talk(form, trim)
+    problem, unreadable = "", 0
+    while True:
+        request = talk.request(problem)
+        reply = yield from ask(request)
+        if reply.closing:
+            return _or_none(form.closed(reply))
+        try:
+            read = form.read(reply)
+        except UnreadableReply as error:
+            problem, unreadable = str(error), unreadable + 1
+            if unreadable > TRIES + 1:
+                return AgentFinish({}, reply.text, StopReason.UNREADABLE_REPLY)
+            talk.not_understood(reply, problem, minimal=unreadable > TRIES)
+            continue
+        problem, unreadable = "", 0
+        if isinstance(read.decision, AgentFinish):
+            return read.decision
+        if read.decision is None:
+            answer = yield from ask(talk.answer(read))
+            return _or_none(form.closed(answer), StopReason.UNREADABLE_REPLY)
+        seen = yield from act(*read.decision, answer=read.best)
+        talk.go_on(form.observed(read, read.decision, seen))
+
+
+def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_EXCEEDED) -> AgentFinish:
+    return finish if finish.output.strip() else AgentFinish({}, finish.log, reason)
+
+
+class _Talk:
+    """The conversation so far: `before` and then `turn`; and where it stood before the unreadable replies."""
+
+    def __init__(self, form: Form, trim: int) -> None:
+        self._form = form
+        self._trim = trim
+        self._before: Prompt | None = None
+        self._turn = form.opening()
+        self._steps: list[tuple[Prompt | None, Turn]] = [(self._before, self._turn)]
+        self._asked: Prompt | None = None
+        self._good = self._steps[0]
+
+    def request(self, problem: str) -> Ask:
+        """The next request; its closing asks for nothing but the answer."""
+        request = self._form.ask(self._before, self._turn)
+        self._asked = request.prompt
+        closing = partial(self._form.closing, self._before, self._turn)
+        return replace(request, closing=closing, problem=problem)
+
+    def answer(self, read: Read) -> Ask:
+        """The request for the answer after a reply that says there is one."""
+        assert self._asked is not None
+        before = self._asked.add(Message("assistant", read.text)) if read.text else self._asked
+        return self._form.closing(before, Turn((), self._turn.news))
+
+    def go_on(self, turn: Turn) -> None:
+        """A step was taken."""
+        self._extend(turn)
+        self._good = (self._before, self._turn)
+
+    def not_understood(self, reply: Reply, problem: str, *, minimal: bool) -> None:
+        """A reply could not be read."""
+        if minimal:
+            before, turn = self._good
+            self._before, self._turn = before, self._form.minimal(turn, problem)
+        else:
+            self._extend(self._form.unreadable(reply, problem))
+
+    def _extend(self, turn: Turn) -> None:
+        assert self._asked is not None
+        self._before, self._turn = _after(self._asked, turn), turn
+        self._steps.append((self._before, turn))
+        if self._trim >= 0 and len(self._steps) > self._trim + 1:
+            del self._steps[1 : len(self._steps) - self._trim]
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """The opening, then the steps that are kept."""
+        self._before, self._turn = None, self._steps[0][1]
+        for at, (_, turn) in enumerate(self._steps[1:], 1):
+            asked = self._form.ask(self._before, self._turn).prompt
+            self._before, self._turn = _after(asked, turn), turn
+            self._steps[at] = (self._before, turn)
+
+
+def _after(asked: Prompt, turn: Turn) -> Prompt:
+    return asked if turn.reply is None else asked.add(turn.reply)
+
+
+# ── what forms have in common ────────────────────────────────────────────────────────────────────
+
+
+def extended(before: Prompt | None, *messages: Message) -> Prompt:
+    """`before` with `messages` at its end; a new prompt if there is nothing before."""
+    prompt = Prompt(messages[0]) if before is None else before.add(messages[0])
+    return prompt.add(*messages[1:])
+
+
+def said(turn: Turn) -> str:
+    """All that a turn tells, as one text."""
+    return "".join(message.content for message in turn.told)
+
+
+def noted(seen: Observation) -> str:
+    """What came of one action: the tool's words as data, then what the executor itself says."""
+    return f"{quoted(seen.text)}\n{seen.note}" if seen.note else quoted(seen.text)
+
+
+def observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) -> str:
+    """What came of the actions of one step, each labelled where there are several."""
+    if len(seen) == 1:
+        return noted(seen[0])
+    pairs = enumerate(zip(actions, seen, strict=True), 1)
+    return "\n".join(f"[{at}] {action.tool} - {noted(one)}" for at, (action, one) in pairs)
+
+
+def answered(text: str, log: str) -> AgentFinish:
+    """The answer `text`; seed 004's phrase means that no tool fits."""
+    none_fits = text.strip(" .\"'\n").lower() == NO_TOOL
+    return AgentFinish({"output": text}, log, StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER)
+
+
+def whole_lines(text: str) -> str:
+    """`text` with a line break at its end."""
+    return text if text.endswith("\n") else f"{text}\n"

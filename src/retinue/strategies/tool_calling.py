@@ -1,0 +1,110 @@
+"""`tool_calling`: an engine's native tool calls. Where they do not work, `react_json` takes their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..ports import Flow, Task
+from ..prompt import Ask, Decided, Prompt
+from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
+from .loose_json import found
+from .parsing import UnreadableReply
+from .react_json import ReactJson, by_argument
+from .steps import Read, Turn, answered, extended, noted, step_by_step
+
+SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
+_EXPECTED = "Call one of the tools, or answer the question in plain text."
+_CLOSING = "No more tools can be called. Answer the question now, briefly, from what you have seen."
+_REPLY_TOKENS = 1024
+
+
+@dataclass(frozen=True)
+class ToolCalling:
+    """The strategy.
+
+    `system` replaces the system message. `trim_intermediate_steps`: only so many of the last steps stay in
+    the prompt (-1: all).
+    """
+
+    system: str = SYSTEM
+    trim_intermediate_steps: int = -1
+    name: str = "tool_calling"
+    native: bool = True
+
+    def __call__(self, task: Task) -> Flow:
+        """Call tools until there is text without a call: the answer."""
+        if not task.calls_tools:
+            return (yield from ReactJson(trim_intermediate_steps=self.trim_intermediate_steps)(task))
+        return (yield from step_by_step(_Calls(self, task), self.trim_intermediate_steps))
+
+
+class _Calls:
+    """The form: messages, calls and their results."""
+
+    def __init__(self, strategy: ToolCalling, task: Task) -> None:
+        self._system = strategy.system
+        self._task = task
+
+    def opening(self) -> Turn:
+        question = Message("user", self._task.question)
+        return Turn((Message("system", self._system), *self._task.history, question), self._task.question)
+
+    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
+        asked = extended(before, *turn.told)
+        return Ask(asked, turn.news, self._written, (), None, _REPLY_TOKENS, tools=self._task.tools)
+
+    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+        asked = extended(before, *turn.told, Message("user", _CLOSING))
+        tools = self._task.tools
+        return Ask(asked, turn.news, _answer_written, (), None, _REPLY_TOKENS, tools=tools, tool_choice="none")
+
+    def read(self, reply: Reply) -> Read:
+        if reply.calls:
+            actions = tuple(self._complete(call, reply) for call in reply.calls)
+            return Read(actions, reply.text, reply.text.strip())
+        if not reply.text.strip():
+            raise UnreadableReply("the reply is empty")
+        if reply.finish == "length":
+            raise UnreadableReply("the reply was cut off, be brief")
+        return Read(answered(reply.text.strip(), reply.text))
+
+    def closed(self, reply: Reply) -> AgentFinish:
+        return answered(reply.text.strip(), reply.text)
+
+    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+        pairs = list(zip(actions, seen, strict=True))
+        calls = tuple(replace(action, id=one.call_id, log="") for action, one in pairs)
+        told = tuple(Message("tool", noted(one), call_id=one.call_id, tool=action.tool) for action, one in pairs)
+        news = "\n".join(message.content for message in told)
+        return Turn(told, news, Message("assistant", read.text, calls))
+
+    def unreadable(self, reply: Reply, problem: str) -> Turn:
+        told = f"That could not be used: {problem}. {_EXPECTED}"
+        return Turn((Message("user", told),), told, Message("assistant", reply.text or "(nothing)"))
+
+    def minimal(self, turn: Turn, problem: str) -> Turn:
+        return replace(turn, told=(*turn.told, Message("user", _EXPECTED)), news=f"{problem}. {_EXPECTED}")
+
+    def _complete(self, call: AgentAction, reply: Reply) -> AgentAction:
+        """The call, if nothing of it is missing."""
+        given = call.tool_input
+        if isinstance(given, str) and (reply.finish == "length" or given.lstrip()[:1] in ("{", "[")):
+            values = next((one.value for one in found(given)), None)
+            if not isinstance(values, dict):
+                raise UnreadableReply(f"the arguments of {call.tool[:80]!r} are not complete JSON")
+            given = values
+        if not call.tool:
+            raise UnreadableReply("a call names no tool")
+        return AgentAction(call.tool, given, reply.text)
+
+    def _written(self, decided: Decided) -> Reply:
+        if isinstance(decided, AgentFinish):
+            return _answer_written(decided)
+        by_name = {tool.name: tool for tool in self._task.tools}
+        given = (replace(one, tool_input=by_argument(one, by_name.get(one.tool))) for one in decided)
+        return Reply("", calls=tuple(given))
+
+
+def _answer_written(decided: Decided) -> Reply:
+    return Reply(decided.output if isinstance(decided, AgentFinish) else "")
