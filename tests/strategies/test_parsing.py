@@ -253,3 +253,12 @@ def test_a_written_action_with_values_reads_back(values: dict[str, Any]) -> None
 @given(st.lists(st.sampled_from("Paris in 1984, or . - 47%".split(" ")), min_size=1).map(" ".join))
 def test_a_written_answer_reads_back(text: str) -> None:
     assert decided(written(AgentFinish({"output": text})).text) == ("answer", text)
+
+
+@pytest.mark.parametrize("said", ["2.42. ```json", "2.42.\n```", "2.42."])
+def test_a_code_block_begun_after_the_answer_is_no_part_of_it(said: str) -> None:
+    assert answer_of(f" {said}").output == "2.42."
+
+
+def test_a_code_block_that_is_the_answer_stays() -> None:
+    assert answer_of("```sh\nls\n```").output == "```sh\nls\n```"

@@ -131,7 +131,7 @@ def test_a_model_held_to_a_pattern_is_shown_examples_with_its_own_tools_names() 
     tools = [Tool("Find", lambda query: "", "search an encyclopedia"), Tool("Sums", lambda query: "", "arithmetic")]
     result = Agent(model, tools).run("What is on the page?")
     assert "Action: Find\nAction Input: The Piano film director\n" in result.transcript
-    assert "Action: Sums\nAction Input: 5^0.4" in result.transcript
+    assert "Action: Sums\nAction Input: 117^0.4" in result.transcript
     assert result.transcript.endswith("Thought: I know\nQuestion: What is on the page?\nFinal Answer: honest")
 
 

@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..tooling import Tool
 
-_LOOKUP = re.compile(r"search|retriev|look ?up|passage|encyclop|wiki", re.IGNORECASE)
-_MATH = re.compile(r"calculat|arithmetic|math", re.IGNORECASE)
+Kind = Literal["look up", "calculate"]
+_KINDS: Mapping[Kind, re.Pattern[str]] = {
+    "look up": re.compile(r"search|retriev|look ?up|passage|encyclop|wiki", re.IGNORECASE),
+    "calculate": re.compile(r"calculat|arithmetic|math", re.IGNORECASE),
+}
 
 
 class Shown(NamedTuple):
-    """A step of an example: a thought, the tool's input, and what came of it."""
+    """A step of an example: what kind of tool it takes, a thought, the tool's input, and what came of it."""
 
+    kind: Kind
     thought: str
     tool_input: str
     observation: str
 
 
 class Example(NamedTuple):
-    """A worked example with one tool."""
+    """A worked example."""
 
     question: str
     steps: tuple[Shown, ...]
@@ -34,11 +38,13 @@ _LOOKING_UP = Example(
     "In which country was the director of the film The Piano born?",
     (
         Shown(
+            "look up",
             "I need to find out who directed The Piano.",
             "The Piano film director",
             "[The Piano] The Piano is a 1993 period drama film written and directed by Jane Campion.",
         ),
         Shown(
+            "look up",
             "The director is Jane Campion. I need to find where she was born.",
             "Jane Campion born",
             "[Jane Campion] Dame Jane Campion is a New Zealand screenwriter, born in Wellington, New Zealand.",
@@ -49,9 +55,35 @@ _LOOKING_UP = Example(
 )
 _CALCULATING = Example(
     "What is 5 raised to the 0.4 power, plus 12 percent of 80?",
-    (Shown("I need to raise 5 to the 0.4 power and add 12 percent of 80.", "5^0.4 + 0.12 * 80", "11.503653938715878"),),
+    (
+        Shown(
+            "calculate",
+            "I need to raise 5 to the 0.4 power and add 12 percent of 80.",
+            "5^0.4 + 0.12 * 80",
+            "11.503653938715878",
+        ),
+    ),
     "I now know the final answer.",
     "11.503653938715878",
+)
+_BOTH = Example(
+    "How long is the film The Piano? What is its length raised to the 0.4 power?",
+    (
+        Shown(
+            "look up",
+            "I need to find out how long The Piano is.",
+            "The Piano film length",
+            "[The Piano] The Piano is a 1993 period drama film. It runs for 117 minutes.",
+        ),
+        Shown(
+            "calculate",
+            "The Piano is 117 minutes long. I need to raise 117 to the 0.4 power.",
+            "117^0.4",
+            "6.718531298781435",
+        ),
+    ),
+    "I now know the final answer.",
+    "6.718531298781435",
 )
 
 
@@ -63,9 +95,9 @@ def described(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
 def examples(tools: Sequence[Tool]) -> str:
     """Worked examples for the tools at hand, as `react` writes them."""
     written = ""
-    for example, tool in fitting(tools):
+    for example, using in fitting(tools):
         steps = [
-            f"Thought: {step.thought}\nAction: {tool.name}\nAction Input: {step.tool_input}\n"
+            f"Thought: {step.thought}\nAction: {using[step.kind].name}\nAction Input: {step.tool_input}\n"
             f"Observation: {step.observation}\n"
             for step in example.steps
         ]
@@ -74,13 +106,16 @@ def examples(tools: Sequence[Tool]) -> str:
     return written
 
 
-def fitting(tools: Sequence[Tool]) -> Iterator[tuple[Example, Tool]]:
+def fitting(tools: Sequence[Tool]) -> Iterator[tuple[Example, Mapping[Kind, Tool]]]:
     """Examples for the kinds of tools at hand (looking up, calculating), each with the first tool of its kind."""
-    for kind, example in ((_LOOKUP, _LOOKING_UP), (_MATH, _CALCULATING)):
-        for tool in tools:
-            if kind.search(f"{tool.name} {tool.description}") and _takes_text(tool):
-                yield example, tool
-                break
+    using: dict[Kind, Tool] = {}
+    for kind, words in _KINDS.items():
+        for tool in reversed(tools):
+            if words.search(f"{tool.name} {tool.description}") and _takes_text(tool):
+                using[kind] = tool
+    for example in (_LOOKING_UP, _BOTH if len(using) == len(_KINDS) else _CALCULATING):
+        if all(step.kind in using for step in example.steps):
+            yield example, using
 
 
 def _takes_text(tool: Tool) -> bool:

@@ -29,6 +29,7 @@ _ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{_AFTER}", re.IGNORECASE)
 _INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){_AFTER}.*", re.IGNORECASE | re.DOTALL)
 _CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
 _FENCE = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
+_FENCE_BEGUN = re.compile(r"(?<=\S)\s*+```[a-z]*+\s*+\Z", re.IGNORECASE)  # and nothing in it
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
 _ACTION_FIRST = re.compile(rf"[\s>*_#`-]*action{_AFTER}", re.IGNORECASE)
 _THOUGHT = re.compile(rf"^[\s>*_#`-]*+thought{_AFTER}", re.IGNORECASE)
@@ -101,6 +102,8 @@ def _answer(text: str, log: str, length: int) -> Parsed:
 def finish(text: str, log: str) -> AgentFinish:
     """The answer `text` as a decision; seed 004's phrase means that no tool fits."""
     text = _INVENTED.sub("", text).rstrip() or text
+    if text.count("```") % 2:
+        text = _FENCE_BEGUN.sub("", text)
     none_fits = text.strip(" .\"'").lower() == NO_TOOL
     reason = StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER
     return AgentFinish({"output": text}, log, reason)

@@ -22,7 +22,7 @@ from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
-from .describing import Example, fitting
+from .describing import Example, Kind, fitting
 from .json_reply import cut_answer, read_reply
 from .parsing import UnreadableReply
 from .quoting import quoted
@@ -65,7 +65,7 @@ class ReactJson:
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
         history = [f"{'Human' if message.role == 'user' else 'AI'}: {message.content}\n" for message in task.history]
-        shown = [_example(example, tool) for example, tool in fitting(task.tools)] if task.constrained else []
+        shown = [_example(example, using) for example, using in fitting(task.tools)] if task.constrained else []
         return Template(self.prompt or _seed_prompt()).safe_substitute(
             tools=tools_as_json(task.tools),
             examples="".join(shown),
@@ -208,9 +208,10 @@ def _described(schema: Mapping[str, Any]) -> str:
     return f"{schema['description']} ({kind})" if schema.get("description") else kind
 
 
-def _example(example: Example, tool: Tool) -> str:
+def _example(example: Example, using: Mapping[Kind, Tool]) -> str:
     text = f"Question:\n{example.question}\nTool Responses:\nYour response:\n"
     for step in example.steps:
+        tool = using[step.kind]
         action = AgentAction(tool.name, step.tool_input)
         response = {"action_responses": [_response(action, Observation("", step.observation))]}
         text += f"{_reply_text(step.thought, [action], [tool])}\nTool responses: \n{json.dumps(response)}{RESPONSE}"

@@ -19,7 +19,7 @@ from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
-from .describing import Example, described, fitting
+from .describing import Example, Kind, described, fitting
 from .json_reply import CUT_OFF, read_reply
 from .parsing import UnreadableReply, known, needs_input, read_input
 from .shapes import answer_shape, deciding, input_pattern
@@ -33,7 +33,7 @@ _REPLY_TOKENS = 512
 _KIND = (
     r"(follow[ _-]?up(?:[ ]questions?)?|intermediate[ ]answer|(?:so[ ])?(?:the[ ])?final[ ]answer(?:[ ]is)?|question)"
 )
-_NAME = r"(?:\[([^\]\n]{1,80})\]|\(([^)\n]{1,80})\))?+"
+_NAME = r"(?:\[([\w .]{1,64})\]|\(([\w .]{1,64})\))?+"
 _AFTER = rf"[ \t]*+\d*+[*_`]*+[ \t]*+{_NAME}[ \t]*+[*_`]*+[:\uff1a][*_`]*+[ \t]*+"
 _AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*+{_KIND}{_AFTER}", re.IGNORECASE | re.MULTILINE)
 _ANYWHERE = re.compile(rf"(?<!\w){_KIND}{_AFTER}", re.IGNORECASE)
@@ -70,7 +70,7 @@ class SelfAsk:
             follow_up="Follow up [name]" if several else "Follow up",
             input=f", the name being one of [{names}]" if several else "",
             answer=f", {answer}" if answer else "",
-            examples="".join(_example(example, tool, several=several) for example, tool in fitting(task.tools)),
+            examples="".join(_example(example, using, several=several) for example, using in fitting(task.tools)),
             history="".join(history),
             question=task.question,
         )
@@ -124,7 +124,7 @@ def _parts(text: str, marker: re.Pattern[str]) -> list[_Part]:
             text[match.end() : end].strip(),
             end,
         )
-        for match, end in zip(matches, ends, strict=True)
+        for match, end in zip(matches, ends, strict=False)
     ]
 
 
@@ -227,9 +227,10 @@ def _follow_up(tool: str, tool_input: str | Mapping[str, object], *, several: bo
     return f"Follow up [{tool}]: {text}\n" if several else f"Follow up: {text}\n"
 
 
-def _example(example: Example, tool: Tool, *, several: bool) -> str:
+def _example(example: Example, using: Mapping[Kind, Tool], *, several: bool) -> str:
     steps = [
-        f"{_follow_up(tool.name, step.tool_input, several=several)}Intermediate answer: {step.observation}\n"
+        _follow_up(using[step.kind].name, step.tool_input, several=several)
+        + f"Intermediate answer: {step.observation}\n"
         for step in example.steps
     ]
     return f"Question: {example.question}\n{NEEDED} Yes.\n{''.join(steps)}{ANSWER} {example.answer}\n\n"
@@ -242,11 +243,8 @@ def _shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
         seq(f"Follow up [{tool.name}]: " if several else "Follow up: ", input_pattern(tool), "\n")
         for tool in task.tools
     ]
-    if first:
-        pattern = choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}"))
-    else:
-        pattern = choice(*asked, ANSWER)
-    return Constraint(pattern, deciding(task.tools))
+    after_needed = choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}"))
+    return Constraint(after_needed if first else choice(*asked, ANSWER), deciding(task.tools))
 
 
 @cache
