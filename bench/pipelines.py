@@ -30,9 +30,12 @@ def measure() -> str:
     shapes: dict[str, Callable[[], Pipeline]] = {
         "a chain, async": lambda: _chain(awaited),
         "a chain, functions": lambda: _chain(called),
+        "a chain, the two in turns": _turns,
         f"{WIDE} branches that meet, async": lambda: _branches(awaited),
         f"{WIDE} branches that meet, functions": lambda: _branches(called),
         "layers of 10, each node after two, async": _lattice,
+        "all side by side, async": lambda: _side_by_side(awaited),
+        "all side by side, functions": lambda: _side_by_side(called),
     }
     lines = [_row(shape, build) for shape, build in shapes.items()]
     table = "\n".join(["| shape | build, ms | run, µs a node |", "|---|---|---|", *lines])
@@ -61,6 +64,20 @@ def _chain(node: Callable[..., Any]) -> Pipeline:
     pipeline = Pipeline()
     for number in range(NODES):
         pipeline.add_node(node, f"n{number}")
+    return pipeline
+
+
+def _turns() -> Pipeline:
+    pipeline = Pipeline()
+    for number in range(NODES):
+        pipeline.add_node(called if number % 2 else awaited, f"n{number}")
+    return pipeline
+
+
+def _side_by_side(node: Callable[..., Any]) -> Pipeline:
+    pipeline = Pipeline()
+    for number in range(NODES):
+        pipeline.add_node(node, f"n{number}", ["Query"])
     return pipeline
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 
 from ..contract import FIRST
 from ..errors import UsageError
@@ -23,7 +24,7 @@ def problems(nodes: Iterable[Node], inputs: Collection[str] = ("query",)) -> lis
         found += wrong
         if not wrong:
             readable[node.name] = node
-    names = {ROOT, *(node.name for node in nodes)}
+    names = {ROOT, *(node.name for node in nodes if isinstance(node.name, str))}
     used = {source for node in readable.values() for source in node.sources}
     for node in readable.values():
         if not node.wires and node.name in used:
@@ -109,10 +110,22 @@ def cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
 
 
 def in_order(nodes: Iterable[Node]) -> list[Node]:
-    """`nodes` so that each comes after those it takes values from; otherwise as they are."""
-    by_name = {node.name: node for node in nodes}
-    graph = {name: [source for source in node.sources if source in by_name] for name, node in by_name.items()}
-    return [by_name[name] for name in TopologicalSorter(graph).static_order()]
+    """`nodes` so that each comes after those it takes values from; otherwise as they stand."""
+    nodes = list(nodes)
+    place = {node.name: at for at, node in enumerate(nodes)}
+    sorter = TopologicalSorter(
+        {at: [place[source] for source in node.sources if source in place] for at, node in enumerate(nodes)}
+    )
+    sorter.prepare()
+    ready: list[int] = []
+    ordered: list[Node] = []
+    while sorter.is_active():
+        for at in sorter.get_ready():
+            heappush(ready, at)
+        first = heappop(ready)
+        ordered.append(nodes[first])
+        sorter.done(first)
+    return ordered
 
 
 def missing(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:

@@ -85,8 +85,12 @@ def svg(nodes: Iterable[Node]) -> str:
 
 
 def _placed(layers: list[list[Node]]) -> list[list[_Place]]:
-    """The layers' places: the boxes, and one in each layer that a line passes on its way down."""
+    """The layers' places: the boxes, and one in each layer that a line passes on its way down.
+
+    Lines that come out of one node by one branch go down together.
+    """
     places: list[list[_Place]] = [[_Place(ROOT)], *([] for _ in layers)]
+    bends: dict[tuple[str, str, int], _Place] = {}
     at = {ROOT: (0, places[0][0])}
     for number, layer in enumerate(layers, 1):
         for node in layer:
@@ -95,9 +99,11 @@ def _placed(layers: list[list[Node]]) -> list[list[_Place]]:
                 depth, above = at[wire.source]
                 label = wire.branch if wire.explicit or wire.branch != FIRST else ""
                 for passed in range(depth + 1, number):
-                    bend = _Place(above=[(above, "")])
-                    places[passed].append(bend)
-                    above = bend
+                    way = wire.source, wire.branch, passed
+                    if way not in bends:
+                        bends[way] = _Place(above=[(above, "")])
+                        places[passed].append(bends[way])
+                    above = bends[way]
                 place.above.append((above, label))
             places[number].append(place)
             at[node.name] = number, place
