@@ -99,9 +99,9 @@ class Component:
         for name in self.required:
             if name not in taken:
                 raise UsageError(f"{self.name!r} needs {name!r}, which was not given (there is: {_listed(values)})")
-        for name, value in taken.items():
-            if name in inputs and value is not inputs[name].default:
-                wrong = mismatch(value, inputs[name].kind)
+        for name, declared in inputs.items():
+            if name in taken and taken[name] is not declared.default:
+                wrong = mismatch(taken[name], declared.kind)
                 if wrong:
                     raise UsageError(f"{self.name!r}: {name!r} {wrong}")
         return taken

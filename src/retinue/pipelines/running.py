@@ -139,7 +139,10 @@ class Running:
                 mapped[wire.parameter] = seen[wire.key][1]
         arriving = merge(node, list(inputs.values()), self._plan.before)
         self._arriving[node] = arriving
-        values = plain(arriving)
+        if component.takes_all or not component.required <= arriving.keys():
+            values = plain(arriving)  # all of it: to be taken, or to say what there is
+        else:
+            values = {name: arriving[name][1] for name in component.inputs if name in arriving}
         if "inputs" in component.inputs and "inputs" not in values:
             values["inputs"] = [plain(seen) for seen in inputs.values()]
         try:
