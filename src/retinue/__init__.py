@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
     from .budgets import Budget as Budget
+    from .components import PromptNode as PromptNode, PromptTemplate as PromptTemplate
+    from .contract import Component as Component
+    from .declaring import component as component
     from .errors import (
         DataError as DataError,
         LogMismatch as LogMismatch,
         ModelError as ModelError,
         ModelRefused as ModelRefused,
         ModelUnavailable as ModelUnavailable,
+        NodeFailed as NodeFailed,
         RetinueError as RetinueError,
         ToolError as ToolError,
         UsageError as UsageError,
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     )
     from .events import Delta as Delta, Event as Event, RunResult as RunResult
     from .models import PromptModel as PromptModel
+    from .pipelines import Pipeline as Pipeline
     from .schema import (
         AgentAction as AgentAction,
         AgentFinish as AgentFinish,
@@ -41,12 +46,16 @@ __version__ = "0.1.0"
 _HOME = {
     "agent": ("Agent", "Run"),
     "budgets": ("Budget",),
+    "components": ("PromptNode", "PromptTemplate"),
+    "contract": ("Component",),
+    "declaring": ("component",),
     "errors": (
-        "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "RetinueError",
+        "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "NodeFailed", "RetinueError",
         "ToolError", "UsageError", "WindowExceeded",
     ),
     "events": ("Delta", "Event", "RunResult"),
     "models": ("PromptModel",),
+    "pipelines": ("Pipeline",),
     "schema": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",

@@ -7,6 +7,7 @@ RetinueError
 │   ├── ModelRefused      it said no: wrong key, unknown model, bad request; trying again will not help
 │   │   └── WindowExceeded    the prompt is too long for the model; a shorter one may do
 │   └── ModelUnavailable  it could not be reached or broke off, also after retries
+├── NodeFailed        a node of a pipeline raised; names the node, and `__cause__` is what it raised
 ├── LogMismatch       a recorded run does not fit the strategy that should continue it
 └── ToolError         raise it in a tool: the model reads the message and can try something else
 """
@@ -45,6 +46,14 @@ class ModelUnavailable(ModelError):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class NodeFailed(RetinueError):
+    """A node of a pipeline raised an error, which is the `__cause__`; `node` is its name."""
+
+    def __init__(self, node: str, problem: str) -> None:
+        super().__init__(f"node {node!r}: {problem}")
+        self.node = node
 
 
 class LogMismatch(RetinueError):

@@ -69,14 +69,14 @@ class Tool:
         """Run it; the result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
         arguments = self.signature.arguments(tool_input)
         call = self._function
-        if call is not self.something:
+        if call is not self.something and "query" not in inspect.signature(call).parameters:
             call, arguments = partial(call, *arguments.values()), {}
         async with asyncio.timeout(self.timeout):
             if self._is_async:
                 value = await call(**arguments)
             else:
                 value = await asyncio.to_thread(call, **arguments)
-        return as_text(value)
+        return as_text(value if self._function is self.something else _main_output(value, self.something))
 
     @cached_property
     def _is_async(self) -> bool:
@@ -92,6 +92,17 @@ class Tool:
 
 
 def _takes_query(query: str) -> None: ...
+
+
+def _main_output(value: Any, component: Any) -> Any:
+    """Of what a component gave (outputs by name, perhaps with the branch it chose), what a model is shown."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
+        value = value[0]
+    if not isinstance(value, dict):
+        return value
+    names = (getattr(component, "output_variable", "results"), "results", "documents")
+    shown = next((value[name] for name in names if name in value), value)
+    return shown[0] if isinstance(shown, list) and len(shown) == 1 else shown
 
 
 def as_text(value: Any) -> str:

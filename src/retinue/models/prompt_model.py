@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from ..asking import ask_once
 from ..blocking import blocking
 from ..errors import UsageError
 from ..ports import Chunks, Model
-from ..prompt import Ask, Prompt
-from ..schema import Abilities, AgentFinish, Message, Reply
+from ..prompt import Ask
+from ..schema import Abilities, Message, Reply
 from .settings import Settings
 
 
@@ -105,20 +106,7 @@ class PromptModel:
         self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None
     ) -> Reply:
         """The model's reply to a text or a conversation, without any agent. Raises `ModelError`."""
-        messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
-        if not messages:
-            raise UsageError("a model needs something to reply to")
-        request = Ask(
-            Prompt(messages[0]).add(*messages[1:]),
-            messages[-1].content,
-            lambda decided: Reply(decided.output if isinstance(decided, AgentFinish) else ""),
-            tuple(stop),
-            max_tokens=max_tokens,
-        )
-        async for chunk in self.reply(request):
-            if isinstance(chunk, Reply):
-                return chunk
-        raise AssertionError("a reply ends with a Reply")
+        return await ask_once(self, prompt, stop=stop, max_tokens=max_tokens)
 
     def run(self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None) -> Reply:
         """`run_async`, blocking."""

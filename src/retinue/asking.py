@@ -1,0 +1,33 @@
+"""Asking a model once, without any strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from .errors import UsageError
+from .ports import Model
+from .prompt import Ask, Decided, Prompt
+from .schema import AgentFinish, Message, Reply
+
+
+async def ask_once(
+    model: Model, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None
+) -> Reply:
+    """The model's reply to a text or a conversation. Raises `ModelError`."""
+    messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
+    if not messages:
+        raise UsageError("a model needs something to reply to")
+    request = Ask(
+        Prompt(messages[0]).add(*messages[1:]), messages[-1].content, _plain, tuple(stop), max_tokens=max_tokens
+    )
+    async with aclosing(model.reply(request)) as chunks:
+        async for chunk in chunks:
+            if isinstance(chunk, Reply):
+                return chunk
+    raise AssertionError("a reply ends with a Reply")
+
+
+def _plain(decided: Decided) -> Reply:
+    """An answer as it is: nobody asked for a strategy's form."""
+    return Reply(decided.output if isinstance(decided, AgentFinish) else "")

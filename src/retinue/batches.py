@@ -1,0 +1,49 @@
+"""Many runs of one thing side by side, and one error out of several."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from .errors import UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def in_order(work: Callable[[T], Awaitable[R]], items: Iterable[T], at_once: int) -> list[R]:
+    """What `work` makes of each item, in the items' order; at most `at_once` are under way at a time.
+
+    The first error ends the others and is raised, with a note that says which item it was.
+    """
+    if at_once < 1:
+        raise UsageError(f"at_once must be at least 1, not {at_once}")
+    items = list(items)
+    waiting = enumerate(items)
+    results: dict[int, R] = {}
+
+    async def worker() -> None:
+        for number, item in waiting:
+            try:
+                results[number] = await work(item)
+            except Exception as error:
+                error.add_note(f"(number {number + 1} of the batch)")
+                raise
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(items))):
+                group.create_task(worker())
+    except ExceptionGroup as group_of_errors:
+        error = first(group_of_errors)
+        raise error from error.__cause__
+    return [results[number] for number in sorted(results)]
+
+
+def first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error in a group of groups."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,136 @@
+"""`PromptNode`: a prompt template and a model, as a component."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..asking import ask_once
+from ..batches import in_order
+from ..blocking import blocking
+from ..contract import Component, Input
+from ..errors import UsageError
+from ..models import PromptModel
+from ..ports import Model
+from .prompt_template import PromptTemplate, at_run_time
+
+_QUERY = PromptTemplate("query", "$query")
+
+
+class PromptNode:
+    """Fills a template with what it is given, and asks a model.
+
+    `model_name_or_path` is a `PromptModel`, any other `Model`, or what `PromptModel` takes, with
+    `api_key` and `model_kwargs` for it. `default_prompt_template` is a `PromptTemplate` or what names
+    one; without it the prompt is the query. The replies, `top_k` of them, are its output
+    `output_variable`. `stop_words` end a reply; `max_length` is in tokens.
+
+    It keeps nothing of its runs. As an agent's model it gives its `model`, `stop_words` and
+    `default_prompt_template`.
+    """
+
+    def __init__(  # noqa: PLR0913 -- seed 000's
+        self,
+        model_name_or_path: Model | str = "local",
+        default_prompt_template: PromptTemplate | str | None = None,
+        *,
+        output_variable: str = "results",
+        stop_words: Iterable[str] = (),
+        max_length: int | None = None,
+        api_key: str | None = None,
+        top_k: int = 1,
+        model_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isinstance(model_name_or_path, str):
+            self.model: Model = PromptModel(model_name_or_path, api_key=api_key, **(model_kwargs or {}))
+        elif api_key or model_kwargs:
+            raise UsageError(
+                "PromptNode: api_key and model_kwargs are for a model given by name; give them to the model"
+            )
+        else:
+            self.model = model_name_or_path
+        if top_k < 1:
+            raise UsageError(f"PromptNode: top_k must be at least 1, not {top_k}")
+        template = default_prompt_template
+        self.default_prompt_template = PromptTemplate(template) if isinstance(template, str) else template
+        self.output_variable = output_variable
+        words = (stop_words,) if isinstance(stop_words, str) else tuple(stop_words)
+        self.stop_words = tuple(word for word in words if word)
+        self.max_length = max_length
+        self.top_k = top_k
+
+    async def prompt_async(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
+        """The replies to `template`, or to its own, filled with `variables`.
+
+        Raises `UsageError` for a missing variable, and `ModelError`.
+        """
+        filled = self._template(template).fill(**variables)
+
+        async def reply(_: int) -> str:
+            text = (await ask_once(self.model, filled, stop=self.stop_words, max_tokens=self.max_length)).text
+            for word in self.stop_words:  # scripts, and models of your own, may not stop by themselves
+                text = text.partition(word)[0]
+            return text
+
+        return await in_order(reply, range(self.top_k), self.top_k)
+
+    def prompt(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
+        """`prompt_async`, blocking."""
+        return blocking(self.prompt_async(template, **variables))
+
+    async def run_async(
+        self, query: str | None = None, *, prompt_template: PromptTemplate | str | None = None, **variables: Any
+    ) -> dict[str, Any]:
+        """The replies as `output_variable`, and what was put into the template as `invocation_context`.
+
+        Raises as `prompt_async` does.
+        """
+        template = self._template(prompt_template)
+        values = variables | ({} if query is None else {"query": query})
+        replies = await self.prompt_async(template, **values)
+        used = {name: values[name] for name in template.variables}
+        return {self.output_variable: replies, "invocation_context": used | {self.output_variable: replies}}
+
+    def run(
+        self, query: str | None = None, *, prompt_template: PromptTemplate | str | None = None, **variables: Any
+    ) -> dict[str, Any]:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query, prompt_template=prompt_template, **variables))
+
+    async def run_batch_async(
+        self, queries: Iterable[str | Mapping[str, Any]], *, at_once: int = 4, **variables: Any
+    ) -> list[dict[str, Any]]:
+        """`run_async` for each query, at most `at_once` at a time; results in their order.
+
+        A query is a text, or several variables by name; `variables` are the same for all.
+        """
+
+        async def one(query: str | Mapping[str, Any]) -> dict[str, Any]:
+            return await self.run_async(**(variables | ({"query": query} if isinstance(query, str) else dict(query))))
+
+        return await in_order(one, queries, at_once)
+
+    def run_batch(
+        self, queries: Iterable[str | Mapping[str, Any]], *, at_once: int = 4, **variables: Any
+    ) -> list[dict[str, Any]]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once, **variables))
+
+    def as_component(self) -> Component:
+        """What a pipeline is told: it needs its template's variables, and gives `output_variable`."""
+        needed = self._template(None).variables
+        inputs = {name: Input() for name in needed} | {"prompt_template": Input(required=False, default=None)}
+        outputs = {self.output_variable: list[str], "invocation_context": dict[str, Any]}
+        return Component(
+            "PromptNode",
+            self.run_async,
+            inputs,
+            outputs,
+            frozenset(outputs),
+            self.output_variable,
+            branches=1,
+            takes_all=True,
+        )
+
+    def _template(self, given: PromptTemplate | str | None) -> PromptTemplate:
+        return at_run_time(given) if given is not None else self.default_prompt_template or _QUERY

@@ -1,0 +1,106 @@
+"""`PromptTemplate`: named text with `$variables`, in which nothing is evaluated."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UsageError
+from ..tooling import as_text
+
+INLINE = "custom-at-query-time"
+_VARIABLE = re.compile(r"\$(?:(\$)|([a-z_][a-z0-9_]*)(?![A-Za-z0-9_]))")
+_NAME = re.compile(r"[-a-zA-Z0-9_/]+")
+_BUILT_IN = files(__package__) / "templates"
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """Text in which `$name` stands for a value: small letters, digits, underscores. `$$` is a `$`.
+
+    Nothing else means anything: no attributes, calls, filters or braces; and a value is put in as it
+    is, so a `$name` in it stays there. `prompt_text` is the text. Without it, `name` is that of a
+    built-in template (`question-answering`, …), the path of a `.txt` file, or the text itself.
+
+    Raises `UsageError` for an unknown name, `DataError` for a file that cannot be read.
+
+    >>> PromptTemplate("Say $word, for $$5.").fill(word="$query")
+    'Say $query, for $5.'
+    """
+
+    name: str = INLINE
+    prompt_text: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.prompt_text:
+            name, text = _find(self.name)
+            object.__setattr__(self, "name", name)
+            object.__setattr__(self, "prompt_text", text)
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The names of its variables, in the order in which they first stand there."""
+        return tuple(dict.fromkeys(found[2] for found in _VARIABLE.finditer(self.prompt_text) if found[2]))
+
+    def fill(self, **values: Any) -> str:
+        """The text with `values` put in: documents by their contents, lists line by line.
+
+        Raises `UsageError` if one is missing; values that the text does not name are left out.
+        """
+        for name in self.variables:
+            if values.get(name) is None:
+                given = ", ".join(key for key, value in values.items() if value is not None) or "nothing"
+                raise UsageError(f"template {self.name!r}: no value for ${name} (there is: {given})")
+        texts = {name: _text(values[name]) for name in self.variables}
+        return _VARIABLE.sub(lambda found: found[1] or texts[found[2]], self.prompt_text)
+
+
+def at_run_time(template: PromptTemplate | str) -> PromptTemplate:
+    """`template` itself, or the built-in one that the text names, or the text.
+
+    No file is read: what is said at run time may come from a tenant or a model.
+    """
+    if isinstance(template, PromptTemplate):
+        return template
+    return PromptTemplate(template) if _NAME.fullmatch(template) else PromptTemplate(INLINE, template)
+
+
+@cache
+def built_in() -> tuple[str, ...]:
+    """The names of the templates that come along."""
+    return tuple(sorted(file.name.removesuffix(".txt") for file in _BUILT_IN.iterdir()))
+
+
+def _find(source: str) -> tuple[str, str]:
+    """The name and the text of the template that `source` names or is."""
+    if source in ("", INLINE):
+        raise UsageError("a template needs a text: PromptTemplate(prompt_text=…), or the name of a built-in one")
+    if source in built_in():
+        return source, (_BUILT_IN / f"{source}.txt").read_text(encoding="utf-8").rstrip("\n")
+    if "\n" not in source and source.endswith((".txt", ".yaml", ".yml")) and "$" not in source:
+        return _from_file(Path(source).expanduser())
+    if _NAME.fullmatch(source):
+        raise UsageError(
+            f"no template {source!r}; there are: {', '.join(built_in())} (a text of one word is given as prompt_text=…)"
+        )
+    return INLINE, source
+
+
+def _from_file(path: Path) -> tuple[str, str]:
+    if path.suffix != ".txt":
+        raise DataError(f"{path}: a template in YAML is read with the project it belongs to; here, want a .txt file")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise DataError(f"template {path}: cannot be read as a text file in UTF-8: {error}") from error
+    return path.stem, text.removesuffix("\n")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "\n".join(as_text(item) for item in value)
+    return as_text(value)

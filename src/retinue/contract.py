@@ -1,0 +1,148 @@
+"""A component: something to call, with declared inputs and outputs. Pipelines are made of these."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from .batches import in_order
+from .blocking import blocking
+from .errors import UsageError
+from .kinds import mismatch, shown
+from .threads import in_thread
+
+FIRST = "output_1"
+_BRANCH = re.compile(r"output_[1-9][0-9]*")
+Outputs = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of a component: its type hint, and whether it must be given."""
+
+    kind: Any = Any
+    required: bool = True
+    default: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Component:
+    """Something to call by name, with what it takes and gives. Made by `component(…)`.
+
+    `function` returns a dict of outputs, or `(dict, "output_2")` where the text names the branch it
+    chose; any other value is the output `output`. `whole`: so is a dict. `outputs`: what it gives, with
+    types, and `None` where that is not declared; `always`: which of these it must give. `branches`: how
+    many it has, `None` where that is not declared. `takes_all`: it takes whatever is there.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    inputs: Mapping[str, Input]
+    outputs: Mapping[str, Any] | None = None
+    always: frozenset[str] = frozenset()
+    output: str = "results"
+    whole: bool = False
+    branches: int | None = None
+    takes_all: bool = False
+
+    async def run_async(self, **values: Any) -> Outputs | tuple[Outputs, str]:
+        """Its outputs, by name; with the branch it chose, if it has several.
+
+        Raises `UsageError` for values that are missing, unknown or of a wrong type, and what it raises.
+        """
+        self.check_names(values)
+        arguments = self.arguments(values)
+        value = await (self.function(**arguments) if self.is_async else in_thread(self._call, arguments))
+        outputs, branch = self.outcome(value)
+        return outputs if self.branches in (None, 1) and branch == FIRST else (outputs, branch)
+
+    def run(self, **values: Any) -> Outputs | tuple[Outputs, str]:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(**values))
+
+    async def run_batch_async(
+        self, batch: Iterable[Mapping[str, Any]], *, at_once: int = 4
+    ) -> list[Outputs | tuple[Outputs, str]]:
+        """`run_async` for the values of each of `batch`, at most `at_once` at a time; results in their order."""
+        return await in_order(lambda values: self.run_async(**values), batch, at_once)
+
+    def run_batch(self, batch: Iterable[Mapping[str, Any]], *, at_once: int = 4) -> list[Outputs | tuple[Outputs, str]]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(batch, at_once=at_once))
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether it is awaited; if not, it runs in a thread."""
+        function = self.function
+        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The names of the inputs that must be given."""
+        return frozenset(name for name, taken in self.inputs.items() if taken.required)
+
+    def check_names(self, values: Iterable[str]) -> None:
+        """Raise `UsageError` if one of `values` is no input of this component."""
+        unknown = [] if self.takes_all else [name for name in values if name not in self.inputs]
+        if unknown:
+            known = ", ".join(self.inputs) or "nothing"
+            raise UsageError(f"{self.name!r} takes no {unknown[0]!r}; it takes: {known}")
+
+    def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What it takes of `values`, checked. Raises `UsageError`."""
+        inputs = self.inputs
+        taken = dict(values) if self.takes_all else {name: values[name] for name in inputs if name in values}
+        for name in self.required:
+            if name not in taken:
+                raise UsageError(f"{self.name!r} needs {name!r}, which was not given (there is: {_listed(values)})")
+        for name, declared in inputs.items():
+            if name in taken and taken[name] is not declared.default:
+                wrong = mismatch(taken[name], declared.kind)
+                if wrong:
+                    raise UsageError(f"{self.name!r}: {name!r} {wrong}")
+        return taken
+
+    def outcome(self, value: Any) -> tuple[Outputs, str]:
+        """The outputs and the chosen branch in what the function returned. Raises `UsageError`."""
+        outputs, branch = self._read(value)
+        if branch != FIRST and self.branches is not None and int(branch.removeprefix("output_")) > self.branches:
+            raise UsageError(f"{self.name!r} chose {branch}, and it has only {self.branches} (output_1 to …)")
+        if self.outputs is not None:
+            for name, kind in self.outputs.items():
+                if name in outputs:
+                    wrong = mismatch(outputs[name], kind)
+                    if wrong:
+                        raise UsageError(f"{self.name!r}: its output {name!r} {wrong}")
+                elif name in self.always:
+                    raise UsageError(f"{self.name!r} gave no {name!r}, which it declares; it gave: {_listed(outputs)}")
+        return outputs, branch
+
+    def _read(self, value: Any) -> tuple[Outputs, str]:
+        if inspect.isawaitable(value):
+            if inspect.iscoroutine(value):
+                value.close()
+            raise UsageError(f"{self.name!r} returned something to await, but is no `async def`; make it one")
+        if self.whole:
+            return {self.output: value}, FIRST
+        branch = FIRST
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
+            if not isinstance(value[1], str) or not _BRANCH.fullmatch(value[1]):
+                raise UsageError(f'{self.name!r}: a branch is called "output_1", "output_2", …, not {shown(value[1])}')
+            value, branch = value
+        if isinstance(value, dict):
+            odd = [name for name in value if not isinstance(name, str)]
+            if odd:
+                raise UsageError(f"{self.name!r}: the names of outputs are texts, not {shown(odd[0])}")
+            return value, branch
+        return {self.output: value}, branch
+
+    def _call(self, arguments: dict[str, Any]) -> Any:
+        return self.function(**arguments)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,88 @@
+"""Whether a value is what a type hint says."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
+
+Misfit = tuple[tuple[Any, ...], Any]  # where in the value, and what stands there
+
+
+def mismatch(value: Any, hint: Any) -> str:
+    """What `value` should be and what in it is something else; empty if it fits `hint`.
+
+    Nothing is converted. What cannot be checked (a protocol, an iterator's items) fits.
+    """
+    misfit = _misfit(value, hint)
+    if misfit is None:
+        return ""
+    path, found = misfit
+    place = f" (at {'.'.join(map(str, path))})" if path else ""
+    return f"must be {_name(hint)}, not {shown(found)}{place}"
+
+
+def shown(value: Any) -> str:
+    """A value for an error message: its type, and the beginning of it."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"
+
+
+def _misfit(value: Any, hint: Any) -> Misfit | None:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is None:
+        return None if _is(value, hint) else ((), value)
+    if origin is Annotated:
+        return _misfit(value, inner[0])
+    if origin is Literal:
+        return None if value in inner else ((), value)
+    if origin in (Union, types.UnionType):
+        misfits = [_misfit(value, option) for option in inner]
+        return None if None in misfits else max((one for one in misfits if one), key=lambda misfit: len(misfit[0]))
+    if not isinstance(origin, type):
+        return None
+    return next(_misfits_inside(value, origin, inner), None) if isinstance(value, origin) else ((), value)
+
+
+def _misfits_inside(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[Misfit]:
+    """The misfits among a collection's items."""
+    for place, item, hint in _items(value, origin, inner):
+        misfit = _misfit(item, hint)
+        if misfit is not None:
+            yield (place, *misfit[0]), misfit[1]
+
+
+def _items(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[tuple[Any, Any, Any]]:
+    """The items of a collection: where each stands, itself, and its hint."""
+    if issubclass(origin, Mapping):
+        for key in value:
+            yield key, key, inner[0]
+            yield key, value[key], inner[1]
+    elif issubclass(origin, tuple) and inner[-1:] != (...,):
+        for at, hint in enumerate(inner):
+            yield at, value[at] if at < len(value) else None, hint
+    elif issubclass(origin, Collection):
+        for at, item in enumerate(value):
+            yield at, item, inner[0]
+
+
+def _is(value: Any, hint: Any) -> bool:
+    if is_typeddict(hint):
+        return isinstance(value, dict)
+    if hint is None:
+        return value is None
+    if not isinstance(hint, type) or hint is object:
+        return True
+    try:
+        return isinstance(value, hint) or (hint is float and isinstance(value, int))
+    except TypeError:  # a Protocol that cannot be checked at run time
+        return True
+
+
+def _name(hint: Any) -> str:
+    return (
+        hint.__name__
+        if isinstance(hint, type) and not get_args(hint)
+        else re.sub(r"(\w+\.)+(<locals>\.)?", "", str(hint))
+    )

@@ -1,0 +1,198 @@
+"""`Pipeline`: a directed graph of components."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..batches import in_order as batch_in_order
+from ..blocking import blocking
+from ..contract import Component, Input
+from ..declaring import component
+from ..errors import UsageError
+from . import checking, drawing
+from .plan import Plan, needed, plan
+from .running import Running
+from .wires import ROOT, Node
+
+Params = Mapping[str, Mapping[str, Any]]
+
+
+class Pipeline:
+    """Components put together: each takes its inputs, by name, from what is visible after those before it.
+
+    `inputs` are the values a run may be given; the root `"Query"` hands them on. `nodes`, in any order,
+    are those of a definition; in code, use `add_node`. Raises `UsageError` with all that is wrong.
+
+    A pipeline keeps nothing of its runs. It may be a node of another, and a tool.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node] = (), *, name: str = "pipeline", inputs: Sequence[str] = ("query",)
+    ) -> None:
+        self.name = name
+        self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+        nodes = list(nodes)
+        checking.complain(name, checking.problems(nodes, self.inputs))
+        self._nodes: dict[str, Node] = {}
+        self._visible: dict[str, checking.Visible] = {ROOT: frozenset(self.inputs)}
+        self._plans: dict[tuple[str, ...], Plan] = {}
+        for node in checking.in_order(nodes):
+            self._add(node)
+
+    # ── building ─────────────────────────────────────────────────────────────────────────────────
+
+    def add_node(
+        self, component: Any, name: str | None = None, inputs: Sequence[str] | Mapping[str, str] | None = None
+    ) -> None:
+        """Add a component: a function, or anything with `run` or `run_async`.
+
+        `inputs` names nodes that are there: `["Query"]`, `["Classify.output_2"]`, or for single values
+        `{"text": "Summary.results"}`. Without it, the node comes after the last one added, or the root.
+        Without `name`, it is called after the component. Raises `UsageError`.
+        """
+        name = name if name is not None else self._name_for(component)
+        if inputs is None:
+            inputs = [next(reversed(self._nodes), ROOT)]
+        node = Node(component, name, inputs)
+        found = [*checking.bad_name(name, self._nodes), *checking.unreadable(node)]
+        found = found or list(checking.bad_wires(node, self._nodes, self._visible))
+        found = found or list(checking.missing(node, self._visible))
+        checking.complain(self.name, found)
+        self._add(node)
+
+    def _add(self, node: Node) -> None:
+        if isinstance(node.something, Pipeline) and node.something.holds(self):
+            raise UsageError(f"pipeline {self.name!r}: node {node.name!r} would make it a part of itself")
+        self._nodes[node.name] = node
+        self._visible[node.name] = checking.seen_after(node, self._visible)
+        self._plans.clear()
+
+    def _name_for(self, something: Any) -> str:
+        name = component(something).name.replace(".", "_")
+        names = [name, *(f"{name}_{number}" for number in range(2, len(self._nodes) + 3))]
+        return next(free for free in names if free not in self._nodes)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Its nodes, as they were added."""
+        return tuple(self._nodes.values())
+
+    def holds(self, other: Pipeline) -> bool:
+        """Whether `other` is this pipeline or a node in it, at any depth."""
+        inner = (node.something for node in self._nodes.values() if isinstance(node.something, Pipeline))
+        return other is self or any(pipeline.holds(other) for pipeline in inner)
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────
+
+    async def run_async(
+        self,
+        query: Any = None,
+        *,
+        params: Params | None = None,
+        targets: str | Sequence[str] | None = None,
+        **values: Any,
+    ) -> dict[str, Any]:
+        """Run it; what is visible where it ends, by name.
+
+        `values` are further inputs. `params`, by node, override what a node takes: `{"Retriever": {"top_k":
+        3}}`. With `targets` only these nodes run, and those before them. Raises `UsageError` for a wrong
+        input, and `NodeFailed` for the first node that fails; the others are cancelled.
+        """
+        values = {name: value for name, value in (values | {"query": query}).items() if value is not None}
+        unknown = [name for name in values if name not in self.inputs]
+        if unknown:
+            takes = ", ".join(self.inputs) or "nothing"
+            raise UsageError(
+                f"pipeline {self.name!r} takes no {unknown[0]!r} (it takes: {takes}); see Pipeline(inputs=…)"
+            )
+        self._check_params(params or {})
+        return await Running(self._plan(targets), values, params or {}).finish()
+
+    def run(
+        self,
+        query: Any = None,
+        *,
+        params: Params | None = None,
+        targets: str | Sequence[str] | None = None,
+        **values: Any,
+    ) -> dict[str, Any]:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query, params=params, targets=targets, **values))
+
+    async def run_batch_async(
+        self, queries: Iterable[Any | Mapping[str, Any]], *, at_once: int = 4, **options: Any
+    ) -> list[dict[str, Any]]:
+        """`run_async` for each query, at most `at_once` at a time; results in their order.
+
+        A query may be a mapping of several inputs. `options` are those of `run_async`, the same for all.
+        """
+
+        async def one(query: Any) -> dict[str, Any]:
+            values = dict(query) if isinstance(query, Mapping) else {"query": query}
+            return await self.run_async(**(options | values))
+
+        return await batch_in_order(one, queries, at_once)
+
+    def run_batch(
+        self, queries: Iterable[Any | Mapping[str, Any]], *, at_once: int = 4, **options: Any
+    ) -> list[dict[str, Any]]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once, **options))
+
+    def _plan(self, targets: str | Sequence[str] | None) -> Plan:
+        wanted = (targets,) if isinstance(targets, str) else tuple(targets or ())
+        if wanted not in self._plans:
+            self._check_names(wanted or self._nodes, "targets")
+            if not self._nodes:
+                raise UsageError(f"pipeline {self.name!r} has no nodes; add some with add_node(component)")
+            self._plans[wanted] = plan(needed(self._nodes, wanted or self._nodes), wanted)
+        return self._plans[wanted]
+
+    def _check_params(self, params: Params) -> None:
+        self._check_names(params, "params")
+        for name, given in params.items():
+            if not isinstance(given, Mapping):
+                raise UsageError(f"pipeline {self.name!r}: params are by node: {{{name!r}: {{'parameter': value}}}}")
+            try:
+                self._nodes[name].component.check_names(given)
+            except UsageError as error:
+                raise UsageError(f"pipeline {self.name!r}: params: node {error}") from None
+
+    def _check_names(self, names: Iterable[str], what: str) -> None:
+        unknown = [name for name in names if name not in self._nodes]
+        if unknown:
+            there = ", ".join(self._nodes) or "none"
+            raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; there are: {there}")
+
+    # ── seen from outside ────────────────────────────────────────────────────────────────────────
+
+    @property
+    def output_variable(self) -> str:
+        """The name of its main output, which a tool shows the model: that of its last node."""
+        return self._ends()[-1].component.output if self._nodes else "results"
+
+    def as_component(self) -> Component:
+        """What another pipeline is told of this one."""
+        needs = checking.from_root(self._nodes.values(), self.inputs)
+        inputs = {name: Input(required=name in needs) for name in self.inputs}
+        inputs |= {"params": Input(required=False, default=None)}
+        visible = [self._visible[node.name] for node in self._ends()]
+        known = [names for names in visible if names is not None]
+        outputs = {name: Any for names in known for name in names} if len(known) == len(visible) else None
+        return Component(self.name, self.run_async, inputs, outputs, output=self.output_variable, branches=1)
+
+    def _ends(self) -> list[Node]:
+        used = {source for node in self._nodes.values() for source in node.sources}
+        return [node for name, node in self._nodes.items() if name not in used]
+
+    def draw(self) -> str:
+        """A picture of it in text: layer by layer, from the root down."""
+        return drawing.text(self.nodes)
+
+    def draw_svg(self) -> str:
+        """A picture of it as SVG."""
+        return drawing.svg(self.nodes)
+
+    def _repr_svg_(self) -> str:
+        return self.draw_svg()

@@ -1,0 +1,51 @@
+"""The values that are visible at a place of a pipeline, and what becomes of them where inputs meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..schema import Document
+
+Seen = Mapping[str, tuple[int, Any]]  # by name: which node gave the value, and the value
+
+
+def plain(seen: Seen) -> dict[str, Any]:
+    """The values alone."""
+    return {name: value for name, (_, value) in seen.items()}
+
+
+def with_outputs(seen: Seen, node: int, outputs: Mapping[str, Any]) -> Seen:
+    """What is visible after `node`, which gave `outputs`."""
+    return {**seen, **{name: (node, value) for name, value in outputs.items()}}
+
+
+def merge(node: int, inputs: Sequence[Seen], before: Sequence[int]) -> Seen:
+    """What is visible at `node`, where `inputs` meet, in their order. `before`: bits of the nodes before each.
+
+    A value is superseded by one that a later node on its way gave. Of those that remain under one name,
+    lists of documents are joined in the order of the inputs; of others the last counts.
+    """
+    if len(inputs) == 1:
+        return inputs[0]
+    found: dict[str, dict[int, Any]] = {}
+    for seen in inputs:
+        for name, (giver, value) in seen.items():
+            found.setdefault(name, {})[giver] = value
+    merged: dict[str, tuple[int, Any]] = {}
+    for name, values in found.items():
+        if len(values) > 1:
+            later = 0
+            for giver in values:
+                later |= before[giver]
+            values = {giver: value for giver, value in values.items() if not later >> giver & 1}
+        if len(values) > 1 and all(map(_are_documents, values.values())):
+            merged[name] = node, [document for documents in values.values() for document in documents]
+        else:
+            giver, value = values.popitem()
+            merged[name] = giver, value
+    return merged
+
+
+def _are_documents(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, Document) for item in value)

@@ -1,0 +1,73 @@
+"""What a pipeline is defined by: nodes, and where each takes its values from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ..contract import FIRST, Component
+from ..declaring import component
+from ..errors import UsageError
+
+ROOT = "Query"
+_WIRE = re.compile(r"(?P<source>[^.]+)(\.(?P<branch>output_[1-9][0-9]*))?(\.(?P<key>(?!output_[1-9])[^.]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One of a node's inputs: all that is visible after `source`, if that chose `branch`.
+
+    With a `parameter`, this gets the value `key` of it. `explicit`: the branch was written down.
+    """
+
+    source: str
+    branch: str = FIRST
+    explicit: bool = False
+    parameter: str = ""
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source}.{self.branch}" if self.explicit else self.source
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a pipeline as it is written down.
+
+    `inputs`: the names of nodes (`"Query"` is the root, `"Classify.output_2"` a branch), or a mapping of
+    parameters to single values: `{"text": "Summary.results"}`.
+    """
+
+    something: Any
+    name: str
+    inputs: Sequence[str] | Mapping[str, str] = (ROOT,)
+
+    @cached_property
+    def component(self) -> Component:
+        """What it runs, under the node's name. Raises `UsageError` if it is no component."""
+        return replace(component(self.something), name=self.name)
+
+    @cached_property
+    def wires(self) -> tuple[Wire, ...]:
+        """Its inputs, read. Raises `UsageError` for one that cannot be."""
+        if isinstance(self.inputs, str):
+            raise UsageError(f"node {self.name!r}: inputs are a list: [{self.inputs!r}]")
+        named = isinstance(self.inputs, Mapping)
+        items = self.inputs.items() if isinstance(self.inputs, Mapping) else [("", text) for text in self.inputs]
+        return tuple(_wire(self.name, text, parameter, named) for parameter, text in items)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the nodes before it, each once."""
+        return tuple(dict.fromkeys(wire.source for wire in self.wires))
+
+
+def _wire(node: str, text: str, parameter: str, named: bool) -> Wire:
+    found = _WIRE.fullmatch(text) if isinstance(text, str) else None
+    if found is None or bool(found["key"]) != named:
+        want = 'NODE.VALUE, e.g. "Query.query"' if named else 'NODE or NODE.output_2, e.g. "Query"'
+        raise UsageError(f"node {node!r}: cannot read the input {text!r} (want {want})")
+    return Wire(found["source"], found["branch"] or FIRST, bool(found["branch"]), parameter, found["key"] or "")
