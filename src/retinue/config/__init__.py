@@ -1,0 +1,8 @@
+"""The only reader of YAML: texts with places, frozen specs, checks; tool files."""
+
+from .checking import check, load_spec
+from .places import Problem
+from .specs import FileSpec, json_schema
+from .toolfiles import load_tools
+
+__all__ = ["FileSpec", "Problem", "check", "json_schema", "load_spec", "load_tools"]

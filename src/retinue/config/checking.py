@@ -1,0 +1,48 @@
+"""A whole file, checked: everything that is wrong with it at once, found without importing or running anything."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+from .agents import check_agents
+from .names import check_components, check_names, check_pipelines
+from .places import Found, Node, Problem, Source, fail
+from .reading import read_file
+from .specs import FileSpec
+from .toolchecks import ToolFiles
+from .wording import validated
+
+
+def check(path: str | Path) -> list[Problem]:
+    """All that is wrong with the file at `path` and the tool files it names, in their order."""
+    return _checked(read_file(path), Path(path).parent)[1]
+
+
+def load_spec(path: str | Path) -> FileSpec:
+    """The file at `path`. Raises `DataError` with all that is wrong, a line each."""
+    source = read_file(path)
+    spec, problems = _checked(source, Path(path).parent)
+    fail(problems)
+    assert spec is not None
+    return spec
+
+
+def _checked(source: Source, folder: Path) -> tuple[FileSpec | None, list[Problem]]:
+    if not source.whole:
+        return None, list(source.problems)
+    if source.value is None:
+        source = Source(source.file, {}, problems=source.problems)
+    root, files = Node(source.value), ToolFiles(folder)
+    spec, found = validated(FileSpec, source)
+    checks = chain(check_names(root), check_components(root), check_pipelines(root), check_agents(root, files))
+    problems = source.placed([*found, *_not_twice(found, list(checks))]) + sorted(files.problems)
+    if isinstance(spec, FileSpec):
+        spec._source = source
+    return spec, problems
+
+
+def _not_twice(found: list[Found], more: list[Found]) -> list[Found]:
+    """What the checks of names add: nothing where a value has the wrong shape already."""
+    wrong = {one.path for one in found}
+    return [one for one in more if one.path not in wrong]
