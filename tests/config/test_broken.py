@@ -21,6 +21,7 @@ FILES = sorted(BROKEN.glob("*.yml"))
 def table() -> dict[str, list[str]]:
     """`expected.txt`: what is wrong with which file."""
     found: dict[str, list[str]] = {}
+    name = ""
     for line in (BROKEN / "expected.txt").read_text("utf-8").splitlines()[1:]:
         if line.startswith("  "):
             found[name].append(line[2:])

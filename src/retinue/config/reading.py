@@ -100,7 +100,8 @@ def read_text(text: str | bytes, file: str = "<text>") -> Source:
         return _refused(file, message, _end(text[: forbidden.start()]))
     reader = _Reader(file)
     whole = reader.read(yaml.parse(text, Loader=_LOADER), text)
-    return Source(file, reader.value, reader.keys, reader.values, tuple(sorted(set(reader.problems))), whole)
+    problems = sorted(dict.fromkeys(reader.problems), key=lambda problem: problem[1:3])
+    return Source(file, reader.value, reader.keys, reader.values, tuple(problems), whole)
 
 
 def scalar(text: str) -> Any:
