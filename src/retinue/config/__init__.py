@@ -2,7 +2,8 @@
 
 from .checking import check, load_spec
 from .places import Problem
+from .saving import dump
 from .specs import FileSpec, json_schema
 from .toolfiles import load_tools
 
-__all__ = ["FileSpec", "Problem", "check", "json_schema", "load_spec", "load_tools"]
+__all__ = ["FileSpec", "Problem", "check", "dump", "json_schema", "load_spec", "load_tools"]

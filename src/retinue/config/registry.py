@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..models.prompt_model import ENGINES as _ENGINES
+
 Kind = Literal["text", "whole number", "number", "true or false", "list", "mapping", "text or mapping"]
 
 
@@ -35,6 +37,7 @@ COMPONENTS: Mapping[str, Known] = {
         "retinue.models:PromptModel",
         {
             "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
+            "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
             "dialect": TEXT, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
             "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
         },
@@ -60,7 +63,7 @@ TOOLS: Mapping[str, Known] = {
 
 PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name what is under these
 ROOTS = ("Query", "File")  # where a pipeline begins
-ENGINES = ("tgi", "vllm", "openai", "local", "scripted")  # of an agent's llm_engine
+ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # of an agent's llm_engine
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {
     "text": (str,), "whole number": (int,), "number": (int, float), "true or false": (bool,), "list": (list,),

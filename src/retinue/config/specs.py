@@ -29,6 +29,8 @@ def _one_of(**kinds: type) -> Discriminator:
     }
 
     def kind(value: Any) -> str | None:
+        if isinstance(value, Spec):
+            return "<map>"
         return next((f"<{name}>" for name, type_ in kinds.items() if isinstance(value, type_)), None)
 
     *most, last = [said[name] for name in kinds]
