@@ -9,11 +9,15 @@ from pathlib import Path
 
 import click
 
-from bench import footprint, loop
+from bench import config, footprint, loop
 from retinue.evals.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-MEASUREMENTS: Mapping[str, Callable[[], str]] = {"loop": loop.measure, "footprint": footprint.measure}
+MEASUREMENTS: Mapping[str, Callable[[], str]] = {
+    "loop": loop.measure,
+    "footprint": footprint.measure,
+    "config": config.measure,
+}
 
 
 @click.command()

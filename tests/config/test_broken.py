@@ -125,3 +125,24 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
         (5, 21, "callable_api: 'code.py' leads out of this file's folder"),
         (6, 21, "callable_api: 'loop.py' leads nowhere"),
     ]
+
+
+def test_after_a_hundred_problems_no_more_is_looked_for(tmp_path: Path) -> None:
+    path = tmp_path / "many.yml"
+    path.write_text("components:\n" + "  - {name: a, type: Nothing}\n" * 1_000)
+    problems = check(path)
+    assert len(problems) == 101
+    assert problems[-1].message == "after 100 problems no more is looked for"
+
+
+def test_a_long_pipeline_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "long.yml"
+    path.write_text(
+        "components:\n"
+        + "".join(f"  - {{name: c{at}, type: PythonRuntime}}\n" for at in range(2_000))
+        + "pipelines:\n  - name: p\n    nodes:\n"
+        + "".join(
+            f"      - {{name: c{at}, inputs: [{f'c{at + 1}' if at < 1_999 else 'Query'}]}}\n" for at in range(2_000)
+        )
+    )
+    assert check(path) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from config.test_specs import SEED, opea
+from fakes.config_files import SEED, opea
 from retinue.config import dump, load_spec
 from retinue.config.reading import read_text
 from retinue.config.saving import dump_value

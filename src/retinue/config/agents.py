@@ -17,18 +17,20 @@ _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 
 def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
     """Every agent, and the tools that all of them share."""
+    components = names(root, "components")
+    targets = dict.fromkeys([*components, *names(root, "pipelines"), *names(root, "agents")])
     shared: dict[str, Node] = {}
-    yield from _check_tools(root.at("tools"), root, files, shared)
+    yield from _check_tools(root.at("tools"), targets, files, shared)
     uses: dict[str, dict[str, Node]] = {}
     for agent in root.at("agents"):
         params = agent.at("params")
         if not isinstance(params.value, dict):
             continue
         yield from _check_role(params, shared)
-        yield from _check_model(params, names(root, "components"))
+        yield from _check_model(params, components)
         yield from _check_words(params)
         yield from _check_limits(params)
-        yield from _check_tools(params.at("tools"), root, files, {}, shared)
+        yield from _check_tools(params.at("tools"), targets, files, {}, shared)
         own = uses.setdefault(agent.name, {})
         for tool in params.at("tools"):
             own.setdefault(tool.at("pipeline_or_node").text, tool.at("pipeline_or_node"))
@@ -92,7 +94,11 @@ def _check_limits(params: Node) -> Iterator[Found]:
 
 
 def _check_tools(
-    tools: Node, root: Node, files: ToolFiles, own: dict[str, Node], shared: Mapping[str, Node] | None = None
+    tools: Node,
+    targets: Mapping[str, None],
+    files: ToolFiles,
+    own: dict[str, Node],
+    shared: Mapping[str, Node] | None = None,
 ) -> Iterator[Found]:
     """A `tools` of any shape; the names it brings are added to `own`."""
     if isinstance(tools.value, dict):
@@ -109,7 +115,9 @@ def _check_tools(
             if name in own:
                 yield Found(_named(item).path, f"two tools are called {shown(name)}; give one of them another name")
             own.setdefault(name, item)
-        yield from _check_target(item.at("pipeline_or_node"), root)
+        named = item.at("pipeline_or_node")
+        if named.text and named.text not in targets:
+            yield Found(named.path, unknown("component, pipeline or agent", named.text, targets))
 
 
 def _brought(item: Node, files: ToolFiles, shared: Mapping[str, Node]) -> tuple[str, ...]:
@@ -120,12 +128,6 @@ def _brought(item: Node, files: ToolFiles, shared: Mapping[str, Node]) -> tuple[
     if "/" in item.text or "." in item.text or (files.folder / item.text).is_dir():
         return files.names(item.text)
     raise ValueError(unknown("tool", item.text, [*shared, *TOOLS]))
-
-
-def _check_target(named: Node, root: Node) -> Iterator[Found]:
-    known = [name for section in ("components", "pipelines", "agents") for name in names(root, section)]
-    if named.text and named.text not in known:
-        yield Found(named.path, unknown("component, pipeline or agent", named.text, known))
 
 
 def _named(item: Node) -> Node:

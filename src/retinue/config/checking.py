@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .agents import check_agents
 from .names import check_components, check_names, check_pipelines
-from .places import Found, Node, Problem, Source, fail
+from .places import Node, Problem, Source, fail
 from .reading import read_file
 from .specs import FileSpec
 from .toolchecks import ToolFiles
@@ -36,13 +36,9 @@ def _checked(source: Source, folder: Path) -> tuple[FileSpec | None, list[Proble
     root, files = Node(source.value), ToolFiles(folder)
     spec, found = validated(FileSpec, source)
     checks = chain(check_names(root), check_components(root), check_pipelines(root), check_agents(root, files))
-    problems = source.placed([*found, *_not_twice(found, list(checks))]) + sorted(files.problems)
+    wrong = {one.path for one in found}  # has the wrong shape already; nothing more is said of it
+    more = (one for one in checks if one.path not in wrong)
+    problems = source.placed(chain(found, more)) + sorted(files.problems)
     if isinstance(spec, FileSpec):
         spec._source = source
     return spec, problems
-
-
-def _not_twice(found: list[Found], more: list[Found]) -> list[Found]:
-    """What the checks of names add: nothing where a value has the wrong shape already."""
-    wrong = {one.path for one in found}
-    return [one for one in more if one.path not in wrong]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 
-from .places import Found, Node, nearest, shown, unknown
+from .places import MAX_FOUND, Found, Node, nearest, shown, unknown
 from .registry import COMPONENTS, ROOTS
 from .toolchecks import check_params
 
@@ -88,12 +88,13 @@ def check_pipelines(root: Node) -> Iterator[Found]:
     components = names(root, "components")
     for pipeline in root.at("pipelines"):
         nodes = list(pipeline.at("nodes"))
-        count = Counter(node.name for node in nodes)
+        seen: set[str] = set()
         for node in nodes:
             if node.name and node.name not in components:
                 yield Found(node.at("name").path, unknown("component", node.name, components))
-            if count[node.name] > 1 and node is not next(one for one in nodes if one.name == node.name):
+            if node.name and node.name in seen:
                 yield Found(node.at("name").path, f"{node.name!r} stands twice in this pipeline")
+            seen.add(node.name)
         yield from _check_graph(nodes)
 
 
@@ -114,16 +115,23 @@ def _check_graph(nodes: list[Node]) -> Iterator[Found]:
                 loose.add(node.name)
                 if name:
                     yield Found(given.path, unknown("input", name, [*ROOTS, *own]))
-    circles = list(check_circles(uses))
+    circles = list(islice(check_circles(uses), MAX_FOUND))
     yield from circles
     if not circles:
         yield from _check_connected(nodes, uses, loose)
 
 
 def _check_connected(nodes: list[Node], uses: Mapping[str, Mapping[str, Node]], loose: set[str]) -> Iterator[Found]:
-    reached = {*ROOTS, *loose}
-    while more := {name for name, given in uses.items() if name not in reached and reached & set(given)}:
-        reached |= more
+    users: dict[str, list[str]] = {}
+    for name, given in uses.items():
+        for used in given:
+            users.setdefault(used, []).append(name)
+    reached, new = set[str](), [*ROOTS, *loose]
+    while new:
+        name = new.pop()
+        if name not in reached:
+            reached.add(name)
+            new += users.get(name, [])
     for node in nodes:
         if node.name and isinstance(node.at("inputs").value, list) and node.name not in reached:
             yield Found(node.at("name").path, f"{node.name!r} is not connected to a root; want {' or '.join(ROOTS)}")

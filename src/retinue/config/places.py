@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ..errors import DataError
 
 Path = tuple[str | int, ...]  # the keys and positions that lead to a value
-MAX_SHOWN = 100  # problems of one file
+MAX_FOUND = 100  # problems of one file
+MAX_COMPARED = 300  # names, to find the nearest
 
 
 class Place(NamedTuple):
@@ -69,8 +71,11 @@ class Source:
     def placed(self, found: Iterable[Found]) -> list[Problem]:
         """The problems of reading and what was found since, in the file's order; one a place of the former."""
         taken = {(problem.line, problem.column) for problem in self.problems}
-        new = {self.problem(one) for one in found}
-        return sorted([*self.problems, *(problem for problem in new if problem[1:3] not in taken)])
+        new = {self.problem(one) for one in islice(found, MAX_FOUND)}
+        problems = sorted([*self.problems, *(problem for problem in new if problem[1:3] not in taken)])
+        if len(new) == MAX_FOUND:
+            problems.append(problems[-1]._replace(message=f"after {MAX_FOUND} problems no more is looked for"))
+        return problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,6 @@ class Node:
 def fail(problems: Iterable[Problem]) -> None:
     """Raise `DataError` with a line for each problem, if there are any."""
     lines = [str(problem) for problem in problems]
-    if len(lines) > MAX_SHOWN:
-        lines = [*lines[:MAX_SHOWN], f"… and {len(lines) - MAX_SHOWN} more"]
     if lines:
         raise DataError("\n".join(lines))
 
@@ -122,7 +125,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """The known name most like `name`; empty if none is."""
-    by_lower = {one.lower(): one for one in known if len(one) <= 80}
+    by_lower = {one.lower(): one for one in islice(known, MAX_COMPARED) if len(one) <= 80}
     close = get_close_matches(name.lower(), by_lower, 1, likeness) if len(name) <= 80 else []
     return by_lower[close[0]] if close else ""
 

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from .places import Found, Path, Source, shown, unknown
+from .places import MAX_FOUND, Found, Path, Source, shown, unknown
 
 _WANTED = {
     "string_type": "a text",
@@ -36,7 +36,8 @@ def validated(kind: Any, source: Source) -> tuple[Any, list[Found]]:
     try:
         return TypeAdapter(kind).validate_python(source.value), []
     except ValidationError as error:
-        return None, [_found(detail, kind, source.value) for detail in error.errors(include_url=False)]
+        details = error.errors(include_url=False, include_context=True)[:MAX_FOUND]
+        return None, [_found(detail, kind, source.value) for detail in details]
 
 
 def _found(detail: ErrorDetails, kind: Any, value: Any) -> Found:

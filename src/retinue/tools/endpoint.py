@@ -33,9 +33,8 @@ def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any
                 _refuse(answer.status, text, answer.headers.get("Location", ""))
                 return _picked(text, output)
         except aiohttp.ClientError as error:
-            raise ToolError(f"the endpoint cannot be reached: {error}") from error
-        except (UnicodeError, ValueError) as error:
-            raise ToolError(f"the endpoint cannot be used: {error}") from error
+            reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
+            raise ToolError(f"the endpoint cannot be reached: {reason}") from error  # its address is not the model's
 
     return call
 
