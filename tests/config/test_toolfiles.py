@@ -160,6 +160,19 @@ def test_what_cannot_be_built_says_where(text: str, problem: str, tmp_path: Path
     assert str(raised.value).startswith(f"{tmp_path / 'tools.yaml'}:{problem}")
 
 
+def test_a_tool_of_a_package_that_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "our_package_of_tools"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "good.py").write_text("from retinue import tool\n@tool\ndef double(n: int): return 2 * n\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "a: {callable_api: our_package_of_tools.good.double}"
+    with pytest.raises(DataError, match="may not be called; want"):
+        tools_of(tmp_path, text)
+    tools = tools_of(tmp_path, text, loading=Loading(roots=("our_package_of_tools",)))
+    assert called(tools["a"], {"n": 4}) == "8"
+
+
 def test_a_python_file_describes_its_tools(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("def echo(text: str): return text\ndef tools_descriptions(): return [echo]\n")
@@ -178,10 +191,12 @@ def test_a_folder_is_its_files_sorted(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text("one: {callable_api: 'called.py:run'}\n")
     (tmp_path / "called.py").write_text("def run(): return 'ran'\n")
     (tmp_path / "c.py").write_text("def three(): ...\ndef tools_descriptions(): return [three]\n")
+    (tmp_path / "e.yaml").write_text("four: {callable_api: 'own.py:run', description: d, pip_dependencies: x}\n")
+    (tmp_path / "own.py").write_text("import no_such_package_here\ndef run(): ...\n")  # only for its own process
     (tmp_path / ".hidden.yaml").write_text("[broken")
     (tmp_path / "notes.txt").write_text("[broken")
     (tmp_path / "deeper.yaml").mkdir()
-    assert [tool.name for tool in load_tools(tmp_path)] == ["one", "two", "three"]
+    assert [tool.name for tool in load_tools(tmp_path)] == ["one", "two", "three", "four"]
     (tmp_path / "d.yaml").write_text("one: {callable_api: calculator}\n")
     with pytest.raises(DataError, match="two tools are called 'one'"):
         load_tools(tmp_path)

@@ -30,7 +30,10 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
         yield from _check_model(params, components)
         yield from _check_words(params)
         yield from _check_limits(params)
-        yield from _check_tools(params.at("tools"), targets, files, {}, shared)
+        tools: dict[str, Node] = {}
+        yield from _check_tools(params.at("tools"), targets, files, tools, shared)
+        if not files.unnamed:
+            yield from _check_feedback(params.at("require_human_feedback"), tools or shared)
         own = uses.setdefault(agent.name, {})
         for tool in params.at("tools"):
             own.setdefault(tool.at("pipeline_or_node").text, tool.at("pipeline_or_node"))
@@ -80,6 +83,12 @@ def _check_words(params: Node) -> Iterator[Found]:
         yield Found(prompt.path, "custom_prompt: want the text itself; Python files are not read for prompts")
 
 
+def _check_feedback(asked: Node, tools: Mapping[str, Node]) -> Iterator[Found]:
+    for named in asked:
+        if named.text and named.text not in tools:
+            yield Found(named.path, unknown("tool", named.text, tools))
+
+
 def _check_limits(params: Node) -> Iterator[Found]:
     budget = params.at("budget")
     pairs = [(key, budget.at("steps")) for key in _STEPS]
@@ -103,7 +112,7 @@ def _check_tools(
     """A `tools` of any shape; the names it brings are added to `own`."""
     if isinstance(tools.value, dict):
         own.update({str(entry.path[-1]): entry for entry in tools})
-        yield from check_entries(tools, files.folder)
+        yield from check_entries(tools, files.folder, files.roots)
         return
     for item in [tools] if tools.text else tools:
         try:

@@ -181,7 +181,7 @@ class PipelineSpec(Spec):
 class FileSpec(Spec):
     """A whole file. `source` has the place of everything in it."""
 
-    retinue: Literal[1] | None = None
+    retinue: Annotated[int, Field(ge=1, le=1)] | None = None
     version: str | None = None
     components: list[ComponentSpec] | None = None
     pipelines: list[PipelineSpec] | None = None

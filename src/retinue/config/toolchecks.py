@@ -10,25 +10,26 @@ from typing import Any
 from .callables import BuiltIn, Endpoint, environment, existing, located, target
 from .places import Found, Node, Problem, Source, shown, unknown
 from .reading import read_file
-from .registry import TOOLS, Known, fits
+from .registry import PYTHON_ROOTS, TOOLS, Known, fits
 from .specs import ToolFile
 from .wording import validated
 
 TYPES: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+Roots = tuple[str, ...]
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _RESERVED = re.compile(
     r"_.*|model_(config|fields|computed_fields|extra|fields_set|dump.*|copy|construct|json_.*|para.*|post_init|rebuild|validate.*)"
 )
 
 
-def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
+def check_entries(entries: Node, folder: Path, roots: Roots = PYTHON_ROOTS) -> Iterator[Found]:
     """What is wrong with the tools of a tool file, beyond their shape."""
     for entry in entries:
         name = str(entry.path[-1])
         if not _NAME.fullmatch(name):
             allowed = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
             yield Found(entry.path, f"a tool's name: want {allowed}, not {shown(name)}", at_key=True)
-        yield from _check_callable(entry, folder)
+        yield from _check_callable(entry, folder, roots)
         if text := entry.at("env").text:
             try:
                 environment(text)
@@ -38,12 +39,12 @@ def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
             yield from _check_argument(argument)
 
 
-def _check_callable(entry: Node, folder: Path) -> Iterator[Found]:
+def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
     api = entry.at("callable_api")
     if not api.text:
         return
     try:
-        what = target(api.text, folder)
+        what = target(api.text, folder, roots)
     except ValueError as error:
         yield Found(api.path, f"callable_api: {error}")
         return
@@ -92,13 +93,13 @@ def _check_argument(argument: Node) -> Iterator[Found]:
         yield Found(default.path, f"default: want {argument.at('type').text}, not {shown(default.value)}")
 
 
-def check_tool_file(path: Path) -> tuple[Source, list[Problem]]:
+def check_tool_file(path: Path, roots: Roots = PYTHON_ROOTS) -> tuple[Source, list[Problem]]:
     """A tool file, and all that is wrong with it, in its order."""
     source = read_file(path)
     if not source.whole or source.value is None:
         return source, list(source.problems)
     _, found = validated(ToolFile, source)
-    return source, source.placed([*found, *check_entries(Node(source.value), path.parent)])
+    return source, source.placed([*found, *check_entries(Node(source.value), path.parent, roots)])
 
 
 def tool_files(path: Path) -> list[Path]:
@@ -118,10 +119,13 @@ def _is_inside(folder: Path, name: str) -> bool:
 
 
 class ToolFiles:
-    """The tool files that a file names, each read once; `problems` are those of all of them."""
+    """The tool files that a file names, each read once; `problems` are those of all of them. `unnamed`: there is
+    a Python file among them, whose tools' names are not known without importing it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, roots: Roots = PYTHON_ROOTS) -> None:
         self.folder = folder
+        self.roots = roots
+        self.unnamed = False
         self.problems: list[Problem] = []
         self._names: dict[Path, tuple[str, ...]] = {}
 
@@ -135,9 +139,10 @@ class ToolFiles:
 
     def _of(self, file: Path, text: Path, path: Path) -> tuple[str, ...]:
         if file.suffix == ".py":
+            self.unnamed = True
             return ()
         if file not in self._names:
-            source, problems = check_tool_file(file)
+            source, problems = check_tool_file(file, self.roots)
             shown_as = self.folder / text / file.relative_to(path)
             self.problems += [problem._replace(file=str(shown_as)) for problem in problems]
             self._names[file] = tuple(map(str, source.value)) if isinstance(source.value, dict) else ()

@@ -50,19 +50,19 @@ class Loading:
 def load_tools(path: str | Path, loading: Loading | None = None) -> list[Tool]:
     """The tools in a tool file (`.yaml`, `.yml`), a Python file with `tools_descriptions()`, or a folder of these.
 
-    In a folder, a Python file that a tool file beside it calls need not describe tools. Raises `DataError`
-    with all that is wrong, a line each.
+    In a folder, a Python file that a tool file beside it calls is that one's code, and is not asked for tools.
+    Raises `DataError` with all that is wrong, a line each.
     """
     path, loading = Path(path), loading or Loading()
     tools: list[Tool] = []
-    sources = {file: _checked(file) for file in tool_files(path) if file.suffix != ".py"}
+    sources = {file: _checked(file, loading.roots) for file in tool_files(path) if file.suffix != ".py"}
     modules = _Modules()
     for file in tool_files(path):
         if file in sources:
             entries, _ = validated(ToolFile, sources[file])
             tools += entry_tools(entries or {}, file.parent, sources[file], loading, modules)
-        else:
-            tools += _described(file, modules, needed=not path.is_dir() or file.resolve() not in _called(sources))
+        elif file.resolve() not in _called(sources):
+            tools += _described(file, modules)
     _refuse_twins(tools, path)
     return tools
 
@@ -153,18 +153,15 @@ def _named(tool: Tool, name: str, entry: ToolEntry) -> Tool:
     return replace(tool, name=name, description=entry.description or tool.description, **entry.options)
 
 
-def _described(file: Path, modules: _Modules, *, needed: bool) -> list[Tool]:
-    module = modules[file.resolve()]
-    if not needed and not hasattr(module, "tools_descriptions"):
-        return []
+def _described(file: Path, modules: _Modules) -> list[Tool]:
     try:
-        return [tool_of(one) for one in described_tools(module)]
+        return [tool_of(one) for one in described_tools(modules[file.resolve()])]
     except UsageError as error:
         raise DataError(f"{file}: {error}") from error
 
 
-def _checked(file: Path) -> Source:
-    source, problems = check_tool_file(file)
+def _checked(file: Path, roots: tuple[str, ...]) -> Source:
+    source, problems = check_tool_file(file, roots)
     fail(problems)
     return source
 
