@@ -7,8 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from retinue import DataError
 from retinue.config import check, load_spec
@@ -146,3 +148,19 @@ def test_a_long_pipeline_is_checked(tmp_path: Path) -> None:
         )
     )
     assert check(path) == []
+
+
+PIECES = st.sampled_from([b"", b"[]", b"{a: b}", b"null", b"5", b"- ", b": ", b"\n", b"  ", b"'", b"name: a", b"\xff"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(FILES), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), PIECES), max_size=4))
+def test_checking_never_raises(path: Path, changes: list[tuple[float, int, bytes]]) -> None:
+    data = bytearray(path.read_bytes()[:4_000])
+    for share, length, piece in changes:
+        at = int(share * len(data))
+        data[at : at + length] = piece
+    with NamedTemporaryFile() as changed:
+        changed.write(data)
+        changed.flush()
+        assert all(problem.line >= 1 and problem.column >= 1 for problem in check(changed.name))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .places import Found, Path, unknown
-from .reading import scalar
 from .registry import COMPONENTS, fits
+from .scalars import scalar
 from .specs import ComponentSpec, FileSpec
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")

@@ -18,24 +18,16 @@ from typing import Any
 import yaml
 
 from .places import Path, Place, Problem, Source
+from .scalars import scalar
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 50
 MAX_NODES = 50_000
 MAX_PROBLEMS = 50
-MAX_DIGITS = 400  # of a whole number
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _BREAK = re.compile(r"\r\n|\r|\n")
-_INT = re.compile(r"[-+]?[0-9]+")
-_BASED_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_WORDS = {"": None, "~": None} | {
-    form: value
-    for word, value in (("null", None), ("true", True), ("false", False))
-    for form in (word, word.title(), word.upper())
-}
 _BOMS = {
     codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
@@ -102,21 +94,6 @@ def read_text(text: str | bytes, file: str = "<text>") -> Source:
     whole = reader.read(yaml.parse(text, Loader=_LOADER), text)
     problems = sorted(dict.fromkeys(reader.problems), key=lambda problem: problem[1:3])
     return Source(file, reader.value, reader.keys, reader.values, tuple(problems), whole)
-
-
-def scalar(text: str) -> Any:
-    """What a scalar without quotes means in YAML 1.2's core schema. Raises `ValueError` for endless digits."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] not in "+-.0123456789":
-        return text
-    if _INT.fullmatch(text) or _BASED_INT.fullmatch(text):
-        if len(text) > MAX_DIGITS:
-            raise ValueError(f"a number of {len(text):,} digits")
-        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    if not _FLOAT.fullmatch(text):
-        return text
-    return float(text if text[-1] in "0123456789." else text.replace(".", ""))  # .inf and .nan are Python's inf and nan
 
 
 class _Stop(Exception):

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from .reading import scalar
+from .scalars import scalar
 from .specs import FileSpec
 
 _ESCAPED = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
