@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bench import caching, footprint, loop, pipelines
+from bench import caching, config, footprint, loop, pipelines
 from retinue.evals.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -18,6 +18,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "caching": caching.measure,
     "footprint": footprint.measure,
     "pipelines": pipelines.measure,
+    "config": config.measure,
 }
 
 

@@ -60,9 +60,19 @@ class Signature:
         return values
 
 
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a tool; `default` counts where it is not `required`."""
+
+    type: Any
+    description: str = ""
+    required: bool = True
+    default: Any = None
+
+
 def read_signature(function: Callable[..., Any]) -> Signature:
     """The signature of `function`. Raises `UsageError` for parameters a model cannot fill by name."""
-    from pydantic import ConfigDict, Field, PydanticUserError, create_model
+    from pydantic import Field
 
     described = described_parameters(function)
     definitions: dict[str, Any] = {}
@@ -78,12 +88,31 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         default = ... if parameter.default is parameter.empty else parameter.default
         notes: Any = {"description": described[parameter.name]} if described.get(parameter.name) else {}
         definitions[parameter.name] = (annotation, Field(default, **notes))
+    return _signature(_name(function), definitions)
+
+
+def signature_of(tool: str, arguments: Mapping[str, Argument]) -> Signature:
+    """The signature of a tool whose arguments are said and not read from a function. Raises `UsageError`."""
+    from pydantic import Field
+
+    definitions: dict[str, Any] = {}
+    for name, argument in arguments.items():
+        notes: Any = {"description": argument.description} if argument.description else {}
+        definitions[name] = (argument.type, Field(... if argument.required else argument.default, **notes))
+    return _signature(tool, definitions)
+
+
+def _signature(tool: str, definitions: dict[str, Any]) -> Signature:
+    from pydantic import ConfigDict, PydanticUserError, create_model
+
     try:
         with warnings.catch_warnings(action="ignore"):  # a parameter may be called `json` or `schema`
-            model = create_model(_name(function), __config__=ConfigDict(extra="forbid"), **definitions)
+            model = create_model(tool, __config__=ConfigDict(extra="forbid"), **definitions)
             parameters = _without_titles(model.model_json_schema())
     except PydanticUserError as error:
-        raise UsageError(f"tool {_name(function)}: a model cannot pass its parameters: {error.message}") from error
+        raise UsageError(f"tool {tool}: a model cannot pass its parameters: {error.message}") from error
+    except (NameError, ValueError) as error:  # pydantic's own names, and those that begin with "_"
+        raise UsageError(f"tool {tool}: {error}") from error
     return Signature(parameters, _text_argument(parameters), model)
 
 

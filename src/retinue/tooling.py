@@ -31,7 +31,8 @@ class Tool:
     person must agree to each call. `polls`: calling it again with the same input makes sense, so the
     former result is not handed out instead. `return_direct`: its result is the run's answer.
     `reflections`: how often a call may be repeated with its input put in other words, when tool, input
-    and result do not fit together (seed 001's self-reflection).
+    and result do not fit together (seed 001's self-reflection). `takes`: what a function takes, where its
+    type hints do not say it (`retinue.signature.signature_of`).
 
     Raises `UsageError` if the name is not made of letters, digits and underscores, or `something`
     cannot be called.
@@ -46,6 +47,7 @@ class Tool:
     polls: bool = False
     return_direct: bool = False
     reflections: int = 0
+    takes: Signature | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -61,6 +63,8 @@ class Tool:
     @cached_property
     def signature(self) -> Signature:
         """What the tool takes; read from the function when first needed."""
+        if self.takes is not None:
+            return self.takes
         if self._function is self.something:
             return read_signature(self.something)
         return read_signature(_takes_query)

@@ -1,0 +1,143 @@
+"""Checks of agents: model, role, strategy, tools, limits. Nothing is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..strategies import STRATEGIES
+from .names import check_circles, check_reference, names
+from .places import Found, Node, shown, unknown
+from .registry import ENGINES, TOOLS
+from .toolchecks import ToolFiles, check_entries
+
+_MODELS = ("model", "prompt_node", "llm_model_id", "script")  # each names the model
+_MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")
+_STEPS = ("recursion_limit", "max_iterations", "max_steps")
+
+
+def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
+    """Every agent, and the tools that all of them share."""
+    components = names(root, "components")
+    targets = dict.fromkeys([*components, *names(root, "pipelines"), *names(root, "agents")])
+    shared: dict[str, Node] = {}
+    yield from _check_tools(root.at("tools"), targets, files, shared)
+    uses: dict[str, dict[str, Node]] = {}
+    for agent in root.at("agents"):
+        params = agent.at("params")
+        if not isinstance(params.value, dict):
+            continue
+        yield from _check_role(params, shared)
+        yield from _check_model(params, components)
+        yield from _check_words(params)
+        yield from _check_limits(params)
+        tools: dict[str, Node] = {}
+        yield from _check_tools(params.at("tools"), targets, files, tools, shared)
+        if not files.unnamed:
+            yield from _check_feedback(params.at("require_human_feedback"), tools or shared)
+        own = uses.setdefault(agent.name, {})
+        for tool in params.at("tools"):
+            own.setdefault(tool.at("pipeline_or_node").text, tool.at("pipeline_or_node"))
+    yield from check_circles(uses)
+
+
+def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
+    role = params.at("role").text or "agent"
+    tools = params.at("tools")
+    if role == "planner" and tools.value:
+        yield Found(tools.path, "a planner has no tools", at_key=True)
+    if role != "planner" and not tools.value and not shared:
+        yield Found(params.path, f"an {role} needs 'tools'")
+    if role == "executor":
+        for key in (*_MODEL_KEYS, "strategy"):
+            if params.at(key).value is not None:
+                yield Found(params.at(key).path, f"an executor runs tools and has no {key!r}", at_key=True)
+    elif all(params.at(key).value is None for key in _MODEL_KEYS):
+        yield Found(params.path, "no model: needs 'model', 'prompt_node', 'llm_model_id' or 'script'")
+
+
+def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
+    given = [key for key in _MODELS if params.at(key).value is not None]
+    if len(given) > 1 and not (given == ["model", "script"] and params.at("model").text == "scripted"):
+        yield Found(
+            params.at(given[1]).path, f"both {given[0]!r} and {given[1]!r} name the model; keep one", at_key=True
+        )
+    yield from check_reference(params.at("model"), components, ("PromptModel",))
+    node = params.at("prompt_node")
+    prompt_nodes = [name for name, one in components.items() if one.at("type").text == "PromptNode"]
+    if node.text and node.text not in components:
+        yield Found(node.path, unknown("prompt node", node.text, prompt_nodes))
+    elif node.text:
+        yield from check_reference(node, components, ("PromptNode",))
+    engine = params.at("llm_engine")
+    if engine.text and engine.text not in ENGINES:
+        yield Found(engine.path, unknown("engine", engine.text, ENGINES))
+    if engine.text in ("tgi", "vllm") and params.at("llm_endpoint_url").value is None:
+        yield Found(engine.path, f"{engine.text} needs 'llm_endpoint_url'")
+
+
+def _check_words(params: Node) -> Iterator[Found]:
+    strategy, prompt = params.at("strategy"), params.at("custom_prompt")
+    if strategy.text and strategy.text not in STRATEGIES:
+        yield Found(strategy.path, unknown("strategy", strategy.text, STRATEGIES))
+    if prompt.text.strip().endswith(".py"):
+        yield Found(prompt.path, "custom_prompt: want the text itself; Python files are not read for prompts")
+
+
+def _check_feedback(asked: Node, tools: Mapping[str, Node]) -> Iterator[Found]:
+    for named in asked:
+        if named.text and named.text not in tools:
+            yield Found(named.path, unknown("tool", named.text, tools))
+
+
+def _check_limits(params: Node) -> Iterator[Found]:
+    budget = params.at("budget")
+    pairs = [(key, budget.at("steps")) for key in _STEPS]
+    pairs += [("max_execution_time", budget.at("seconds"))]
+    pairs += [("early_stopping_method", budget.at("early_stopping_method"))]
+    for key, other in pairs:
+        if params.at(key).value is not None and other.value is not None:
+            yield Found(params.at(key).path, f"{key!r} is said twice: also as 'budget.{other.path[-1]}'", at_key=True)
+    given = [key for key in _STEPS if params.at(key).value is not None]
+    for key in given[1:]:
+        yield Found(params.at(key).path, f"both {given[0]!r} and {key!r} limit the steps; keep one", at_key=True)
+
+
+def _check_tools(
+    tools: Node,
+    targets: Mapping[str, None],
+    files: ToolFiles,
+    own: dict[str, Node],
+    shared: Mapping[str, Node] | None = None,
+) -> Iterator[Found]:
+    """A `tools` of any shape; the names it brings are added to `own`."""
+    if isinstance(tools.value, dict):
+        own.update({str(entry.path[-1]): entry for entry in tools})
+        yield from check_entries(tools, files.folder, files.roots)
+        return
+    for item in [tools] if tools.text else tools:
+        try:
+            brought = _brought(item, files, shared or {})
+        except ValueError as error:
+            yield Found(item.path, f"tools: {error}")
+            continue
+        for name in brought:
+            if name in own:
+                yield Found(_named(item).path, f"two tools are called {shown(name)}; give one of them another name")
+            own.setdefault(name, item)
+        named = item.at("pipeline_or_node")
+        if named.text and named.text not in targets:
+            yield Found(named.path, unknown("component, pipeline or agent", named.text, targets))
+
+
+def _brought(item: Node, files: ToolFiles, shared: Mapping[str, Node]) -> tuple[str, ...]:
+    if not item.text:
+        return (item.name,) if item.name else ()
+    if item.text in shared or item.text in TOOLS:
+        return (item.text,)
+    if "/" in item.text or "." in item.text or (files.folder / item.text).is_dir():
+        return files.names(item.text)
+    raise ValueError(unknown("tool", item.text, [*shared, *TOOLS]))
+
+
+def _named(item: Node) -> Node:
+    return item.at("name") if item.name else item

@@ -1,0 +1,122 @@
+"""What a tool's `callable_api` names, and where: decided from the text and the folder, without importing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from .places import nearest
+from .registry import PYTHON_ROOTS, TOOLS
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An HTTP endpoint that an operator configured."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFunction:
+    """A function in a Python file under the tool file's folder."""
+
+    file: Path
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTool:
+    """A tool in a module under one of the allowed roots."""
+
+    module: str
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """One of the tools that come along, by its name in `registry.TOOLS`."""
+
+    name: str
+
+
+Target = Endpoint | FileFunction | ModuleTool | BuiltIn
+
+
+def target(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Target:
+    """What `callable_api: text` means in a file of `folder`. Raises `ValueError` saying why it may not stand there."""
+    if text.startswith(("http://", "https://")):
+        return Endpoint(_url(text))
+    if ".py:" in text:
+        file, _, function = text.rpartition(":")
+        if not function.isidentifier() or function.startswith("__"):
+            raise ValueError(f"{function[:60]!r} is not the name of a function")
+        return FileFunction(existing(folder, file), function)
+    if text in TOOLS:
+        return BuiltIn(text)
+    module, _, attribute = text.rpartition(".")
+    parts = text.split(".")
+    if any(module == root or module.startswith(f"{root}.") for root in roots) and all(map(_is_public, parts)):
+        return ModuleTool(module, attribute)
+    near = nearest(text, TOOLS)
+    raise ValueError(
+        f"{text[:60]!r} may not be called; "
+        + (f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {_names(roots)}")
+    )
+
+
+def existing(folder: Path, name: str) -> Path:
+    """The file or folder `name` under `folder`. Raises `ValueError` if it is not there, or leads out of it."""
+    found = located(folder, name)
+    if not found.exists():
+        raise ValueError(f"there is no {name!r} here")
+    return found
+
+
+def located(folder: Path, name: str) -> Path:
+    """The path `name` under `folder`, links followed. Raises `ValueError` if it leads out of it."""
+    path = PurePosixPath(name)
+    if not name.strip() or not name.isprintable() or "\\" in name or path.is_absolute() or name.startswith("~"):
+        raise ValueError(f"{name[:60]!r} is not a path from this file's folder")
+    root = folder.resolve()
+    try:
+        found = (root / path).resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise ValueError(f"{name[:60]!r} leads nowhere") from error
+    if ".." in path.parts or not found.is_relative_to(root):
+        raise ValueError(f"{name[:60]!r} leads out of this file's folder")
+    return found
+
+
+def environment(text: str) -> dict[str, str]:
+    """`env: NAME=value,NAME=value` as a dict. Raises `ValueError`."""
+    values = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, sign, value = part.partition("=")
+        if not sign or not _VARIABLE.fullmatch(name.strip()):
+            raise ValueError(f"want NAME=value,NAME=value, not {part[:60]!r}")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def _url(text: str) -> str:
+    try:
+        address = urlsplit(text.replace("${", "").replace("}", ""))
+        whole = bool(address.hostname) and address.port != 0
+    except ValueError:
+        whole = False
+    if (not whole and "${" not in text) or any(not c.isprintable() or c.isspace() for c in text):
+        raise ValueError(f"{text[:60]!r} is not an address (want http://host:port/path)")
+    return text
+
+
+def _is_public(part: str) -> bool:
+    return part.isidentifier() and not part.startswith("_")
+
+
+def _names(roots: Iterable[str]) -> str:
+    return f"a tool under {' or '.join(roots)}, or one of {', '.join(TOOLS)}"

@@ -1,0 +1,46 @@
+"""A whole file, checked: everything that is wrong with it at once, found without importing or running anything."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+from .agents import check_agents
+from .names import check_components, check_names, check_pipelines
+from .places import Node, Problem, Source, fail
+from .reading import read_file
+from .registry import PYTHON_ROOTS
+from .specs import FileSpec
+from .toolchecks import ToolFiles
+from .wording import validated
+
+
+def check(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> list[Problem]:
+    """All that is wrong with the file at `path` and the tool files it names, in their order. `roots` are the
+    packages whose tools a `callable_api` may name."""
+    return _checked(read_file(path), ToolFiles(Path(path).parent, roots))[1]
+
+
+def load_spec(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpec:
+    """The file at `path`. Raises `DataError` with all that is wrong, a line each."""
+    source = read_file(path)
+    spec, problems = _checked(source, ToolFiles(Path(path).parent, roots))
+    fail(problems)
+    assert spec is not None
+    return spec
+
+
+def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Problem]]:
+    if not source.whole:
+        return None, list(source.problems)
+    if source.value is None:
+        source = Source(source.file, {}, problems=source.problems)
+    root = Node(source.value)
+    spec, found = validated(FileSpec, source)
+    checks = chain(check_names(root), check_components(root), check_pipelines(root), check_agents(root, files))
+    wrong = {one.path for one in found}  # has the wrong shape already; nothing more is said of it
+    more = (one for one in checks if one.path not in wrong)
+    problems = source.placed(chain(found, more)) + sorted(files.problems)
+    if isinstance(spec, FileSpec):
+        spec._source = source
+    return spec, problems

@@ -1,0 +1,137 @@
+"""Checks of components and pipelines: names, types, parameters, references, graphs. Nothing is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import islice
+
+from .places import MAX_FOUND, Found, Node, nearest, shown, unknown
+from .registry import COMPONENTS, ROOTS
+from .toolchecks import check_params
+
+SECTIONS = {"components": "component", "pipelines": "pipeline", "agents": "agent"}
+
+
+def names(root: Node, section: str) -> dict[str, Node]:
+    """What a section defines, by name."""
+    found: dict[str, Node] = {}
+    for item in root.at(section):
+        if item.name:
+            found.setdefault(item.name, item)
+    return found
+
+
+def check_names(root: Node) -> Iterator[Found]:
+    """Components, pipelines and agents share one space of names, in which each is taken once."""
+    taken: dict[str, str] = {}
+    for section, what in SECTIONS.items():
+        for item in root.at(section):
+            if item.name in ROOTS:
+                yield Found(item.at("name").path, f"{item.name!r} is where pipelines begin; take another name")
+            if item.name in taken:
+                yield Found(item.at("name").path, f"{item.name!r} is already the name of {taken[item.name]}")
+            elif item.name:
+                taken[item.name] = f"a{'n' if what == 'agent' else ''} {what}"
+
+
+def check_components(root: Node) -> Iterator[Found]:
+    """Types and parameters that exist, and references that lead to the right component, in no circle."""
+    defined = names(root, "components")
+    uses: dict[str, dict[str, Node]] = {}
+    for component in root.at("components"):
+        type_ = component.at("type").text
+        if type_ and type_ not in COMPONENTS:
+            yield Found(component.at("type").path, unknown("type of component", type_, COMPONENTS))
+        if type_ not in COMPONENTS:
+            continue
+        yield from check_params(component, COMPONENTS[type_], type_)
+        for name, parameter in COMPONENTS[type_].parameters.items():
+            named = component.at("params").at(name)
+            if parameter.refers and named.text:
+                uses.setdefault(component.name, {}).setdefault(named.text, named)
+                yield from check_reference(named, defined, parameter.refers)
+    yield from check_circles(uses)
+
+
+def check_reference(named: Node, components: Mapping[str, Node], types: tuple[str, ...]) -> Iterator[Found]:
+    """A text that may name a component, or be something else, such as a model's own name."""
+    key, wanted = named.path[-1], " or ".join(types)
+    component = components.get(named.text)
+    if component is not None:
+        type_ = component.at("type").text
+        if type_ in COMPONENTS and type_ not in types:
+            yield Found(named.path, f"{key}: {named.text!r} is a {type_}; want a {wanted}")
+    elif near := nearest(named.text, (name for name, one in components.items() if one.at("type").text in types), 0.8):
+        yield Found(named.path, f"{key}: there is no component {shown(named.text)}; did you mean {near!r}?")
+
+
+def check_circles(uses: Mapping[str, Mapping[str, Node]]) -> Iterator[Found]:
+    """Things that use each other in a circle; each circle once, at the first that does."""
+    graph = {name: [other for other in named if other in uses] for name, named in uses.items()}
+    order = list(graph)
+    while True:
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle = error.args[1][:0:-1]
+            first = circle.index(min(circle, key=order.index))
+            circle = [*circle[first:], *circle[: first + 1]]
+            yield Found(uses[circle[0]][circle[1]].path, f"a circle: {' needs '.join(circle)}")
+            graph = {name: [o for o in others if name not in circle] for name, others in graph.items()}
+        else:
+            return
+
+
+def check_pipelines(root: Node) -> Iterator[Found]:
+    """Each pipeline: nodes that are components, one root, no circle, everything connected to the root."""
+    components = names(root, "components")
+    for pipeline in root.at("pipelines"):
+        nodes = list(pipeline.at("nodes"))
+        seen: set[str] = set()
+        for node in nodes:
+            if node.name and node.name not in components:
+                yield Found(node.at("name").path, unknown("component", node.name, components))
+            if node.name and node.name in seen:
+                yield Found(node.at("name").path, f"{node.name!r} stands twice in this pipeline")
+            seen.add(node.name)
+        yield from _check_graph(nodes)
+
+
+def _check_graph(nodes: list[Node]) -> Iterator[Found]:
+    own = {node.name: node for node in nodes if node.name}
+    roots: list[str] = []
+    uses: dict[str, dict[str, Node]] = {}
+    loose: set[str] = set()  # with an input that is wrong: what these hang on is not known
+    for node in nodes:
+        for given in node.at("inputs"):
+            name = given.text.partition(".output_")[0]
+            uses.setdefault(node.name, {}).setdefault(name, given)
+            if name in ROOTS and name not in roots:
+                roots.append(name)
+                if len(roots) > 1:
+                    yield Found(given.path, f"a second root, {name}: this pipeline begins at {roots[0]}")
+            if name not in ROOTS and name not in own:
+                loose.add(node.name)
+                if name:
+                    yield Found(given.path, unknown("input", name, [*ROOTS, *own]))
+    circles = list(islice(check_circles(uses), MAX_FOUND))
+    yield from circles
+    if not circles:
+        yield from _check_connected(nodes, uses, loose)
+
+
+def _check_connected(nodes: list[Node], uses: Mapping[str, Mapping[str, Node]], loose: set[str]) -> Iterator[Found]:
+    users: dict[str, list[str]] = {}
+    for name, given in uses.items():
+        for used in given:
+            users.setdefault(used, []).append(name)
+    reached, new = set[str](), [*ROOTS, *loose]
+    while new:
+        name = new.pop()
+        if name not in reached:
+            reached.add(name)
+            new += users.get(name, [])
+    for node in nodes:
+        if node.name and isinstance(node.at("inputs").value, list) and node.name not in reached:
+            yield Found(node.at("name").path, f"{node.name!r} is not connected to a root; want {' or '.join(ROOTS)}")

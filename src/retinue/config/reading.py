@@ -1,0 +1,272 @@
+"""YAML 1.2 texts and files as plain values with the place of everything. Strict, bounded, and without objects.
+
+Works on the parser's events, so nothing recurses, nothing is built from what a tag names, and reading
+stops at the first event too many.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+import yaml
+
+from .places import Path, Place, Problem, Source
+from .scalars import scalar
+
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 50
+MAX_NODES = 50_000
+MAX_PROBLEMS = 50
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_BREAK = re.compile(r"\r\n|\r|\n")
+_BOMS = {
+    codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}  # fmt: skip
+_PLAINER = {
+    "mapping values are not allowed in this context": "a ':' cannot stand here; quote the text or mend the indentation",
+    "could not find expected ':'": "want 'key: value' here; a ':' is missing",
+    "did not find expected key": "want a key here; mend the indentation, or quote the text",
+    "did not find expected '-' indicator": "want '- ' here, for the list's next item; mend the indentation",
+    "did not find expected ',' or ']'": "want ',' or ']' here",
+    "did not find expected ',' or '}'": "want ',' or '}' here",
+    "did not find expected node content": "want a value here",
+    "did not find expected <document start>": "the value has ended, and this cannot follow it",
+    "found unexpected end of stream": "the closing quote is missing",
+    "found character that cannot start any token": "a text cannot begin with this character; quote it",
+    "block sequence entries are not allowed in this context": "'- ' cannot stand here; begin the list on its own line",
+}
+_HOW = {
+    "anchor": "anchors (&) are not allowed; write the value out",
+    "alias": "aliases (*) are not allowed; write the value out",
+    "tag": "tags (!) are not allowed; values are texts, numbers, true, false, null, lists and mappings",
+    "merge": "merge keys (<<) are not allowed; write the keys out",
+}
+
+
+def read_file(path: str | FilePath) -> Source:
+    """The YAML file at `path`. Never raises: what is wrong is in the source's `problems`."""
+    file = str(path)
+    try:
+        if not stat.S_ISREG(FilePath(path).stat().st_mode):
+            return _refused(file, "not a file")
+        with FilePath(path).open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return _refused(file, "there is no such file")
+    except OSError as error:
+        return _refused(file, os.strerror(error.errno) if error.errno else str(error))
+    except ValueError:  # a NUL in the path
+        return _refused(file.replace("\0", "\\0"), "no path of a file")
+    return read_text(data, file)
+
+
+def read_text(text: str | bytes, file: str = "<text>") -> Source:
+    """The YAML in `text`. Never raises: what is wrong is in the source's `problems`."""
+    if isinstance(text, bytes):
+        if len(text) > MAX_BYTES:
+            return _refused(file, f"larger than {MAX_BYTES:,} bytes")
+        for bom, name in _BOMS.items():
+            if text.startswith(bom):
+                return _refused(file, f"written in {name}; save it as UTF-8")
+        try:
+            text = bytes(text).decode()
+        except UnicodeDecodeError as error:
+            bad = error.object[error.start]
+            before = error.object[: error.start].decode(errors="replace").removeprefix("\ufeff")
+            return _refused(file, f"not UTF-8: the byte 0x{bad:02x}; save it as UTF-8", _end(before))
+    elif len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        return _refused(file, f"larger than {MAX_BYTES:,} bytes")
+    text = text.removeprefix("\ufeff")
+    if forbidden := _FORBIDDEN.search(text):
+        message = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
+        return _refused(file, message, _end(text[: forbidden.start()]))
+    reader = _Reader(file)
+    whole = reader.read(yaml.parse(text, Loader=_LOADER), text)
+    problems = sorted(dict.fromkeys(reader.problems), key=lambda problem: problem[1:3])
+    return Source(file, reader.value, reader.keys, reader.values, tuple(problems), whole)
+
+
+class _Stop(Exception):
+    """Enough is known of this file."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or list that has begun. `path` is `None` where nothing is kept: in a key, under a refused one."""
+
+    value: Any
+    path: Path | None
+    is_key: bool = False
+    key: str | None = None
+    skip: bool = False  # the value that comes next
+
+
+class _Reader:
+    """Builds the value from the parser's events."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.value: Any = None
+        self.keys: dict[Path, Place] = {}
+        self.values: dict[Path, Place] = {}
+        self.problems: list[Problem] = []
+        self._open: list[_Open] = []
+        self._nodes = 0
+        self._documents = 0
+        self._place = Place(1, 1)
+
+    def read(self, events: Iterable[Any], text: str) -> bool:
+        """Read all; whether the end was reached."""
+        try:
+            for event in events:
+                mark = event.start_mark
+                self._place = Place(mark.line + 1, mark.column + 1)
+                self._event(event)
+        except _Stop:
+            return False
+        except yaml.YAMLError as error:
+            self._syntax(error, text)
+            return False
+        except (ValueError, OverflowError) as error:  # PyYAML's own, for escapes of no character
+            self.problems.append(Problem(self.file, *self._place, f"cannot be read: {error}"))
+            return False
+        return True
+
+    def _syntax(self, error: yaml.YAMLError, text: str) -> None:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        place = Place(mark.line + 1, mark.column + 1) if mark else self._place
+        said = str(getattr(error, "problem", None) or error)
+        message = _PLAINER.get(said, said)
+        place = min(place, _end(text))  # libyaml calls the end of a text a line of its own
+        if _BREAK.split(text)[place.line - 1][place.column - 1 :].startswith("\t"):
+            message = "a tab cannot indent; use spaces"
+        self.problems.append(Problem(self.file, *place, message))
+
+    def _event(self, event: Any) -> None:
+        match event:
+            case yaml.ScalarEvent():
+                self._count(event)
+                self._scalar(event)
+            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+                self._count(event)
+                self._begin({} if isinstance(event, yaml.MappingStartEvent) else [])
+            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+                self._end()
+            case yaml.AliasEvent():
+                self._count(event)
+                self._problem(_HOW["alias"])
+                self._put(None)
+            case yaml.DocumentStartEvent():
+                self._documents += 1
+                if self._documents > 1:
+                    self._problem("a second document begins here; want one")
+                    raise _Stop
+
+    def _count(self, event: Any) -> None:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            self._problem(f"more than {MAX_NODES:,} values; want fewer")
+            raise _Stop
+        if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
+            self._problem(_HOW["anchor"])
+        if getattr(event, "tag", None) is not None:
+            self._problem(_HOW["tag"])
+
+    @property
+    def _awaits_key(self) -> bool:
+        top = self._open[-1] if self._open else None
+        return top is not None and isinstance(top.value, dict) and top.key is None and not top.skip
+
+    def _scalar(self, event: Any) -> None:
+        plain = not event.style
+        if self._awaits_key:
+            self._key(event.value, plain=plain)
+            return
+        top = self._open[-1] if self._open else None
+        if plain and not event.value and top and top.key is not None and top.path is not None:
+            self._place = self.keys[(*top.path, top.key)]  # nothing stands there; its key does
+        try:
+            self._put(scalar(event.value) if plain else event.value)
+        except ValueError as error:
+            self._problem(f"{error} is too long")
+            self._put(None)
+
+    def _key(self, key: str, *, plain: bool) -> None:
+        top = self._open[-1]
+        if plain and key in ("", "<<"):
+            self._problem(_HOW["merge"] if key else "a key is missing before the ':'")
+            top.skip = True
+        elif key in top.value:
+            first = f" (first in line {self.keys[(*top.path, key)].line})" if top.path is not None else ""
+            self._problem(f"the key {key[:60]!r} stands here twice{first}")
+            top.skip = True
+        else:
+            top.key = key
+            if top.path is not None:
+                self.keys[(*top.path, key)] = self._place
+
+    def _begin(self, value: Any) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            self._problem(f"nested deeper than {MAX_DEPTH} levels")
+            raise _Stop
+        if self._awaits_key:
+            self._problem("a key must be a text")
+            self._open.append(_Open(value, None, is_key=True))
+            return
+        self._open.append(_Open(value, self._put(value)))
+
+    def _end(self) -> None:
+        if self._open.pop().is_key:
+            self._open[-1].skip = True
+
+    def _put(self, value: Any) -> Path | None:
+        """Put `value` where it belongs; its path, if it is kept."""
+        if self._awaits_key:  # an alias as a key
+            self._open[-1].skip = True
+            return None
+        if not self._open:
+            path: Path | None = ()
+            self.value = value
+        else:
+            path = self._put_into(self._open[-1], value)
+        if path is not None:
+            self.values[path] = self._place
+        return path
+
+    def _put_into(self, top: _Open, value: Any) -> Path | None:
+        if isinstance(top.value, list):
+            top.value.append(value)
+            return None if top.path is None else (*top.path, len(top.value) - 1)
+        if top.skip:
+            top.skip = False
+            return None
+        assert top.key is not None
+        top.value[top.key] = value
+        key, top.key = top.key, None
+        return None if top.path is None else (*top.path, key)
+
+    def _problem(self, message: str) -> None:
+        self.problems.append(Problem(self.file, *self._place, message))
+        if len(self.problems) >= MAX_PROBLEMS:
+            self.problems.append(Problem(self.file, *self._place, f"after {MAX_PROBLEMS} problems no more is read"))
+            raise _Stop
+
+
+def _refused(file: str, message: str, place: Place = Place(1, 1)) -> Source:
+    return Source(file, problems=(Problem(file, *place, message),), whole=False)
+
+
+def _end(text: str) -> Place:
+    """The place after `text`."""
+    lines = _BREAK.split(text)
+    return Place(len(lines), len(lines[-1]) + 1)

@@ -1,0 +1,202 @@
+"""A whole file as frozen values. What they say is checked; what they name is built elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
+
+from ..strategies import STRATEGIES
+from .places import Source
+from .registry import COMPONENTS, ENGINES
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
+Positive = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Effects = Literal["read", "idempotent", "once"]
+
+
+def _one_of(**kinds: type) -> Discriminator:
+    """A choice by the value's type; the tags are not keys that a file can have."""
+    said = {
+        "path": "a file or folder",
+        "text": "a text",
+        "items": "a list",
+        "map": "a mapping",
+        "flag": "true or false",
+    }
+
+    def kind(value: Any) -> str | None:
+        if isinstance(value, Spec):
+            return "<map>"
+        return next((f"<{name}>" for name, type_ in kinds.items() if isinstance(value, type_)), None)
+
+    *most, last = [said[name] for name in kinds]
+    return Discriminator(kind, "kind", f"{', '.join(most)} or {last}")
+
+
+class Spec(BaseModel):
+    """Strict, and frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
+
+
+class ToolOptions(Spec):
+    """What may be said of any tool; the words of `retinue.Tool`."""
+
+    effects: Effects | None = None
+    timeout: Seconds | None = None
+    approval: bool | None = None
+    polls: bool | None = None
+    return_direct: bool | None = None
+    reflections: Annotated[int, Field(ge=0)] | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those that were given, for `Tool`."""
+        return {name: value for name in ToolOptions.model_fields if (value := getattr(self, name)) is not None}
+
+
+class ArgumentSpec(Spec):
+    """One argument of a tool. With a `default` it need not be given."""
+
+    type: Literal["str", "int", "float", "bool", "list", "dict"]
+    description: str = ""
+    default: Any = None
+
+
+class ToolEntry(ToolOptions):
+    """A tool of a tool file (seed 003)."""
+
+    callable_api: Name
+    description: str | None = None
+    env: str | None = None
+    pip_dependencies: str | None = None
+    args_schema: dict[str, ArgumentSpec] | None = None
+    return_output: str | None = None
+    params: dict[str, Any] | None = None
+
+
+class ToolRef(ToolOptions):
+    """A component, pipeline or agent of this file as a tool (seed 000)."""
+
+    name: ToolName
+    pipeline_or_node: Name
+    description: str = ""
+    output_variable: str | None = None
+
+
+ToolFile = dict[str, ToolEntry]
+ToolItem = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[ToolRef, Tag("<map>")],
+    _one_of(text=str, map=dict),
+]
+Tools = Annotated[
+    Annotated[str, Tag("<path>")] | Annotated[list[ToolItem], Tag("<items>")] | Annotated[ToolFile, Tag("<map>")],
+    _one_of(path=str, items=list, map=dict),
+]
+Feedback = Annotated[
+    Annotated[bool, Tag("<flag>")] | Annotated[list[str], Tag("<items>")],
+    _one_of(flag=bool, items=list),
+]
+
+
+class BudgetSpec(Spec):
+    """What a run may use up; the words of `retinue.Budget`."""
+
+    steps: Positive | None = None
+    seconds: Seconds | None = None
+    tokens: Positive | None = None
+    stale_steps: Positive | None = None
+    early_stopping_method: Literal["generate", "force"] | None = None
+
+
+class AgentParams(Spec):
+    """An agent's parameters: Retinue's own, and those of the seeds."""
+
+    role: Literal["agent", "planner", "executor"] = "agent"
+    role_description: str | None = None
+    # the model: a component or a model's name; a prompt node; a script; or an endpoint's
+    model: Name | None = None
+    prompt_node: Name | None = None
+    script: Annotated[list[Any], Field(min_length=1)] | None = None
+    llm_engine: Annotated[str, Field(json_schema_extra={"enum": list(ENGINES)})] | None = None
+    llm_endpoint_url: Name | None = None
+    llm_model_id: Name | None = None
+    api_key: str | None = None
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    top_p: Share | None = None
+    top_k: Positive | None = None
+    repetition_penalty: Seconds | None = None
+    max_new_tokens: Positive | None = None
+    stream: bool | None = None
+    timeout: Seconds | None = None
+    # how it reasons, and with what
+    strategy: Annotated[str, Field(json_schema_extra={"enum": list(STRATEGIES)})] | None = None
+    custom_prompt: str | None = None
+    tools: Tools | None = None
+    require_human_feedback: Feedback | None = None
+    with_memory: bool | None = None
+    answer_schema: dict[str, Any] | None = None
+    # its limits
+    budget: BudgetSpec | None = None
+    recursion_limit: Positive | None = None
+    max_iterations: Positive | None = None
+    max_steps: Positive | None = None
+    max_execution_time: Seconds | None = None
+    early_stopping_method: Literal["generate", "force"] | None = None
+
+
+class AgentSpec(Spec):
+    """An agent."""
+
+    name: Name
+    params: AgentParams
+
+
+class ComponentSpec(Spec):
+    """A component: something of a known `type`."""
+
+    name: Name
+    type: Annotated[str, Field(json_schema_extra={"enum": list(COMPONENTS)})]
+    params: dict[str, Any] | None = None
+
+
+class NodeSpec(Spec):
+    """A component's place in a pipeline."""
+
+    name: Name
+    inputs: list[Name]
+
+
+class PipelineSpec(Spec):
+    """A pipeline."""
+
+    name: Name
+    nodes: Annotated[list[NodeSpec], Field(min_length=1)]
+
+
+class FileSpec(Spec):
+    """A whole file. `source` has the place of everything in it."""
+
+    retinue: Annotated[int, Field(ge=1, le=1)] | None = None
+    version: str | None = None
+    components: list[ComponentSpec] | None = None
+    pipelines: list[PipelineSpec] | None = None
+    agents: list[AgentSpec] | None = None
+    tools: Tools | None = None
+
+    _source: Source = PrivateAttr(default=Source("<spec>"))
+
+    @property
+    def source(self) -> Source:
+        """The file it was read from."""
+        return self._source
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a whole file, for editors."""
+    schema = FileSpec.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Retinue"}

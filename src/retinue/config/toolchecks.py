@@ -1,0 +1,149 @@
+"""Checks of tools as files name them: entries of tool files, files and folders, names that collide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .callables import BuiltIn, Endpoint, environment, existing, located, target
+from .places import Found, Node, Problem, Source, shown, unknown
+from .reading import read_file
+from .registry import PYTHON_ROOTS, TOOLS, Known, fits
+from .specs import ToolFile
+from .wording import validated
+
+TYPES: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+Roots = tuple[str, ...]
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+_RESERVED = re.compile(
+    r"_.*|model_(config|fields|computed_fields|extra|fields_set|dump.*|copy|construct|json_.*|para.*|post_init|rebuild|validate.*)"
+)
+
+
+def check_entries(entries: Node, folder: Path, roots: Roots = PYTHON_ROOTS) -> Iterator[Found]:
+    """What is wrong with the tools of a tool file, beyond their shape."""
+    for entry in entries:
+        name = str(entry.path[-1])
+        if not _NAME.fullmatch(name):
+            allowed = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
+            yield Found(entry.path, f"a tool's name: want {allowed}, not {shown(name)}", at_key=True)
+        yield from _check_callable(entry, folder, roots)
+        if text := entry.at("env").text:
+            try:
+                environment(text)
+            except ValueError as error:
+                yield Found(entry.at("env").path, f"env: {error}")
+        for argument in entry.at("args_schema"):
+            yield from _check_argument(argument)
+
+
+def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
+    api = entry.at("callable_api")
+    if not api.text:
+        return
+    try:
+        what = target(api.text, folder, roots)
+    except ValueError as error:
+        yield Found(api.path, f"callable_api: {error}")
+        return
+    if isinstance(what, Endpoint) and not entry.at("description").text:
+        yield Found(entry.path, "needs 'description': the model chooses tools by it", at_key=True)
+    if isinstance(what, BuiltIn):
+        yield from check_params(entry, TOOLS[what.name], what.name)
+        if path := entry.at("params").at("path").text:
+            try:
+                existing(folder, path)
+            except ValueError as error:
+                yield Found(entry.at("params").at("path").path, f"path: {error}")
+    elif entry.at("params").value:
+        yield Found(entry.at("params").path, "params: only for tools that come along", at_key=True)
+
+
+def check_params(entry: Node, known: Known, what: str) -> Iterator[Found]:
+    """The `params` of something known: their names and kinds."""
+    params = entry.at("params")
+    if params.value is not None and not isinstance(params.value, dict):
+        return
+    for name in known.required:
+        if params.at(name).value is None:
+            yield Found((params if params.value else entry).path, f"{what} needs {name!r}" + _under(params))
+    for param in params:
+        name = str(param.path[-1])
+        if name not in known.parameters:
+            yield Found(param.path, unknown(f"parameter of {what}", name, known.parameters), at_key=True)
+        elif param.value is not None and not fits(param.value, kind := known.parameters[name].kind):
+            yield Found(param.path, f"{name}: want a {kind}, not {shown(param.value)}".replace("a true", "true"))
+
+
+def _under(params: Node) -> str:
+    return "" if params.value else " in its 'params'"
+
+
+def _check_argument(argument: Node) -> Iterator[Found]:
+    name = str(argument.path[-1])
+    if not name.isidentifier() or _RESERVED.fullmatch(name):
+        yield Found(argument.path, f"an argument cannot be called {shown(name)}", at_key=True)
+    default, type_ = argument.at("default"), TYPES.get(argument.at("type").text)
+    if default.value is None or type_ is None:
+        return
+    right = isinstance(default.value, (int, float) if type_ is float else type_)
+    if not right or isinstance(default.value, bool) != (type_ is bool):
+        yield Found(default.path, f"default: want {argument.at('type').text}, not {shown(default.value)}")
+
+
+def check_tool_file(path: Path, roots: Roots = PYTHON_ROOTS) -> tuple[Source, list[Problem]]:
+    """A tool file, and all that is wrong with it, in its order."""
+    source = read_file(path)
+    if not source.whole or source.value is None:
+        return source, list(source.problems)
+    _, found = validated(ToolFile, source)
+    return source, source.placed([*found, *check_entries(Node(source.value), path.parent, roots)])
+
+
+def tool_files(path: Path) -> list[Path]:
+    """The files that a `tools` path stands for: itself, or what is directly in the folder, sorted. Files with
+    other endings, hidden ones and links that lead out of the folder are left out."""
+    if not path.is_dir():
+        return [path]
+    names = sorted(child.name for child in path.iterdir() if child.suffix in (".yaml", ".yml", ".py"))
+    return [path / name for name in names if not name.startswith(".") and _is_inside(path, name)]
+
+
+def _is_inside(folder: Path, name: str) -> bool:
+    try:
+        return located(folder, name).is_file()
+    except ValueError:
+        return False
+
+
+class ToolFiles:
+    """The tool files that a file names, each read once; `problems` are those of all of them. `unnamed`: there is
+    a Python file among them, whose tools' names are not known without importing it."""
+
+    def __init__(self, folder: Path, roots: Roots = PYTHON_ROOTS) -> None:
+        self.folder = folder
+        self.roots = roots
+        self.unnamed = False
+        self.problems: list[Problem] = []
+        self._names: dict[Path, tuple[str, ...]] = {}
+
+    def names(self, text: str) -> tuple[str, ...]:
+        """The names of the tools that the path `text` brings, as far as they are known without importing.
+        Raises `ValueError` for a path that is none."""
+        path = existing(self.folder, text)
+        if path.is_file() and path.suffix not in (".yaml", ".yml", ".py"):
+            raise ValueError(f"{text[:60]!r}: want a .yaml, .yml or .py file, or a folder of them")
+        return tuple(name for file in tool_files(path) for name in self._of(file, Path(text), path))
+
+    def _of(self, file: Path, text: Path, path: Path) -> tuple[str, ...]:
+        if file.suffix == ".py":
+            self.unnamed = True
+            return ()
+        if file not in self._names:
+            source, problems = check_tool_file(file, self.roots)
+            shown_as = self.folder / text / file.relative_to(path)
+            self.problems += [problem._replace(file=str(shown_as)) for problem in problems]
+            self._names[file] = tuple(map(str, source.value)) if isinstance(source.value, dict) else ()
+        return self._names[file]

@@ -1,0 +1,183 @@
+"""Tools from tool files (seed 003): one mapping of names to descriptions, what to call, and arguments.
+
+`env` and `pip_dependencies`: such a function runs in a process of its own, so the variables are only its own
+and its packages need not be the server's; what is to be installed is recorded, and installed by nobody here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import DataError, UsageError
+from ..signature import Argument, Signature, signature_of
+from ..tooling import Tool, tool_of
+from ..tools.endpoint import endpoint
+from ..tools.files import described_tools, function_of, load_module, picking, tool_of_module
+from ..tools.separate import separate
+from .callables import BuiltIn, Endpoint, FileFunction, ModuleTool, environment, existing, target
+from .environment import resolve
+from .places import Found, Problem, Source, fail
+from .registry import PYTHON_ROOTS, TOOLS
+from .specs import ToolEntry, ToolFile
+from .toolchecks import TYPES, check_tool_file, tool_files
+from .wording import validated
+
+PythonFor = Callable[[tuple[str, ...]], str]
+
+
+def server_python(dependencies: tuple[str, ...]) -> str:
+    """The interpreter for a tool with these `pip_dependencies`: our own, in the hope that it has them."""
+    return sys.executable
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How tools are loaded. `python_for` gives the interpreter for a tool with `pip_dependencies`; `roots`
+    are the packages whose tools may be named; `environ` is where `${NAME}` is looked up."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    python_for: PythonFor = server_python
+    roots: tuple[str, ...] = PYTHON_ROOTS
+
+
+def load_tools(path: str | Path, loading: Loading | None = None) -> list[Tool]:
+    """The tools in a tool file (`.yaml`, `.yml`), a Python file with `tools_descriptions()`, or a folder of these.
+
+    In a folder, a Python file that a tool file beside it calls is that one's code, and is not asked for tools.
+    Raises `DataError` with all that is wrong, a line each.
+    """
+    path, loading = Path(path), loading or Loading()
+    tools: list[Tool] = []
+    sources = {file: _checked(file, loading.roots) for file in tool_files(path) if file.suffix != ".py"}
+    modules = _Modules()
+    for file in tool_files(path):
+        if file in sources:
+            entries, _ = validated(ToolFile, sources[file])
+            tools += entry_tools(entries or {}, file.parent, sources[file], loading, modules)
+        elif file.resolve() not in _called(sources):
+            tools += _described(file, modules)
+    _refuse_twins(tools, path)
+    return tools
+
+
+def entry_tools(
+    entries: Mapping[str, ToolEntry], folder: Path, source: Source, loading: Loading, modules: _Modules | None = None
+) -> list[Tool]:
+    """The tools of a tool file's mapping, checked before; `source` has its places. Raises `DataError`."""
+    modules, tools, problems = modules or _Modules(), [], []
+    for name, entry in entries.items():
+        api, env = resolve(entry.callable_api, loading.environ), resolve(entry.env or "", loading.environ)
+        missing = [(part, one) for part, resolved in (("callable_api", api), ("env", env)) for one in resolved.missing]
+        problems += [source.problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
+        if missing:
+            continue
+        try:
+            tools.append(_tool(name, entry, _Place(folder, api.value, environment(env.value)), loading, modules))
+        except (DataError, UsageError, ValueError) as error:
+            problems.append(Problem(source.file, *source.place((name, "callable_api")), f"{name}: {error}"))
+    fail(sorted(problems))
+    return tools
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an entry stands and what it names, with the environment's values."""
+
+    folder: Path
+    api: str
+    env: Mapping[str, str]
+
+
+class _Modules(dict[Path, ModuleType]):
+    """The Python files imported so far."""
+
+    def __missing__(self, file: Path) -> ModuleType:
+        self[file] = load_module(file)
+        return self[file]
+
+
+def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules: _Modules) -> Tool:
+    described = entry.description or ""
+    takes = _takes(name, entry)
+    what = target(place.api, place.folder, loading.roots)
+    if isinstance(what, Endpoint):
+        takes = takes or signature_of(name, {"query": Argument(str, "the question")})
+        return Tool(name, endpoint(what.url, entry.return_output), described, takes=takes, **entry.options)
+    if isinstance(what, BuiltIn):
+        return _named(_built_in(what, entry, place.folder), name, entry)
+    if isinstance(what, ModuleTool):
+        return _named(tool_of_module(what.module, what.attribute), name, entry)
+    if place.env or entry.pip_dependencies:
+        function = _separate(what, entry, place, loading)
+        return Tool(name, function, described, takes=takes or signature_of(name, {}), **entry.options)
+    found = function_of(modules[what.file], what.function)
+    if isinstance(found, Tool):
+        return _named(found, name, entry)
+    return Tool(name, picking(found, entry.return_output), described, takes=takes, **entry.options)
+
+
+def _separate(what: FileFunction, entry: ToolEntry, place: _Place, loading: Loading) -> Callable[..., Any]:
+    wanted = tuple(filter(None, map(str.strip, (entry.pip_dependencies or "").split(","))))
+    python = loading.python_for(wanted) if wanted else sys.executable
+    return picking(separate(what.file, what.function, place.env, python), entry.return_output)
+
+
+def _takes(name: str, entry: ToolEntry) -> Signature | None:
+    if entry.args_schema is None:
+        return None
+    arguments = {
+        key: Argument(TYPES[one.type], one.description, "default" not in one.model_fields_set, one.default)
+        for key, one in entry.args_schema.items()
+    }
+    return signature_of(name, arguments)
+
+
+def _built_in(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
+    module, _, attribute = TOOLS[what.name].builder.partition(":")
+    made = getattr(import_module(module), attribute)
+    params = dict(entry.params or {})
+    if "path" in params:
+        params["path"] = existing(folder, params["path"])
+    return tool_of(made if isinstance(made, Tool) else made(**params))
+
+
+def _named(tool: Tool, name: str, entry: ToolEntry) -> Tool:
+    """A tool that brings its own description and arguments, under the file's name and options."""
+    return replace(tool, name=name, description=entry.description or tool.description, **entry.options)
+
+
+def _described(file: Path, modules: _Modules) -> list[Tool]:
+    try:
+        return [tool_of(one) for one in described_tools(modules[file.resolve()])]
+    except UsageError as error:
+        raise DataError(f"{file}: {error}") from error
+
+
+def _checked(file: Path, roots: tuple[str, ...]) -> Source:
+    source, problems = check_tool_file(file, roots)
+    fail(problems)
+    return source
+
+
+def _called(sources: Mapping[Path, Source]) -> set[Path]:
+    """The Python files that tool files call."""
+    return {
+        (file.parent / str(entry.get("callable_api", "")).rpartition(":")[0]).resolve()
+        for file, source in sources.items()
+        for entry in (source.value or {}).values()
+    }
+
+
+def _refuse_twins(tools: Iterable[Tool], path: Path) -> None:
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            raise DataError(f"{path}: two tools are called {tool.name!r}; give one of them another name")
+        seen.add(tool.name)

@@ -1,0 +1,100 @@
+"""What pydantic finds wrong with a value, in the words and places of the file it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from .places import MAX_FOUND, Found, Path, Source, shown, unknown
+
+_WANTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "literal_error": "{expected}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than_equal": "at most {le:g}",
+    "string_too_short": "a text that is not empty",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "a list that is not empty",
+}
+_NAME = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
+
+
+def validated(kind: Any, source: Source) -> tuple[Any, list[Found]]:
+    """`source.value` as a `kind` (a spec, or a type made of them), or what keeps it from being one."""
+    try:
+        return TypeAdapter(kind).validate_python(source.value), []
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=True)[:MAX_FOUND]
+        return None, [_found(detail, kind, source.value) for detail in details]
+
+
+def _found(detail: ErrorDetails, kind: Any, value: Any) -> Found:
+    path, what = _in_file(detail["loc"], value), detail["type"]
+    if what == "extra_forbidden":
+        return Found(path, unknown("key", str(path[-1]), sorted(_keys(kind, detail["loc"][:-1]))), at_key=True)
+    if what == "missing":
+        return Found(path, f"needs {str(detail['loc'][-1])!r}")
+    label = next((f"{part}: " for part in reversed(path) if isinstance(part, str)), "")
+    if what == "string_pattern_mismatch":
+        return Found(path, f"{label}want {_NAME}, not {shown(detail['input'])}")
+    context = detail.get("ctx", {})
+    wanted = detail["msg"] if what == "kind" else _WANTED.get(what, "").format(**context)
+    if not wanted:
+        return Found(path, f"{label}{detail['msg']}")
+    but = "" if what.endswith(("too_short", "too_long")) else f", not {shown(detail['input'])}"
+    return Found(path, f"{label}want {wanted}{but}")
+
+
+def _in_file(loc: tuple[int | str, ...], value: Any) -> Path:
+    """The part of pydantic's place that is in the file: without the names of a union's members."""
+    path: list[int | str] = []
+    for part in loc:
+        inside = isinstance(value, dict) and part in value
+        if not inside and not (isinstance(value, list) and isinstance(part, int)):
+            continue
+        value = value[part]
+        path.append(part)
+    return tuple(path)
+
+
+def _keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
+    """The keys that a spec may have which stands at `loc` in a `kind`."""
+    kinds = list(_members(kind))
+    for part in loc:
+        if isinstance(part, str) and part.startswith("<"):
+            continue
+        kinds = [inner for one in kinds for inner in _inside(one, part)]
+    return {key for one in kinds if _is_spec(one) for key in one.model_fields}
+
+
+def _inside(kind: Any, part: int | str) -> Iterator[Any]:
+    if _is_spec(kind):
+        if part in kind.model_fields:
+            yield from _members(kind.model_fields[str(part)].annotation)
+    elif get_origin(kind) in (list, dict):
+        yield from _members(get_args(kind)[-1])
+
+
+def _members(kind: Any) -> Iterator[Any]:
+    """The types that a union is made of."""
+    if _is_spec(kind) or get_origin(kind) in (list, dict):
+        yield kind
+    else:
+        for member in get_args(kind):
+            yield from _members(member)
+
+
+def _is_spec(kind: Any) -> bool:
+    return isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, BaseModel)

@@ -1,0 +1,71 @@
+"""An HTTP endpoint as a tool: the arguments go there as JSON, and what it answers is the result.
+
+For addresses that an operator configured, so private ones are allowed. Redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..errors import ToolError
+
+MAX_ANSWER = 1_000_000  # bytes
+
+
+def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any]]:
+    """A function that posts its arguments to `url`. Of an answer that is a JSON object, the value under
+    `output` is the result; of any other, its text. Raises `ToolError`."""
+
+    async def call(**arguments: Any) -> Any:
+        import aiohttp
+
+        headers = {"Accept-Encoding": "identity"}
+        try:
+            async with (
+                aiohttp.ClientSession(
+                    headers=headers, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+                ) as http,
+                http.post(url, json=arguments, allow_redirects=False, timeout=aiohttp.ClientTimeout()) as answer,
+            ):
+                text = await _text(answer)
+                _refuse(answer.status, text, answer.headers.get("Location", ""))
+                return _picked(text, output)
+        except aiohttp.ClientError as error:
+            reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
+            raise ToolError(f"the endpoint cannot be reached: {reason}") from error  # its address is not the model's
+
+    return call
+
+
+async def _text(answer: Any) -> str:
+    coding = answer.headers.get("Content-Encoding", "identity")
+    if coding != "identity":
+        raise ToolError(f"the endpoint's answer is packed ({coding[:20]}), which was not asked for")
+    data = bytearray()
+    async for chunk in answer.content.iter_chunked(65_536):
+        data += chunk
+        if len(data) > MAX_ANSWER:
+            raise ToolError(f"the endpoint's answer is larger than {MAX_ANSWER:,} bytes")
+    try:
+        return data.decode(answer.charset or "utf-8", "replace")
+    except LookupError:  # a charset that nobody knows
+        return data.decode("utf-8", "replace")
+
+
+def _refuse(status: int, text: str, location: str) -> None:
+    if 300 <= status < 400:
+        raise ToolError(f"the endpoint answered {status}, to go to {location[:200]!r}; redirects are not followed")
+    if not 200 <= status < 300:
+        raise ToolError(f"the endpoint answered {status}: {' '.join(text.split())[:500] or '(no message)'}")
+
+
+def _picked(text: str, output: str | None) -> Any:
+    if output is None:
+        return text
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return values[output] if isinstance(values, dict) and output in values else text

@@ -1,0 +1,96 @@
+"""Functions from Python files, and tools from modules: imported when tools are built, not when files are checked."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import DataError
+from ..tooling import Tool
+
+
+def load_module(file: Path) -> ModuleType:
+    """The Python file as a module under a name of its own. Raises `DataError` if it cannot be imported."""
+    name = f"retinue_tools_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise DataError(f"{file} is not a Python file")
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses and the like look for it
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise DataError(f"{file.name} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def function_of(module: ModuleType, name: str) -> Any:
+    """The function or `Tool` called `name` that `module` itself defines. Raises `DataError`."""
+    found = getattr(module, name, None)
+    if found is None:
+        raise DataError(f"{_called(module)} has no {name!r}")
+    home = getattr(found.something if isinstance(found, Tool) else found, "__module__", None)
+    if home != module.__name__ or not (callable(found) or isinstance(found, Tool)):
+        raise DataError(f"{name!r} is no function that {_called(module)} defines")
+    return found
+
+
+def tool_of_module(module: str, name: str) -> Tool:
+    """The `Tool` called `name` in a module that may be imported. Raises `DataError`."""
+    try:
+        found = function_of(import_module(module), name)
+    except ImportError as error:
+        raise DataError(f"{module} cannot be imported: {error}") from error
+    if not isinstance(found, Tool):
+        raise DataError(f"{module}.{name} is not marked as a tool with @tool")
+    return found
+
+
+def described_tools(module: ModuleType) -> list[Any]:
+    """What the module's `tools_descriptions()` gives. Raises `DataError`."""
+    give = getattr(module, "tools_descriptions", None)
+    if not callable(give):
+        raise DataError(f"{_called(module)} has no function tools_descriptions()")
+    try:
+        given = give()
+    except Exception as error:
+        raise DataError(f"{_called(module)}: tools_descriptions() failed: {type(error).__name__}: {error}") from error
+    if not isinstance(given, list | tuple):
+        raise DataError(f"{_called(module)}: tools_descriptions() gave a {type(given).__name__}; want a list")
+    return list(given)
+
+
+def picking(function: Callable[..., Any], output: str | None) -> Callable[..., Any]:
+    """`function`, whose result, if it is a mapping with the key `output`, is the value under that key."""
+    if output is None:
+        return function
+
+    def picked(value: Any) -> Any:
+        return value[output] if isinstance(value, dict) and output in value else value
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def later(*args: Any, **kwargs: Any) -> Any:
+            return picked(await function(*args, **kwargs))
+
+        return later
+
+    @wraps(function)
+    def now(*args: Any, **kwargs: Any) -> Any:
+        return picked(function(*args, **kwargs))
+
+    return now
+
+
+def _called(module: ModuleType) -> str:
+    return Path(module.__file__).name if module.__file__ else module.__name__

@@ -1,0 +1,67 @@
+"""A tool's function in a process of its own: with its own environment variables, killed when its time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import ToolError
+
+MAX_RESULT = 1_000_000  # bytes
+_WORKER = Path(__file__).with_name("worker.py")
+
+
+def separate(
+    file: Path, function: str, environment: Mapping[str, str], python: str = sys.executable
+) -> Callable[..., Awaitable[Any]]:
+    """A function that calls `function` of `file` in a new process each time: with the server's environment
+    and these variables in it, in the file's folder, under the interpreter `python`. Raises `ToolError`."""
+
+    async def call(**arguments: Any) -> Any:
+        task = json.dumps({"file": str(file), "function": function, "arguments": arguments}, default=str)
+        process = await asyncio.create_subprocess_exec(
+            python, "-P", str(_WORKER), stdin=PIPE, stdout=PIPE, cwd=file.parent,
+            env={**os.environ, **environment}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            said = await _said(process, task.encode())
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # also what it has started itself
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        return _value(said)
+
+    return call
+
+
+async def _said(process: Process, task: bytes) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(ConnectionError):  # it ended before it had read all
+        process.stdin.write(task)
+        await process.stdin.drain()
+    process.stdin.close()
+    said = bytearray()
+    while chunk := await process.stdout.read(65_536):
+        said += chunk
+        if len(said) > MAX_RESULT:
+            raise ToolError(f"the result is larger than {MAX_RESULT:,} bytes")
+    return bytes(said)
+
+
+def _value(said: bytes) -> Any:
+    try:
+        answer = json.loads(said)
+    except ValueError as error:
+        raise ToolError("its process ended without a result") from error
+    if "error" in answer:
+        raise ToolError(str(answer["error"]))
+    return answer["value"]

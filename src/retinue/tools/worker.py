@@ -1,0 +1,57 @@
+"""The other side of `separate`: calls one function of one file, as stdin says, and writes what came of it.
+
+Run as a script, by whatever interpreter has the tool's packages; needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
+
+
+def main() -> None:
+    """Read the task, do it, write `{"value": …}` or `{"error": …}`."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what the tool prints is not its result
+    task = json.loads(sys.stdin.buffer.read())
+    try:
+        said = json.dumps({"value": _called(task)}, default=_plain)
+    except BaseException as error:
+        kind = type(error).__name__
+        said = json.dumps({"error": str(error) if kind == "ToolError" else f"{kind}: {error}"})
+    out.write(said)
+    out.close()
+
+
+def _called(task: dict[str, Any]) -> Any:
+    spec = spec_from_file_location("retinue_tool", task["file"])
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["retinue_tool"] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module, task["function"])
+    function = getattr(function, "something", function)  # what @tool made of it
+    if getattr(function, "__module__", None) != "retinue_tool":
+        raise ValueError(f"{task['function']} is no function that this file defines")
+    value = function(**task["arguments"])
+    if inspect.isawaitable(value):
+        import asyncio
+
+        value = asyncio.run(_awaited(value))
+    return value
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+def _plain(value: Any) -> Any:
+    return getattr(value, "content", None) or str(value)
+
+
+if __name__ == "__main__":
+    main()

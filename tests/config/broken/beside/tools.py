@@ -1,0 +1,1 @@
+raise SystemExit("a file that is only checked is not imported")

@@ -1,0 +1,334 @@
+"""Tool files of seed 003: every form of `callable_api`, arguments, environment, folders."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fakes.loopback import Loopback
+from retinue import DataError, ToolError
+from retinue.config import load_tools
+from retinue.config.toolfiles import Loading
+from retinue.schema import AgentAction
+from retinue.signature import InvalidInput
+from retinue.toolbox import Toolbox
+from retinue.tooling import Tool
+
+FORMATS = Path(__file__).parents[1] / "data" / "formats"
+MUSIC = """
+def search_knowledge_base(query: str) -> dict: return {"retrieved_data": f"found {query}", "more": 1}
+def search_sql_database(query): return "not a mapping"
+def get_artist_birth_place(artist_name): return {"place": artist_name}
+async def get_billboard_rank_date(rank, date): return {"billboard_info": [rank + 1, date]}
+def get_song_release_date(song_name): raise LookupError(song_name)
+def get_members(band_name): return ["a", "b"]
+def get_grammy_best_artist_by_year(year): return {"grammy_best_new_artist": None, "year": year}
+"""
+FINANCE = """
+def finqa_agent(query): return query
+def research_agent(company): return {"report": company}
+"""
+
+
+def called(tool: Tool, tool_input: Any = "") -> str:
+    return asyncio.run(tool.call(tool_input))
+
+
+def tools_of(folder: Path, text: str, code: str = "", loading: Loading | None = None) -> dict[str, Tool]:
+    (folder / "tools.yaml").write_text(text, "utf-8")
+    (folder / "code.py").write_text(code, "utf-8")
+    return {tool.name: tool for tool in load_tools(folder / "tools.yaml", loading)}
+
+
+def test_the_supervisors_file_loads_unchanged(tmp_path: Path) -> None:
+    shutil.copy(FORMATS / "opea_supervisor_agent_tools.yaml", tmp_path / "tools.yaml")
+    (tmp_path / "tools.py").write_text(MUSIC)
+    tools = {tool.name: tool for tool in load_tools(tmp_path / "tools.yaml")}
+    assert list(tools) == [
+        "search_knowledge_base", "search_artist_database", "get_artist_birth_place", "get_billboard_rank_date",
+        "get_song_release_date", "get_members", "get_grammy_best_artist_by_year",
+    ]  # fmt: skip
+    assert tools["get_members"].description == "Get the member list of a band."
+    assert tools["get_billboard_rank_date"].signature.parameters == {
+        "type": "object",
+        "properties": {
+            "rank": {"type": "integer", "description": "the rank of interest, for example 1 for top 1"},
+            "date": {"type": "string", "description": "date"},
+        },
+        "required": ["rank", "date"],
+        "additionalProperties": False,
+    }
+    assert called(tools["search_knowledge_base"], "jazz") == "found jazz"
+    assert called(tools["search_artist_database"], {"query": "x"}) == "not a mapping"
+    assert called(tools["get_artist_birth_place"], "Adele") == '{"place": "Adele"}'
+    assert called(tools["get_billboard_rank_date"], {"rank": 1, "date": "1984"}) == '[2, "1984"]'
+    assert called(tools["get_members"], "ABBA") == '["a", "b"]'
+    assert called(tools["get_grammy_best_artist_by_year"], {"year": 1999}) == ""
+    with pytest.raises(InvalidInput, match="year"):
+        called(tools["get_grammy_best_artist_by_year"], {"year": "soon"})
+    box = Toolbox(tools.values())
+    seen = asyncio.run(box.run(AgentAction("get_song_release_date", "Hello")))
+    assert (seen.outcome, seen.text) == ("failed", "get_song_release_date failed: LookupError: Hello")
+
+
+def test_the_workers_and_the_finance_file_load_unchanged(tmp_path: Path) -> None:
+    shutil.copy(FORMATS / "opea_worker_agent_tools.yaml", tmp_path / "worker_agent_tools.yaml")
+    shutil.copy(FORMATS / "opea_finance_supervisor_agent_tools.yaml", tmp_path / "finance.yml")
+    (tmp_path / "worker_agent_tools.py").write_text(MUSIC)
+    (tmp_path / "supervisor_tools.py").write_text(FINANCE)
+    (tmp_path / "sum_agent_tools.py").write_text(
+        "def summarize(doc_name, company): return f'{doc_name} of {company}'\n"
+    )
+    tools = {tool.name: tool for tool in load_tools(tmp_path)}
+    assert list(tools) == ["finqa_agent", "summarization_tool", "research_agent", "search_knowledge_base"]
+    assert called(tools["summarization_tool"], {"doc_name": "10-K", "company": "Acme"}) == "10-K of Acme"
+    assert called(tools["research_agent"], "Acme") == "Acme"
+    assert called(tools["search_knowledge_base"], "x") == "found x"
+
+
+ALL_FORMS = """
+calculator: {callable_api: calculator}
+sums: {callable_api: retinue.tools.calculator.calculator, description: Adds up., effects: idempotent}
+search: {callable_api: passages, params: {path: library.jsonl, top_k: 1}}
+today: {callable_api: code.py:today}
+marked: {callable_api: code.py:marked, timeout: 5}
+mixed:
+  callable_api: code.py:mixed
+  description: Everything.
+  args_schema:
+    a: {type: str}
+    b: {type: int, default: 5, description: how many}
+    c: {type: float, default: 1}
+    d: {type: bool, default: false}
+    e: {type: list, default: [1]}
+    f: {type: dict, default: null}
+    json: {type: str, default: x}
+"""
+ALL_CODE = '''
+from retinue import tool
+def today():
+    """The date of today.
+
+    As text."""
+    return "2024-01-01"
+@tool(effects="read", name="other")
+def marked(query: str) -> str:
+    """Marked."""
+    return query
+def mixed(**given): return given
+'''
+
+
+def test_all_forms_of_what_may_be_called(tmp_path: Path) -> None:
+    (tmp_path / "library.jsonl").write_text('{"title": "Paris", "text": "Paris lies on the Seine."}\n')
+    tools = tools_of(tmp_path, ALL_FORMS, ALL_CODE)
+    assert called(tools["calculator"], "2 + 3") == called(tools["sums"], "2 + 3") == "5"
+    assert (tools["sums"].description, tools["sums"].effects) == ("Adds up.", "idempotent")
+    assert called(tools["search"], "Seine") == "[Paris] Paris lies on the Seine."
+    assert tools["today"].description == "The date of today."
+    assert (tools["today"].signature.parameters["properties"], called(tools["today"])) == ({}, "2024-01-01")
+    assert (tools["marked"].effects, tools["marked"].timeout, called(tools["marked"], "q")) == ("read", 5, "q")
+    assert tools["mixed"].signature.parameters["required"] == ["a"]
+    assert called(tools["mixed"], {"a": "x", "b": 7, "json": "y"}) == '{"a": "x", "b": 7, "json": "y"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: {callable_api: 'code.py:nothing'}", "1:19: a: code.py has no 'nothing'"),
+        ("a: {callable_api: 'code.py:system'}", "1:19: a: 'system' is no function that code.py defines"),
+        ("a: {callable_api: 'code.py:VALUE'}", "1:19: a: 'VALUE' is no function that code.py defines"),
+        ("a: {callable_api: 'bad.py:run'}", "1:19: a: bad.py cannot be imported: ModuleNotFoundError: No module"),
+        ("a: {callable_api: retinue.tools.passages.passages}", "1:19: a: retinue.tools.passages.passages is not"),
+        ("a: {callable_api: retinue.tools.passages.sqlite3}", "1:19: a: 'sqlite3' is no function that"),
+        ("a: {callable_api: retinue.tools.nowhere.x}", "1:19: a: retinue.tools.nowhere cannot be imported"),
+        ("a: {callable_api: 'http://${NO_HOST}/', description: d}", "1:19: callable_api: the environment variable NO"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_built_says_where(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import no_such_package_here\n")
+    with pytest.raises(DataError) as raised:
+        tools_of(tmp_path, text, "from os import system\nVALUE = 5\n", Loading({}))
+    assert str(raised.value).startswith(f"{tmp_path / 'tools.yaml'}:{problem}")
+
+
+def test_a_tool_of_a_package_that_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "our_package_of_tools"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "good.py").write_text("from retinue import tool\n@tool\ndef double(n: int): return 2 * n\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "a: {callable_api: our_package_of_tools.good.double}"
+    with pytest.raises(DataError, match="may not be called; want"):
+        tools_of(tmp_path, text)
+    tools = tools_of(tmp_path, text, loading=Loading(roots=("our_package_of_tools",)))
+    assert called(tools["a"], {"n": 4}) == "8"
+
+
+def test_a_python_file_describes_its_tools(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def echo(text: str): return text\ndef tools_descriptions(): return [echo]\n")
+    (tool,) = load_tools(file)
+    assert (tool.name, called(tool, "hello")) == ("echo", "hello")
+    file.write_text("def echo(text): ...\n")
+    with pytest.raises(DataError, match=r"mine.py has no function tools_descriptions\(\)"):
+        load_tools(file)
+    file.write_text("def tools_descriptions(): return 5\n")
+    with pytest.raises(DataError, match="gave a int; want a list"):
+        load_tools(file)
+
+
+def test_a_folder_is_its_files_sorted(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("two: {callable_api: calculator}\n")
+    (tmp_path / "a.yml").write_text("one: {callable_api: 'called.py:run'}\n")
+    (tmp_path / "called.py").write_text("def run(): return 'ran'\n")
+    (tmp_path / "c.py").write_text("def three(): ...\ndef tools_descriptions(): return [three]\n")
+    (tmp_path / "e.yaml").write_text("four: {callable_api: 'own.py:run', description: d, pip_dependencies: x}\n")
+    (tmp_path / "own.py").write_text("import no_such_package_here\ndef run(): ...\n")  # only for its own process
+    (tmp_path / ".hidden.yaml").write_text("[broken")
+    (tmp_path / "notes.txt").write_text("[broken")
+    (tmp_path / "deeper.yaml").mkdir()
+    assert [tool.name for tool in load_tools(tmp_path)] == ["one", "two", "three", "four"]
+    (tmp_path / "d.yaml").write_text("one: {callable_api: calculator}\n")
+    with pytest.raises(DataError, match="two tools are called 'one'"):
+        load_tools(tmp_path)
+
+
+def test_an_empty_file_has_no_tools(tmp_path: Path) -> None:
+    assert tools_of(tmp_path, "# none\n") == {}
+
+
+OWN = """
+show:
+  callable_api: code.py:show
+  description: Shows.
+  env: "RETINUE_A=x=y, RETINUE_B=${HOST}"
+  args_schema: {more: {type: str, default: ""}}
+  return_output: seen
+slow: {callable_api: "code.py:slow", description: d, env: RETINUE_A=1, timeout: 0.5}
+fail: {callable_api: "code.py:fail", description: d, env: RETINUE_A=1}
+die: {callable_api: "code.py:die", description: d, env: RETINUE_A=1}
+"""
+OWN_CODE = """
+import os, sys, time
+async def show(more="-"):
+    print("not the result")
+    return {"seen": [os.environ["RETINUE_A"], os.environ["RETINUE_B"], more, os.getpid(), os.getcwd()]}
+def slow():
+    time.sleep(60)
+def fail():
+    raise LookupError("gone")
+def die():
+    os._exit(3)
+"""
+
+
+def test_variables_are_only_the_tools_own(tmp_path: Path) -> None:
+    tools = tools_of(tmp_path, OWN, OWN_CODE, Loading({"HOST": "here"}))
+    seen = called(tools["show"], {"more": "é"})
+    assert seen.startswith('["x=y", "here", "é", ')
+    assert str(os.getpid()) not in seen.split(", ")
+    assert str(tmp_path) in seen
+    assert "RETINUE_A" not in os.environ
+    assert "no_module" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "text"),
+    [
+        ("slow", "timed_out", "slow did not finish in time"),
+        ("fail", "failed", "fail failed: LookupError: gone"),
+        ("die", "failed", "die failed: its process ended without a result"),
+    ],
+)
+def test_what_fails_in_its_own_process_is_an_observation(name: str, outcome: str, text: str, tmp_path: Path) -> None:
+    tools = tools_of(tmp_path, OWN, OWN_CODE, Loading({"HOST": "here"}))
+    seen = asyncio.run(Toolbox(tools.values()).run(AgentAction(name, "")))
+    assert (seen.outcome, seen.text[: len(text)]) == (outcome, text)
+
+
+def test_packages_are_recorded_and_nobody_installs_them(tmp_path: Path) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def python_for(dependencies: tuple[str, ...]) -> str:
+        asked.append(dependencies)
+        return sys.executable
+
+    text = "a: {callable_api: 'code.py:run', description: d, pip_dependencies: 'numpy==1, no_module ,'}"
+    tools = tools_of(tmp_path, text, "import no_module\ndef run(): ...\n", Loading(python_for=python_for))
+    assert asked == [("numpy==1", "no_module")]
+    with pytest.raises(ToolError, match="ModuleNotFoundError: No module named 'no_module'"):
+        called(tools["a"])
+
+
+@pytest.fixture
+def echo() -> Iterator[Loopback]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        match request.path:
+            case "/echo":
+                return web.json_response({"given": await request.json(), "type": request.content_type})
+            case "/redirect":
+                raise web.HTTPFound("/echo")
+            case "/large":
+                return web.Response(body=b"x" * 1_000_001)
+            case "/packed":
+                return web.Response(body=b"x", headers={"Content-Encoding": "gzip"})
+            case "/hang":
+                await server.closing.wait()
+            case "/text":
+                return web.Response(text="plain")
+        return web.Response(status=500, text="out of\norder")
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", answer)
+    server = Loopback(app)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_an_endpoint_gets_the_arguments_as_json(echo: Loopback, tmp_path: Path) -> None:
+    text = f"""
+simple: {{callable_api: "{echo.url}/echo", description: d}}
+several:
+  callable_api: "{echo.url}/echo"
+  description: d
+  args_schema: {{rank: {{type: int}}, date: {{type: str, default: ""}}}}
+  return_output: given
+plain: {{callable_api: "http://${{HOST}}/text", description: d, return_output: given}}
+"""
+    tools = tools_of(tmp_path, text, loading=Loading({"HOST": echo.url.removeprefix("http://")}))
+    assert called(tools["simple"], "Who?") == '{"given": {"query": "Who?"}, "type": "application/json"}'
+    assert called(tools["several"], {"rank": 1}) == '{"rank": 1}'
+    assert called(tools["plain"], "x") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/redirect", "the endpoint answered 302, to go to '/echo'; redirects are not followed"),
+        ("/large", "the endpoint's answer is larger than 1,000,000 bytes"),
+        ("/packed", "the endpoint's answer is packed (gzip), which was not asked for"),
+        ("/wrong", "the endpoint answered 500: out of order"),
+        ("/hang", "a did not finish in time (its limit is 0.3 seconds)."),
+    ],
+)
+def test_an_endpoint_that_fails_is_an_observation(path: str, problem: str, echo: Loopback, tmp_path: Path) -> None:
+    tools = tools_of(tmp_path, f"a: {{callable_api: '{echo.url}{path}', description: d, timeout: 0.3}}")
+    seen = asyncio.run(Toolbox(tools.values()).run(AgentAction("a", "q")))
+    assert problem in seen.text
+    assert seen.outcome == ("timed_out" if path == "/hang" else "failed")
+
+
+def test_an_endpoint_that_is_not_there_is_an_observation(tmp_path: Path) -> None:
+    tools = tools_of(tmp_path, "a: {callable_api: 'http://127.0.0.1:1/', description: d}")
+    with pytest.raises(ToolError, match="the endpoint cannot be reached"):
+        called(tools["a"], "q")
