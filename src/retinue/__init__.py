@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .events import Delta as Delta, Event as Event, RunResult as RunResult
+    from .executor import Executor as Executor
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
     from .schema import (
@@ -54,6 +55,7 @@ _HOME = {
         "ToolError", "UsageError", "WindowExceeded",
     ),
     "events": ("Delta", "Event", "RunResult"),
+    "executor": ("Executor",),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
     "schema": (

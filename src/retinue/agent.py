@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 from .answer_schema import schema_of
 from .blocking import blocking, iterate
 from .budgets import Budget, Deadline, Interrupted
+from .effects import Human as Human, LibraryEffects
 from .errors import LogMismatch, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
+from .filing import Filed, load
 from .loop import drive
 from .models import PromptModel
-from .ports import Chunks, Flow, Model, Strategy, Task
-from .prompt import Ask
-from .schema import Abilities, AgentAction, Decision, Message, Observation
+from .models.limited import limited
+from .ports import Flow, Model, Strategy, Task
+from .schema import Abilities, Decision, Message
 from .strategies import STRATEGIES
 from .strategies.answering import answering
+from .strategies.react import React
 from .strategies.reflecting import reflecting
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
 
-Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | None]
+
+class Prompting(Protocol):
+    """What an agent needs of a `PromptNode`."""
+
+    model: Model
+    stop_words: tuple[str, ...]
+    max_length: int | None
+    default_prompt_template: Any
 
 
-class Agent:
+class Agent(Filed):
     """Answers questions by deciding, acting and observing in a loop.
 
     `model` is a `Model` or what `PromptModel` takes (`"local"`, `"openai:gpt-5-mini"`, …). `tools` may
@@ -38,7 +48,8 @@ class Agent:
     or while it returns `None`, such a run parks (`AWAITING_HUMAN`) and `resume` goes on with it.
     `require_human_feedback`: mark all tools so, or those of these names. `answer_schema`, a pydantic model
     or a JSON Schema: the answer is JSON that conforms (parsed, in `return_values["answer"]`), or the
-    run stops as `INVALID_ANSWER`.
+    run stops as `INVALID_ANSWER`. `prompt_node`, in place of `model`, is a `PromptNode`: its model, its stop
+    words, its template as `react`'s prompt.
 
     An agent keeps nothing of its runs: it may be used for many at once, and as a tool of another.
     Raises `UsageError` for unknown names.
@@ -55,12 +66,20 @@ class Agent:
         human: Human | None = None,
         require_human_feedback: bool | Collection[str] = False,
         answer_schema: type | Mapping[str, Any] | None = None,
+        prompt_node: Prompting | None = None,
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; there are: {', '.join(STRATEGIES)}")
         self.name = name
-        self.model: Model = PromptModel(model) if isinstance(model, str) else model
         self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
+        self.prompt_node = prompt_node
+        self.model: Model
+        if prompt_node is not None:
+            self.model = limited(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
+            if prompt_node.default_prompt_template and isinstance(self.strategy, React):
+                self.strategy = replace(self.strategy, prompt=prompt_node.default_prompt_template.prompt_text)
+        else:
+            self.model = PromptModel(model) if isinstance(model, str) else model
         self.budget = budget
         self.human = human
         marked = require_human_feedback
@@ -81,6 +100,15 @@ class Agent:
         Toolbox([*self.tools, new])  # refuses a name that is taken,
         _ = new.signature  # and this, arguments that a model cannot give
         self.tools.append(new)
+
+    @classmethod
+    def load_from_yaml(cls, path: str | Path, agent_name: str | None = None) -> Self:
+        """The agent in a file; of several, the one called `agent_name`. Raises `DataError` and `UsageError`."""
+        agent: Self = load(path, "agents", agent_name)
+        return agent
+
+    def _state(self) -> Any:
+        return [tool.name for tool in self.tools], self.strategy.name, self.budget, self.model.name
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
@@ -187,7 +215,7 @@ class Run:
     ) -> None:
         if not question.strip():
             raise UsageError("the question is empty; ask something")
-        if not agent.tools:
+        if not agent.tools and getattr(agent.strategy, "needs_tools", True):
             raise UsageError(f"{agent.name} has no tools; give it some: Agent(tools=[…]) or add_tool(name, tool, …)")
         self.log = list(log)
         self.budget = agent.budget
@@ -216,7 +244,7 @@ class Run:
             abilities,
             task.history,
         )
-        effects = _LibraryEffects(self._agent, Toolbox(task.tools), self._decisions)
+        effects = LibraryEffects(self._agent.model, self._agent.human, Toolbox(task.tools), self._decisions)
         flow = self._agent.flow(task)
         async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
             async for event in events:
@@ -249,32 +277,3 @@ class Run:
     def result(self) -> RunResult:
         """What the run has come to so far."""
         return result(self.log, self._seconds)
-
-
-class _LibraryEffects:
-    """The effects of a run in the caller's own process."""
-
-    def __init__(self, agent: Agent, toolbox: Toolbox, decisions: Mapping[str, Decision]) -> None:
-        self._model = agent.model
-        self._human = agent.human
-        self._toolbox = toolbox
-        self._decisions = decisions
-
-    def ask(self, request: Ask) -> Chunks:
-        return self._model.reply(request)
-
-    async def call(self, action: AgentAction) -> Observation:
-        return await self._toolbox.run(action)
-
-    def must_ask(self, action: AgentAction, *, begun: bool) -> str:
-        return self._toolbox.needs_human(action, begun=begun)
-
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        decision = self._decisions.get(action.id)
-        if decision is not None or self._human is None:
-            return decision
-        answer = self._human(action, problem)
-        return await answer if inspect.isawaitable(answer) else answer
-
-    def recall(self, action: AgentAction, observation: Observation) -> None:
-        self._toolbox.remember(action, observation)

@@ -74,6 +74,8 @@ class PromptModel:
         api_key: str | None = None,
         **settings: Any,
     ) -> None:
+        self.given = {"model_name_or_path": model_name_or_path, "engine": engine, "base_url": base_url}
+        self.given |= {"api_key": api_key, **settings}  # as it was said, for whoever writes it down
         given = _given(settings, {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path})
         text, at, url = given["model_name_or_path"].partition("@http")
         named, name = _engine_and_name(text)

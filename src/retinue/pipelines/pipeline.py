@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from ..batches import in_order as batch_in_order
 from ..blocking import blocking
 from ..contract import Component, Input
 from ..declaring import component
 from ..errors import UsageError
+from ..filing import Filed, load
 from . import checking, drawing
 from .plan import Plan, needed, plan
 from .running import Running
@@ -18,7 +20,7 @@ from .wires import ROOT, Node
 Params = Mapping[str, Mapping[str, Any]]
 
 
-class Pipeline:
+class Pipeline(Filed):
     """Components put together: each takes its inputs, by name, from what is visible after those before it.
 
     `inputs` are the values a run may be given; the root `"Query"` hands them on. `nodes`, in any order,
@@ -39,6 +41,15 @@ class Pipeline:
         self._plans: dict[tuple[str, ...], Plan] = {}
         for node in checking.in_order(nodes):
             self._add(node)
+
+    @classmethod
+    def load_from_yaml(cls, path: str | Path, pipeline_name: str | None = None) -> Self:
+        """The pipeline in a file; of several, the one called `pipeline_name`. Raises `DataError` and `UsageError`."""
+        pipeline: Self = load(path, "pipelines", pipeline_name)
+        return pipeline
+
+    def _state(self) -> Any:
+        return [(node.name, node.wires) for node in self._nodes.values()]
 
     # ── building ─────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ from .planexec import PlanExec
 from .react import React
 from .react_json import ReactJson
 from .self_ask import SelfAsk
-from .simple import simple
+from .simple import simple as simple
 from .tool_calling import ToolCalling
 
 STRATEGIES: Mapping[str, Strategy] = {

@@ -39,6 +39,7 @@ from .shapes import answer_shape
 
 TRIES = 3  # how often a plan is asked for until it can be read
 _REPLY_TOKENS = 512
+_NO_TOOLS = "(it is not said which; others carry the plan out)"
 _NOT_FOUND = re.compile(r"\W*not[\s_]+found\b[\s:.,-]*(.*)", re.IGNORECASE | re.DOTALL)
 
 T = TypeVar("T")
@@ -78,6 +79,10 @@ class PlanExec:
         """Plan, execute and answer."""
         return _Run(self, task).flow()
 
+    def plan(self, task: Task) -> Part[tuple[str, ...] | AgentFinish]:
+        """Only the plan, agreed to by a person where one must; or how the run ends without."""
+        return _Run(self, task).agreed()
+
 
 class _Run:
     """One run: what is done, and what is known of the step under way."""
@@ -93,7 +98,7 @@ class _Run:
     def flow(self) -> Flow:
         problem = ""
         for left in range(self._by.max_replans, -1, -1):
-            plan = yield from self._agreed(problem)
+            plan = yield from self.agreed(problem)
             ended: AgentFinish | str
             ended = plan if isinstance(plan, AgentFinish) else (yield from self._execute(plan))
             if isinstance(ended, str) and (not ended or not left):
@@ -105,7 +110,7 @@ class _Run:
 
     # ── the plan ─────────────────────────────────────────────────────────────────────────────────
 
-    def _agreed(self, problem: str) -> Part[tuple[str, ...] | AgentFinish]:
+    def agreed(self, problem: str = "") -> Part[tuple[str, ...] | AgentFinish]:
         """A plan to execute, which a person agreed to where one must; or how the run ends without."""
         why = "the plan needs a person's approval" + (f" ({problem})" if problem else "")
         wrong = ""
@@ -251,7 +256,7 @@ class _Run:
         history = [f"{'Human' if said.role == 'user' else 'AI'}: {said.content}\n" for said in self._task.history]
         problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
         return _wordings()[part].safe_substitute(
-            tools=described(self._task.tools),
+            tools=described(self._task.tools) or _NO_TOOLS,
             most=self._by.max_steps,
             history="".join(history),
             question=self._task.question,

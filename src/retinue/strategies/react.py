@@ -31,7 +31,7 @@ class React:
     """The strategy.
 
     `prompt` replaces the built-in prompt; `$tools`, `$tool_names`, `$answer`, `$examples`, `$history`
-    and `$question` are filled in. `answer` says more of what the answer should be like. `answer_chars`
+    and `$question` (or `$query`) are filled in. `answer` says more of what the answer should be like. `answer_chars`
     bounds the answer of a model that is held to a pattern. `trim_intermediate_steps`: only so many of the
     last steps stay in the prompt (-1: all).
     """
@@ -57,6 +57,7 @@ class React:
             examples=examples(task.tools) if task.constrained else "",
             history="".join(history),
             question=task.question,
+            query=task.question,
         )
 
 

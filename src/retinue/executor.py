@@ -1,0 +1,72 @@
+"""`Executor`: tools without a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from .agent import Agent, Human, Run
+from .blocking import blocking
+from .budgets import Budget
+from .errors import ModelRefused
+from .events import RunResult
+from .ports import Chunks
+from .prompt import Ask
+from .schema import Abilities, Message
+from .strategies.acting_out import ActingOut
+
+Actions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+class Executor(Agent):
+    """Runs the actions that it is given, with all that holds for an agent's: checked input, time limits,
+    a person's approval, a log.
+
+    >>> from retinue.tools import calculator
+    >>> Executor([calculator]).run({"tool": "Calculator", "input": "2^3"}).answer
+    '8'
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Any] = (),
+        *,
+        budget: Budget = Budget(),
+        name: str = "executor",
+        human: Human | None = None,
+        require_human_feedback: bool | Collection[str] = False,
+    ) -> None:
+        super().__init__(
+            _NoModel(),
+            tools,
+            strategy=ActingOut(),
+            budget=budget,
+            name=name,
+            human=human,
+            require_human_feedback=require_human_feedback,
+        )
+
+    def start(self, question: Actions, *, history: Sequence[Message] = ()) -> Run:
+        """A run of the actions: `{"tool": NAME, "input": …}`, a list of these, or either as JSON."""
+        return super().start(question if isinstance(question, str) else json.dumps(question), history=history)
+
+    async def run_async(self, question: Actions, *, history: Sequence[Message] = ()) -> RunResult:
+        """Run the actions; the answer is what the tool said, or for a list, a list of what they said."""
+        return await self.start(question, history=history).finish()
+
+    def run(self, question: Actions, *, history: Sequence[Message] = ()) -> RunResult:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(question, history=history))
+
+
+class _NoModel:
+    """Stands where an agent has its model."""
+
+    name = "no model"
+
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        return Abilities()
+
+    def reply(self, request: Ask) -> Chunks:
+        raise ModelRefused("an executor has no model to ask")

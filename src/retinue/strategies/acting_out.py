@@ -1,0 +1,60 @@
+"""`executor`: runs the actions it is given, without any model (seed 003's role "executor")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..ports import Flow, Task, act
+from ..schema import AgentAction, AgentFinish, StopReason
+
+_WANTED = 'want {"tool": NAME, "input": …}, or a list of these'
+
+
+@dataclass(frozen=True)
+class ActingOut:
+    """The strategy. The question is JSON: one action, or a list of them, which run side by side.
+
+    Of one action the answer is its result, and a failure ends the run as `ERROR`; of a list, the answer is a
+    list of `{"tool", "outcome", "output"}`.
+    """
+
+    name: str = "executor"
+
+    def __call__(self, task: Task) -> Flow:
+        """Run the actions."""
+        try:
+            actions = read_actions(task.question)
+        except ValueError as error:
+            return AgentFinish({"output": "", "problem": str(error)}, reason=StopReason.ERROR)
+        seen = yield from act(*actions)
+        if len(seen) == 1 and task.question.lstrip()[:1] == "{":
+            if seen[0].outcome == "result":
+                return AgentFinish({"output": seen[0].text})
+            return AgentFinish({"output": "", "problem": seen[0].text}, reason=StopReason.ERROR)
+        results = [
+            {"tool": action.tool, "outcome": one.outcome, "output": one.text}
+            for action, one in zip(actions, seen, strict=True)
+        ]
+        return AgentFinish({"output": json.dumps(results, ensure_ascii=False), "results": results})
+
+
+def read_actions(text: str) -> tuple[AgentAction, ...]:
+    """The actions in a JSON text. Raises `ValueError` saying what is wrong."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"this is not JSON; {_WANTED}") from None
+    actions = tuple(_action(value) for value in (values if isinstance(values, list) else [values]))
+    if not actions:
+        raise ValueError(f"there are no actions; {_WANTED}")
+    return actions
+
+
+def _action(value: Any) -> AgentAction:
+    if not isinstance(value, Mapping) or not isinstance(value.get("tool"), str) or set(value) - {"tool", "input"}:
+        raise ValueError(_WANTED)
+    given = value.get("input", "")
+    return AgentAction(value["tool"], given if isinstance(given, str | dict) else json.dumps(given))

@@ -1,0 +1,81 @@
+"""A strategy with words before whatever it asks: a role, a way to behave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
+
+from ..ports import Flow, Sent, Strategy, Task
+from ..prompt import Ask, Prompt
+from ..schema import AgentFinish, Message
+from .relaying import advanced
+
+
+def instructed(strategy: Strategy, text: str) -> Strategy:
+    """`strategy`, whose every prompt begins with `text`."""
+    return Instructed(strategy, text.strip()) if text.strip() else strategy
+
+
+@dataclass(frozen=True)
+class Instructed:
+    """The strategy around `inner`."""
+
+    inner: Strategy
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The inner strategy's."""
+        return self.inner.name
+
+    @property
+    def native(self) -> bool:
+        """Whether the inner strategy can use an engine's native tool calls."""
+        return bool(getattr(self.inner, "native", False))
+
+    @property
+    def needs_tools(self) -> bool:
+        """Whether the inner strategy is of no use without tools."""
+        return bool(getattr(self.inner, "needs_tools", True))
+
+    def __call__(self, task: Task) -> Flow:
+        """The inner strategy's reasoning."""
+        inner, words = self.inner(task), _Words(self.text)
+        sent: Sent | None = None
+        try:
+            while not isinstance(request := advanced(inner, sent), AgentFinish):
+                sent = yield words.before(request) if isinstance(request, Ask) else request
+            return request
+        finally:
+            inner.close()
+
+
+class _Words:
+    """Puts the text before prompts. What grows out of a prompt grows out of the one with the text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._made: WeakKeyDictionary[Prompt, Prompt] = WeakKeyDictionary()
+
+    def before(self, request: Ask) -> Ask:
+        closing = request.closing
+        return replace(request, prompt=self._prompt(request.prompt), closing=closing and self._later(closing))
+
+    def _later(self, closing: Callable[[], Ask]) -> Callable[[], Ask]:
+        return lambda: self.before(closing())
+
+    def _prompt(self, prompt: Prompt) -> Prompt:
+        new: list[Prompt] = []
+        at: Prompt | None = prompt
+        while at is not None and at not in self._made:
+            new.append(at)
+            at = at.before
+        for one in reversed(new):
+            self._made[one] = self._made[one.before].add(one.message) if one.before else self._first(one.message)
+        return self._made[prompt]
+
+    def _first(self, message: Message) -> Prompt:
+        if message.role == "system":
+            return Prompt(replace(message, content=f"{self._text}\n\n{message.content}"))
+        return Prompt(Message("system", f"{self._text}\n\n")).add(message)
