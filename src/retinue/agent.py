@@ -107,7 +107,13 @@ class Agent(Filed):
         agent: Self = load(path, "agents", agent_name)
         return agent
 
-    def _state(self) -> Any:
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema of its answers, if they have one."""
+        return self._answer_schema[0] if self._answer_schema else None
+
+    def state(self) -> Any:
+        """What may have changed since it was made."""
         return [tool.name for tool in self.tools], self.strategy.name, self.budget, self.model.name
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────

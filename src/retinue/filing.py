@@ -30,12 +30,12 @@ class Filed:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Filed) or self.origin is None or type(self) is not type(other):
             return self is other
-        return bool(self.origin == other.origin and self._state() == other._state())
+        return bool(self.origin == other.origin and self.state() == other.state())
 
     def __hash__(self) -> int:
         return hash(self.name)
 
-    def _state(self) -> Any:
+    def state(self) -> Any:
         """What may have changed since it was made."""
         return None
 

@@ -12,6 +12,10 @@ from .toolchecks import ToolFiles, check_entries
 
 _MODELS = ("model", "prompt_node", "llm_model_id", "script")  # each names the model
 _MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")
+_SETTINGS = (
+    "llm_engine", "llm_endpoint_url", "api_key", "temperature", "top_p", "top_k", "repetition_penalty",
+    "max_new_tokens", "stream", "timeout",
+)  # fmt: skip
 _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 
 
@@ -62,6 +66,11 @@ def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found
             params.at(given[1]).path, f"both {given[0]!r} and {given[1]!r} name the model; keep one", at_key=True
         )
     yield from check_reference(params.at("model"), components, ("PromptModel",))
+    named = next((key for key in ("prompt_node", "model") if params.at(key).text in components), "")
+    for key in _SETTINGS if named else ():
+        if params.at(key).value is not None:
+            other = f"the component {params.at(named).text!r} is the model; say {key!r} there"
+            yield Found(params.at(key).path, other, at_key=True)
     node = params.at("prompt_node")
     prompt_nodes = [name for name, one in components.items() if one.at("type").text == "PromptNode"]
     if node.text and node.text not in components:
@@ -132,6 +141,8 @@ def _check_tools(
 def _brought(item: Node, files: ToolFiles, shared: Mapping[str, Node]) -> tuple[str, ...]:
     if not item.text:
         return (item.name,) if item.name else ()
+    if item.text in TOOLS and item.text not in shared and TOOLS[item.text].required:
+        raise ValueError(f"{item.text} needs parameters; define it as a tool with callable_api: {item.text}")
     if item.text in shared or item.text in TOOLS:
         return (item.text,)
     if "/" in item.text or "." in item.text or (files.folder / item.text).is_dir():

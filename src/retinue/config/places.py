@@ -68,6 +68,16 @@ class Source:
             path = path[:-1]
         return self.values.get(path, Place(1, 1))
 
+    def under(self, path: Path) -> Source:
+        """What stands at `path`, as if it were a file of its own."""
+        value = self.value
+        for part in path:
+            value = value[part]
+        size = len(path)
+        keys = {one[size:]: place for one, place in self.keys.items() if one[:size] == path}
+        values = {one[size:]: place for one, place in self.values.items() if one[:size] == path}
+        return Source(self.file, value, keys, values)
+
     def placed(self, found: Iterable[Found]) -> list[Problem]:
         """The problems of reading and what was found since, in the file's order; one a place of the former."""
         taken = {(problem.line, problem.column) for problem in self.problems}

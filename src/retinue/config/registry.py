@@ -22,7 +22,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Something a file can name: `builder` is `module:attribute` of ours; empty while there is none."""
+    """Something a file can name: `builder` is `module:attribute` of ours."""
 
     builder: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
@@ -43,7 +43,7 @@ COMPONENTS: Mapping[str, Known] = {
         },
     ),
     "PromptNode": Known(
-        "",
+        "retinue.components:PromptNode",
         {
             "model_name_or_path": Parameter("text", ("PromptModel",)),
             "default_prompt_template": Parameter("text", ("PromptTemplate",)),
@@ -51,9 +51,9 @@ COMPONENTS: Mapping[str, Known] = {
             "model_kwargs": MAPPING,
         },
     ),
-    "PromptTemplate": Known("", {"name": TEXT, "prompt_text": TEXT}, ("prompt_text",)),
-    "SerpAPIComponent": Known("", {"api_key": TEXT, "top_k": WHOLE}),
-    "PythonRuntime": Known(""),
+    "PromptTemplate": Known("retinue.components:PromptTemplate", {"name": TEXT, "prompt_text": TEXT}, ("prompt_text",)),
+    "SerpAPIComponent": Known("retinue.components:SerpAPIComponent", {"api_key": TEXT, "top_k": WHOLE}),
+    "PythonRuntime": Known("retinue.components:PythonRuntime"),
 }  # fmt: skip
 
 TOOLS: Mapping[str, Known] = {

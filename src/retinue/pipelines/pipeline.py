@@ -48,7 +48,8 @@ class Pipeline(Filed):
         pipeline: Self = load(path, "pipelines", pipeline_name)
         return pipeline
 
-    def _state(self) -> Any:
+    def state(self) -> Any:
+        """What may have changed since it was made."""
         return [(node.name, node.wires) for node in self._nodes.values()]
 
     # ── building ─────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,108 @@
+"""What an agent is made of, by the words of seeds and Retinue: model, strategy, budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..agent import Agent
+from ..budgets import Budget
+from ..effects import Human
+from ..executor import Executor
+from ..models import PromptModel
+from ..models.limited import limited
+from ..models.settings import TimeLimits
+from ..ports import Model, Strategy
+from ..strategies import STRATEGIES
+from ..strategies.instructed import instructed
+from ..strategies.planner import Planner
+from ..strategies.react import React
+from ..tooling import Tool
+from .environment import resolve
+from .places import Found
+from .specs import AgentSpec, FileSpec
+
+_SAMPLING = ("top_p", "top_k", "repetition_penalty")
+_STEPS = ("recursion_limit", "max_iterations", "max_steps")
+_QUESTION = re.compile(r"\$(question|query|\{question\}|\{query\})(?![A-Za-z0-9_])")
+_NOT_RESOLVED = ("tools", "answer_schema", "script")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """An agent's parameters that were given, with the environment's values, and which of these are missing."""
+
+    params: Mapping[str, Any]
+    missing: tuple[Found, ...]
+
+    @classmethod
+    def of(cls, spec: FileSpec, index: int, environ: Mapping[str, str]) -> Parts:
+        """Those of the file's agent number `index`."""
+        given = (spec.agents or [])[index].params.model_dump(exclude_unset=True)
+        given = {name: value for name, value in given.items() if value is not None}
+        own = {name: value for name, value in given.items() if name not in _NOT_RESOLVED}
+        found = resolve(own, environ, ("agents", index, "params"))
+        return cls(given | found.value, found.missing)
+
+
+def agent_of(
+    spec: AgentSpec, params: Mapping[str, Any], named: Mapping[str, Any], tools: Iterable[Tool], human: Human | None
+) -> Agent:
+    """The agent; `named` are the model or the prompt node that the file defines."""
+    common: dict[str, Any] = {
+        "tools": tools,
+        "budget": budget_of(params),
+        "name": spec.name,
+        "human": human,
+        "require_human_feedback": params.get("require_human_feedback", False),
+    }
+    if params.get("role") == "executor":
+        return Executor(**common)
+    if "prompt_node" not in named:
+        common["model"] = named.get("model") or model_of(params)
+    agent = Agent(strategy=_strategy(params), answer_schema=params.get("answer_schema"), **common, **_prompting(named))
+    words = [params.get("role_description", ""), params.get("custom_prompt", "")]
+    if _QUESTION.search(words[1]) and isinstance(agent.strategy, React):
+        agent.strategy = replace(agent.strategy, prompt=words.pop())
+    agent.strategy = instructed(agent.strategy, "\n".join(word.strip() for word in words if word.strip()))
+    return agent
+
+
+def model_of(params: Mapping[str, Any]) -> Model:
+    """The model that an agent's own parameters describe."""
+    names = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "api_key": "api_key", "script": "script"}
+    names |= {"temperature": "temperature", "stream": "stream"}
+    given: dict[str, Any] = {name: params[key] for key, name in names.items() if key in params}
+    name = params.get("model", params.get("llm_model_id", ""))
+    if sampling := {key: params[key] for key in _SAMPLING if key in params}:
+        given["options"] = sampling
+    if seconds := params.get("timeout"):
+        given["limits"] = TimeLimits(min(10.0, seconds), seconds, seconds)
+    return limited(PromptModel(name, **given), max_tokens=params.get("max_new_tokens"))
+
+
+def budget_of(params: Mapping[str, Any]) -> Budget:
+    """The limits, under any of their names."""
+    said = dict(params.get("budget", {}))  # in which `null` is no limit
+    for key in _STEPS:
+        if key in params:
+            said["steps"] = params[key]
+    if "max_execution_time" in params:
+        said["seconds"] = params["max_execution_time"]
+    if "early_stopping_method" in params:
+        said["early_stopping_method"] = params["early_stopping_method"]
+    return Budget(**said)
+
+
+def _strategy(params: Mapping[str, Any]) -> Strategy:
+    name = params.get("strategy", "react")
+    if params.get("role") == "planner":
+        asked = bool(params.get("require_human_feedback")) or name == "humanInLoopPlanExec"
+        return Planner(approve=asked)
+    return STRATEGIES[name]
+
+
+def _prompting(named: Mapping[str, Any]) -> dict[str, Any]:
+    return {"prompt_node": named["prompt_node"]} if "prompt_node" in named else {}

@@ -1,0 +1,104 @@
+"""The tools of a file's agents: their own, those at the top of the file, those that come along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path as FilePath
+from typing import Any
+
+from ..agent import Agent
+from ..errors import DataError, UsageError
+from ..pipelines import Pipeline
+from ..tooling import Tool, tool_of
+from .callables import existing
+from .places import Found, Path
+from .reach import parts, shares
+from .registry import TOOLS
+from .specs import AgentSpec, FileSpec, ToolRef, Tools
+from .toolfiles import Loading, entry_tools, load_tools
+
+AGENT_SECONDS = 600.0  # of an agent that is a tool; its budget may say less
+
+
+class Toolmaker:
+    """Makes tools; `part` gives what stands in the file under a name."""
+
+    def __init__(self, spec: FileSpec, loading: Loading, part: Callable[[str], Any]) -> None:
+        self._spec = spec
+        self._loading = loading
+        self._part = part
+        self.folder = FilePath(spec.source.file).parent
+
+    def of(self, agent: AgentSpec, index: int) -> list[Tool]:
+        """The tools of the file's agent number `index`; one without any of its own gets those at the top."""
+        if agent.params.tools:
+            return self._tools(agent.params.tools, ("agents", index, "params", "tools"), agent)
+        return list(self.shared.values()) if shares(agent, self._spec) else []
+
+    @cached_property
+    def shared(self) -> dict[str, Tool]:
+        """The tools at the top of the file, by name."""
+        return {tool.name: tool for tool in self._tools(self._spec.tools or [], ("tools",), None)}
+
+    def _tools(self, tools: Tools, path: Path, agent: AgentSpec | None) -> list[Tool]:
+        if isinstance(tools, dict):
+            return entry_tools(tools, self.folder, self._spec.source.under(path), self._loading)
+        items = [tools] if isinstance(tools, str) else tools
+        made: list[Tool] = []
+        for at, item in enumerate(items):
+            place = path if isinstance(tools, str) else (*path, at)
+            try:
+                made += [self._used(item)] if isinstance(item, ToolRef) else self._named(item, agent)
+            except (UsageError, ValueError) as error:
+                raise DataError(str(self._spec.source.problem(Found(place, f"tools: {error}")))) from error
+        return made
+
+    def _named(self, text: str, agent: AgentSpec | None) -> list[Tool]:
+        """The tool at the top of the file, the one that comes along, or the file or folder that `text` names."""
+        if agent is not None and shares(agent, self._spec) and text in self.shared:
+            return [self.shared[text]]
+        if text in TOOLS:
+            return [built_in(text)]
+        return load_tools(existing(self.folder, text), self._loading)
+
+    def _used(self, ref: ToolRef) -> Tool:
+        """A component, pipeline or agent as a tool."""
+        something, options = self._part(ref.pipeline_or_node), dict(ref.options)
+        if isinstance(something, Agent):
+            options.setdefault("timeout", something.budget.seconds or AGENT_SECONDS)
+        if ref.output_variable is not None:
+            something = Showing(something, ref.output_variable)
+        return Tool(ref.name, something, ref.description or self._said_of(ref), **options)
+
+    def _said_of(self, ref: ToolRef) -> str:
+        part = parts(self._spec)[ref.pipeline_or_node]
+        return (part.params.role_description or "") if isinstance(part, AgentSpec) else ""
+
+
+@dataclass(frozen=True)
+class Showing:
+    """A component or pipeline of which a model is shown the output `output_variable`."""
+
+    something: Any
+    output_variable: str
+
+    async def run_async(self, query: str) -> Any:
+        """What it gives for `query`."""
+        if isinstance(self.something, Pipeline):
+            return await self.something.run_async(query)
+        inner = replace(tool_of(self.something, name="inner"), timeout=86_400.0)
+        run = getattr(self.something, "run_async", None)
+        return await (run(query) if run else inner.call(query))
+
+
+def built_in(name: str) -> Tool:
+    """The tool that comes along under this name. Raises `UsageError` if it needs to be told more."""
+    known = TOOLS[name]
+    if known.required:
+        needs = ", ".join(f"{one}: …" for one in known.required)
+        raise UsageError(f"{name} needs parameters; write {name}: {{callable_api: {name}, params: {{{needs}}}}}")
+    module, _, attribute = known.builder.partition(":")
+    return tool_of(getattr(import_module(module), attribute))

@@ -1,0 +1,57 @@
+"""An agent made in code, in the words that a file has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+from ..agent import Agent
+from ..budgets import Budget
+from ..errors import UsageError
+from ..executor import Executor
+from ..ports import Strategy
+from ..strategies import STRATEGIES
+from ..strategies.instructed import Instructed
+from ..strategies.planner import Planner
+from ..strategies.react import React
+
+AddComponent = Callable[[Any, str], str]
+
+
+def described(agent: Agent, add: AddComponent) -> dict[str, Any]:
+    """Its parameters without its tools; `add` adds a component to the file. Raises `UsageError`."""
+    params: dict[str, Any] = {}
+    if isinstance(agent, Executor):
+        params["role"] = "executor"
+    else:
+        params |= _strategy(agent, agent.strategy)
+        if agent.prompt_node is not None:
+            params["prompt_node"] = add(agent.prompt_node, "prompt_node")
+        else:
+            params["model"] = add(agent.model, "model")
+    if agent.budget != Budget():
+        params["budget"] = {
+            one.name: value for one in fields(Budget) if (value := getattr(agent.budget, one.name)) != one.default
+        }
+    if agent.require_human_feedback and "require_human_feedback" not in params:
+        asked = agent.require_human_feedback
+        params["require_human_feedback"] = True if asked is True else sorted(asked)
+    if agent.schema is not None:
+        params["answer_schema"] = dict(agent.schema)
+    return params
+
+
+def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
+    if isinstance(strategy, Instructed):
+        return _strategy(agent, strategy.inner) | {"role_description": strategy.text}
+    if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
+        return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
+    if isinstance(strategy, React) and replace(strategy, prompt="") == React():
+        template = getattr(agent.prompt_node, "default_prompt_template", None)
+        own = strategy.prompt and strategy.prompt != getattr(template, "prompt_text", None)
+        return {"strategy": "react"} | ({"custom_prompt": strategy.prompt} if own else {})
+    for name, known in STRATEGIES.items():
+        if known == strategy:
+            return {"strategy": name}
+    raise UsageError(f"{agent.name}: a strategy of its own ({strategy.name}) cannot be written; name one of STRATEGIES")

@@ -1,0 +1,157 @@
+"""Specs as objects: the only place where what a file says is put together. `agent_parts` has the agents' part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, TypeVar
+
+from ..agent import Agent
+from ..effects import Human
+from ..errors import DataError, UsageError
+from ..filing import Filed
+from ..models import PromptModel
+from ..models.limited import limited
+from ..models.settings import TimeLimits
+from ..pipelines import Node, Pipeline, problems
+from ..ports import Model
+from .agent_parts import Parts, agent_of
+from .agent_tools import Toolmaker
+from .callables import existing
+from .environment import resolve_component
+from .origins import Origin
+from .places import Found, Path, fail, unknown
+from .reach import parts, reached
+from .registry import COMPONENTS
+from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec
+from .toolfiles import Loading
+
+T = TypeVar("T")
+
+
+@dataclass
+class Builder:
+    """Builds what a file defines, each thing once and only when it is asked for.
+
+    `human` decides for the agents. Everything raises `DataError` with the places of what is wrong: all
+    variables that are missing at once, then the first thing that cannot be built.
+    """
+
+    spec: FileSpec
+    loading: Loading = field(default_factory=Loading)
+    human: Human | None = None
+
+    def __post_init__(self) -> None:
+        self._parts = parts(self.spec)
+        self._built: dict[str, Any] = {}
+        self._under_way: list[str] = []
+        self._tools = Toolmaker(self.spec, self.loading, self._part)
+
+    def get(self, name: str) -> Any:
+        """The component, model, pipeline or agent called `name`."""
+        if name not in self._parts:
+            raise DataError(f"{self.spec.source.file}: {unknown('name', name, self._parts)}")
+        self._complain(name)
+        return self._part(name)
+
+    def _complain(self, name: str) -> None:
+        """Raise all that the environment lacks for `name`."""
+        wanted = reached(self.spec, [name])
+        found = [
+            one
+            for index, component in enumerate(self.spec.components or ())
+            if component.name in wanted
+            for one in resolve_component(self.spec, index, self.loading.environ).missing
+        ]
+        found += [
+            one
+            for index, agent in enumerate(self.spec.agents or ())
+            if agent.name in wanted
+            for one in Parts.of(self.spec, index, self.loading.environ).missing
+        ]
+        fail(sorted(self.spec.source.problem(one) for one in found))
+
+    def _part(self, name: str) -> Any:
+        if name not in self._built:
+            if name in self._under_way:
+                circle = " needs ".join([*self._under_way[self._under_way.index(name) :], name])
+                raise DataError(f"{self.spec.source.file}: a circle: {circle}")
+            self._under_way.append(name)
+            made = self._built[name] = self._make(self._parts[name])
+            if isinstance(made, Filed):
+                made.origin = Origin.of(made, self.spec, name)
+            self._under_way.pop()
+        return self._built[name]
+
+    def _make(self, part: ComponentSpec | PipelineSpec | AgentSpec) -> Any:
+        if isinstance(part, ComponentSpec):
+            index = _index(self.spec.components or (), part)
+            return self._placed(("components", index), part.name, lambda: self._component(part, index))
+        if isinstance(part, PipelineSpec):
+            path: Path = ("pipelines", _index(self.spec.pipelines or (), part))
+            return self._placed(path, part.name, lambda: self._pipeline(part, path))
+        index = _index(self.spec.agents or (), part)
+        return self._placed(("agents", index), part.name, lambda: self._agent(part, index))
+
+    def _placed(self, path: Path, name: str, make: Callable[[], T]) -> T:
+        """What `make` makes; its errors get the place of what could not be made."""
+        try:
+            return make()
+        except (UsageError, ValueError, TypeError) as error:
+            raise DataError(str(self.spec.source.problem(Found((*path, "name"), f"{name}: {error}")))) from error
+
+    def _component(self, component: ComponentSpec, index: int) -> Any:
+        resolved = resolve_component(self.spec, index, self.loading.environ)
+        params = {name: self._referred(component, name, value) for name, value in resolved.value.items()}
+        if component.type == "PromptModel":
+            return prompt_model(params)
+        return builder_of(component.type)(**params)
+
+    def _referred(self, component: ComponentSpec, name: str, value: Any) -> Any:
+        """A parameter's value; where it names another component, that."""
+        parameter = COMPONENTS[component.type].parameters[name]
+        other = self._parts.get(value) if isinstance(value, str) and parameter.refers else None
+        if isinstance(other, ComponentSpec) and other.type in parameter.refers:
+            return self._part(other.name)
+        if name == "default_prompt_template" and str(value).endswith(".txt") and "\n" not in value:
+            return str(existing(self._tools.folder, value))
+        return value
+
+    def _pipeline(self, pipeline: PipelineSpec, path: Path) -> Pipeline:
+        nodes = [Node(self._part(node.name), node.name, node.inputs) for node in pipeline.nodes]
+        place = (*path, "name")
+        fail(self.spec.source.problem(Found(place, f"{pipeline.name}: {wrong}")) for wrong in problems(nodes))
+        return Pipeline(nodes, name=pipeline.name)
+
+    def _agent(self, spec: AgentSpec, index: int) -> Agent:
+        found = Parts.of(self.spec, index, self.loading.environ)
+        given = {key: found.params.get(key) for key in ("model", "prompt_node")}
+        named = {key: self._part(name) for key, name in given.items() if isinstance(name, str) and name in self._parts}
+        return agent_of(spec, found.params, named, self._tools.of(spec, index), self.human)
+
+
+def prompt_model(params: Mapping[str, Any]) -> Model:
+    """A `PromptModel` of a file's parameters: `timeout` in seconds, `max_length` in tokens of a reply, and
+    `model_kwargs`, another name of `options`."""
+    given = {name: value for name, value in params.items() if value is not None}
+    length, seconds = given.pop("max_length", None), given.pop("timeout", None)
+    if kwargs := given.pop("model_kwargs", None):
+        given["options"] = {**given.get("options", {}), **kwargs}
+    if seconds is not None:
+        given["limits"] = TimeLimits(min(10.0, seconds), seconds, seconds)
+    return limited(PromptModel(**given), max_tokens=length)
+
+
+def builder_of(type_: str) -> Callable[..., Any]:
+    """What makes a component of this type. Raises `UsageError` if there is nothing that does."""
+    module, _, attribute = COMPONENTS[type_].builder.partition(":")
+    found = getattr(import_module(module), attribute, None)
+    if found is None:
+        raise UsageError(f"{type_} cannot be built: {module} has no {attribute}")
+    made: Callable[..., Any] = found
+    return made
+
+
+def _index(items: Any, item: Any) -> int:
+    return next(index for index, one in enumerate(items) if one is item)

@@ -1,0 +1,59 @@
+"""Agents and pipelines from files, and into files: what `load_from_yaml` and `save_to_yaml` do."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..effects import Human
+from ..errors import DataError, UsageError
+from ..filing import Filed
+from .build import Builder
+from .checking import load_spec
+from .places import unknown
+from .saving import dump_value
+from .specs import FileSpec
+from .toolfiles import Loading
+from .writing import written
+
+_WORDS = {"agents": "agent_name", "pipelines": "pipeline_name"}
+
+
+def load(
+    path: str | Path, section: str, name: str | None = None, loading: Loading | None = None, human: Human | None = None
+) -> Any:
+    """What the file's `section` ("agents", "pipelines") defines under `name`, which may be left out if there is
+    only one. Raises `DataError` with all that is wrong with the file, and `UsageError` if the name is needed."""
+    spec = load_spec(path)
+    return Builder(spec, loading or Loading(), human).get(chosen(spec, section, name))
+
+
+def chosen(spec: FileSpec, section: str, name: str | None) -> str:
+    """`name`, or the only one there is."""
+    names: list[str] = [item.name for item in getattr(spec, section) or ()]
+    if name is None:
+        if not names:
+            raise DataError(f"{spec.source.file}: there are no {section}")
+        if len(names) > 1:
+            raise UsageError(f"{spec.source.file} has several {section}; say which: {', '.join(names)}")
+        return names[0]
+    if name not in names:
+        raise DataError(f"{spec.source.file}: {unknown(section[:-1], name, names)}")
+    return name
+
+
+def save(something: Filed, path: str | Path) -> None:
+    """Write it to `path`, whole or not at all. Raises `UsageError` for what a file cannot say."""
+    path = Path(path)
+    text = f"{_head()}{dump_value(written(something, path.resolve().parent))}"
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
+            file.write(text)
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _head() -> str:
+    return "# Written by Retinue. Keys are not in here: set the variables that stand for them.\n"

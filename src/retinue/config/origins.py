@@ -1,0 +1,76 @@
+"""Where something that was built comes from: its part of a file, as it is written again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..filing import Filed
+from .reach import parts, reached, shares
+from .secrets import without_secrets
+from .specs import AgentSpec, FileSpec
+
+VERSION = 1
+_SECTIONS = ("components", "pipelines", "agents")
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The file and the name in it. Two are equal if the same is written of them. `state`: how it was then."""
+
+    spec: FileSpec = field(repr=False)
+    name: str
+    state: Any
+
+    @classmethod
+    def of(cls, made: Filed, spec: FileSpec, name: str) -> Origin:
+        """Of `made`, which was just built."""
+        return cls(spec, name, made.state())
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its file, from which that names others."""
+        return Path(self.spec.source.file).parent.resolve()
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """A whole file with only what it needs, and no secrets."""
+        wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True)
+        file: dict[str, Any] = {"retinue": VERSION}
+        for section in _SECTIONS:
+            if kept := [item for item in whole.get(section) or () if item["name"] in wanted]:
+                file[section] = kept
+        agents = [part for name, part in parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)]
+        if whole.get("tools") and any(shares(agent, self.spec) for agent in agents):
+            file["tools"] = whole["tools"]
+        return without_secrets(file)
+
+    @cached_property
+    def names_files(self) -> bool:
+        """Whether it names other files, which only that folder has."""
+        return any(_is_path(text) for text in _texts(self.written))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Origin) and self.written == other.written
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["pipeline_or_node"]] if "pipeline_or_node" in value else []
+        inner = [text for key, one in value.items() if key not in ("description", "script") for text in _texts(one)]
+        tools = value.get("tools")
+        named = [tools] if isinstance(tools, str) else [t for t in tools or () if isinstance(t, str)]
+        return [text for text in inner if text not in own] + [f"{text}/" for text in named if "/" in text]
+    if isinstance(value, list):
+        return [text for one in value for text in _texts(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def _is_path(text: str) -> bool:
+    plain = "\n" not in text and "://" not in text and " " not in text
+    return plain and (".py:" in text or text.endswith((".py", ".yaml", ".yml", ".txt", ".jsonl", "/")))

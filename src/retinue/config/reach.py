@@ -1,0 +1,56 @@
+"""What of a file something needs: the names it leads to, directly and through others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .registry import COMPONENTS
+from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolRef, Tools
+
+Part = ComponentSpec | PipelineSpec | AgentSpec
+
+
+def parts(spec: FileSpec) -> dict[str, Part]:
+    """Everything the file defines, by name: components, pipelines and agents share one space of names."""
+    return {part.name: part for part in (*(spec.components or ()), *(spec.pipelines or ()), *(spec.agents or ()))}
+
+
+def reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
+    """`names`, and all that they need."""
+    defined = parts(spec)
+    found: set[str] = set()
+    new = [name for name in names if name in defined]
+    while new:
+        name = new.pop()
+        if name not in found:
+            found.add(name)
+            new += [other for other in _needs(defined[name], spec) if other in defined]
+    return found
+
+
+def shares(agent: AgentSpec, spec: FileSpec) -> bool:
+    """Whether the agent may use the tools at the top of the file."""
+    tools = agent.params.tools
+    if agent.params.role == "planner" or spec.tools is None:
+        return False
+    return not tools or isinstance(tools, str) or (isinstance(tools, list) and any(isinstance(t, str) for t in tools))
+
+
+def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
+    if isinstance(part, ComponentSpec):
+        for name, parameter in COMPONENTS[part.type].parameters.items():
+            named = (part.params or {}).get(name)
+            if parameter.refers and isinstance(named, str):
+                yield named
+    elif isinstance(part, PipelineSpec):
+        yield from (node.name for node in part.nodes)
+    else:
+        yield from filter(None, (part.params.model, part.params.prompt_node))
+        yield from _used(part.params.tools)
+        if shares(part, spec):
+            yield from _used(spec.tools)
+
+
+def _used(tools: Tools | None) -> Iterator[str]:
+    if isinstance(tools, list):
+        yield from (tool.pipeline_or_node for tool in tools if isinstance(tool, ToolRef))

@@ -1,0 +1,65 @@
+"""Secrets in what is to be written: never their values, but the variables that will hold them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_KEY = re.compile(r"(^|[_-])(api_?key|key|token|secret|password|passwd|authorization|credentials?)$", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
+_QUERY = re.compile(r"([?&](?:[a-z]+_)?(?:api_?key|key|token|secret|password|sig)=)([^&#\s]+)", re.IGNORECASE)
+_VARIABLE = re.compile(r"(bearer |basic )?\$\{[^}]*\}", re.IGNORECASE)
+_ASSIGNED = re.compile(r"([^=,\s]+)=([^,]*)")
+
+
+def without_secrets(file: dict[str, Any]) -> dict[str, Any]:
+    """A whole file's value in which every secret is a `${NAME}`: `${SERP_PARAMS_API_KEY}` for the parameter
+    `api_key` of the component `Serp`, which is also read from there."""
+    clean = dict(file)
+    for section in ("components", "agents"):
+        if file.get(section):
+            clean[section] = [_cleaned(item) for item in file[section]]
+    if isinstance(file.get("tools"), dict):
+        clean["tools"] = _inner(file["tools"], "TOOLS")
+    return clean
+
+
+def _cleaned(item: dict[str, Any]) -> dict[str, Any]:
+    return item | {"params": _inner(item["params"], f"{item['name']}_PARAMS")} if item.get("params") else item
+
+
+def _inner(value: Any, name: str) -> Any:
+    """`value`, whose place in the file is called `name`."""
+    if isinstance(value, dict):
+        return {key: _entry(key, one, name) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_inner(one, f"{name}_{at}") for at, one in enumerate(value)]
+    if isinstance(value, str):
+        return _address(value, _upper(name)) if "://" in value else value
+    return value
+
+
+def _address(text: str, name: str) -> str:
+    text = _LOGIN.sub(lambda found: found[0] if _refers(found[0][:-1]) else f"${{{name}_LOGIN}}@", text)
+    return _QUERY.sub(lambda found: found[0] if _refers(found[2]) else f"{found[1]}${{{name}_KEY}}", text)
+
+
+def _refers(text: str) -> bool:
+    """Whether a text is nothing but a variable."""
+    return not text or _VARIABLE.fullmatch(text) is not None
+
+
+def _entry(key: str, value: Any, name: str) -> Any:
+    place = f"{name}_{key}"
+    if _KEY.search(key) and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return value if _refers(str(value)) else f"${{{_upper(place)}}}"
+    if key == "env" and isinstance(value, str):
+        return _ASSIGNED.sub(
+            lambda found: found[0] if _refers(found[2].strip()) else f"{found[1]}=${{{found[1]}}}",
+            value,
+        )
+    return _inner(value, place)
+
+
+def _upper(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]", "_", name).upper()

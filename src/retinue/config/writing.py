@@ -1,0 +1,217 @@
+"""Agents and pipelines as what a file says of them: from the file they came from, or from what they are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from ..agent import Agent
+from ..errors import UsageError
+from ..filing import Filed
+from ..models import PromptModel
+from ..models.limited import Limited
+from ..pipelines import Pipeline
+from ..tooling import Tool
+from .agent_tools import built_in
+from .agent_words import described
+from .build import builder_of
+from .origins import VERSION, Origin
+from .registry import COMPONENTS, TOOLS
+from .secrets import without_secrets
+
+_OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections")
+_DEFAULTS = {field.name: field.default for field in fields(Tool)}
+
+
+def written(something: Filed, folder: Path) -> dict[str, Any]:
+    """A whole file's value, to stand in `folder`. Raises `UsageError` for what cannot be said there."""
+    file = Writer(folder)
+    if isinstance(something, Agent):
+        file.agent(something)
+    elif isinstance(something, Pipeline):
+        file.pipeline(something)
+    return file.whole()
+
+
+class Writer:
+    """A file that grows by what is added to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sections: dict[str, dict[str, Any]] = {"components": {}, "pipelines": {}, "agents": {}}
+        self._tools: Any = {}
+        self._names: dict[int, str] = {}
+        self._kept: list[Any] = []  # while their ids are in use
+
+    def whole(self) -> dict[str, Any]:
+        """The file's value."""
+        sections = {name: list(items.values()) for name, items in self._sections.items() if items}
+        tools = {"tools": self._tools} if self._tools else {}
+        return without_secrets({"retinue": VERSION} | sections | tools)
+
+    # ── agents and their tools ───────────────────────────────────────────────────────────────────
+
+    def agent(self, agent: Agent) -> str:
+        """Add an agent; its name."""
+        if id(agent) in self._names:
+            return self._names[id(agent)]
+        self._named(agent, agent.name)
+        if agent.origin is not None:
+            self._from_file(agent.origin)
+            if agent.state() != agent.origin.state:
+                self._add_later(agent, agent.origin)
+            return agent.name
+        params = described(agent, lambda what, name: self.component(what, self._free(f"{agent.name}_{name}")))
+        if tools := [self._tool(tool, agent) for tool in agent.tools]:
+            params["tools"] = tools
+        self._put("agents", {"name": agent.name, "params": params})
+        return agent.name
+
+    def _add_later(self, agent: Agent, origin: Origin) -> None:
+        """Tools that an agent from a file got since."""
+        (before, *others), (now, *same) = origin.state, agent.state()
+        params = self._sections["agents"][agent.name]["params"]
+        own = params.get("tools") or before
+        if others != same or now[: len(before)] != before or isinstance(own, dict):
+            raise UsageError(f"{agent.name} was changed since it was loaded; a file can only say of added tools")
+        items = [own] if isinstance(own, str) else list(own)
+        items += [self._tool(tool, agent) for tool in agent.tools[len(before) :]]
+        self._sections["agents"][agent.name] = {"name": agent.name, "params": params | {"tools": items}}
+
+    def _tool(self, tool: Tool, agent: Agent) -> Any:
+        asked = agent.require_human_feedback
+        options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != _DEFAULTS[key]}
+        if asked is True or (asked and tool.name in asked):
+            options.pop("approval", None)
+        for name, known in TOOLS.items():
+            if not known.required and built_in(name).something is tool.something and built_in(name).name == tool.name:
+                return name
+        said = {"description": tool.description} if tool.description else {}
+        if isinstance(tool.something, Agent | Pipeline) or type(tool.something).__name__ in COMPONENTS:
+            return {"name": tool.name, "pipeline_or_node": self._part(tool), **said, **options}
+        if not isinstance(self._tools, dict):
+            raise UsageError(f"tool {tool.name}: the file's tools are a path or a list; a function cannot be added")
+        self._tools[tool.name] = {"callable_api": self._function(tool), **said, **options}
+        return tool.name
+
+    def _part(self, tool: Tool) -> str:
+        if isinstance(tool.something, Agent):
+            return self.agent(tool.something)
+        if isinstance(tool.something, Pipeline):
+            return self.pipeline(tool.something)
+        return self.component(tool.something, self._free(tool.name))
+
+    def _function(self, tool: Tool) -> str:
+        """`file.py:function`, if that is what the tool calls."""
+        function = tool.something
+        code = getattr(function, "__code__", None)
+        file = Path(code.co_filename).resolve() if code else None
+        if file is None or tool.takes is not None or function.__qualname__ != function.__name__ == "<lambda>":
+            file = None
+        if file is None or not file.is_file() or not file.is_relative_to(self._folder):
+            raise UsageError(
+                f"tool {tool.name}: cannot be written; a file can name components, pipelines, agents, and functions "
+                f"of Python files under {self._folder}"
+            )
+        if function.__qualname__ != function.__name__ or function.__name__ == "<lambda>":
+            raise UsageError(f"tool {tool.name}: cannot be written; {function.__qualname__} has no name in its file")
+        return f"{file.relative_to(self._folder).as_posix()}:{function.__name__}"
+
+    # ── pipelines and components ─────────────────────────────────────────────────────────────────
+
+    def pipeline(self, pipeline: Pipeline) -> str:
+        """Add a pipeline; its name."""
+        if id(pipeline) in self._names:
+            return self._names[id(pipeline)]
+        if pipeline.origin is not None and pipeline.state() == pipeline.origin.state:
+            self._named(pipeline, pipeline.name)
+            self._from_file(pipeline.origin)
+            return pipeline.name
+        name = self._named(pipeline, self._free(pipeline.name))
+        if pipeline.inputs != ("query",):
+            raise UsageError(f"pipeline {name}: cannot be written; in a file a pipeline takes a query only")
+        nodes = []
+        for node in pipeline.nodes:
+            if isinstance(node.inputs, Mapping):
+                raise UsageError(f"pipeline {name}: node {node.name}: inputs by parameter cannot be written")
+            self.component(node.something, node.name, forced=True)
+            nodes.append({"name": node.name, "inputs": list(node.inputs)})
+        self._put("pipelines", {"name": name, "nodes": nodes})
+        return name
+
+    def component(self, something: Any, name: str, *, forced: bool = False) -> str:
+        """Add a component as `name`, or, unless that is `forced`, as what it is called already."""
+        if id(something) in self._names and (not forced or self._names[id(something)] == name):
+            return self._names[id(something)]
+        length = {}
+        if isinstance(something, Limited) and not something.stop and isinstance(something.inner, PromptModel):
+            length, something = {"max_length": something.max_tokens}, something.inner
+        type_ = type(something).__name__
+        if type_ not in COMPONENTS or type(something) is not builder_of(type_):
+            kinds = ", ".join(COMPONENTS)
+            raise UsageError(f"{name}: a {type_} cannot be written; a file can have components of type {kinds}")
+        params = {key: self._value(name, key, value) for key, value in {**self._params(something), **length}.items()}
+        item = {"name": self._named(something, name), "type": type_} | ({"params": params} if params else {})
+        self._put("components", item)
+        return name
+
+    def _params(self, something: Any) -> dict[str, Any]:
+        """What it was made with, without what it would have anyway."""
+        if isinstance(something, PromptModel):
+            return {key: value for key, value in something.given.items() if value not in (None, "")}
+        known, found = inspect.signature(type(something)).parameters, {}
+        for key in COMPONENTS[type(something).__name__].parameters:
+            own = "model" if key == "model_name_or_path" else key
+            default = known[key].default if key in known else None
+            value = getattr(something, own, None)
+            if value is not None and value not in (default, ()):
+                found[key] = value
+        return found
+
+    def _value(self, name: str, key: str, value: Any) -> Any:
+        if type(value).__name__ in ("PromptModel", "PromptTemplate", "Limited"):
+            return self.component(value, self._free(f"{name}_{'template' if 'template' in key else 'model'}"))
+        value = list(value) if isinstance(value, tuple) else value
+        if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
+            raise UsageError(f"{name}: {key} cannot be written: a file has texts, numbers, lists and mappings")
+        return value
+
+    # ── names ────────────────────────────────────────────────────────────────────────────────────
+
+    def _from_file(self, origin: Origin) -> None:
+        if origin.names_files and origin.folder != self._folder:
+            raise UsageError(f"{origin.name} names files in {origin.folder}; save it there")
+        for section in self._sections:
+            for item in origin.written.get(section, ()):
+                self._put(section, item)
+        if tools := origin.written.get("tools"):
+            if self._tools and self._tools != tools:
+                raise UsageError(f"{origin.name}: its file has other tools at the top than another's")
+            self._tools = dict(tools) if isinstance(tools, dict) else tools
+
+    def _put(self, section: str, item: dict[str, Any]) -> None:
+        name = item["name"]
+        there = {name: one for items in self._sections.values() for name, one in items.items()}
+        if name in there and there[name] != item:
+            raise UsageError(f"two different things are called {name!r}; in a file a name stands for one")
+        self._sections[section][name] = item
+
+    def _named(self, something: Any, name: str) -> str:
+        self._names[id(something)] = name
+        self._kept.append(something)
+        return name
+
+    def _free(self, name: str) -> str:
+        taken = {*self._names.values(), *(name for items in self._sections.values() for name in items)}
+        return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 10_000))) if free not in taken)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float | bool)
