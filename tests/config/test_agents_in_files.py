@@ -18,7 +18,7 @@ from retinue.models.limited import Limited
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator
 
-REACT = "[{when: '^2', call: {tool: Calculator, input: 2^3}}, {when: '^8', finish: It is 8.}]"
+REACT = "[{when: '^2', call: {tool: calculator, input: 2^3}}, {when: '^8', finish: It is 8.}]"
 SCRIPTED = f"""\
 retinue: 1
 components:
@@ -206,16 +206,16 @@ def test_a_planner_plans(tmp_path: Path) -> None:
 def test_an_executor_runs_what_it_is_given(tmp_path: Path) -> None:
     executor = agent_with(tmp_path, role="executor", model=None, script=None)
     assert isinstance(executor, Executor)
-    assert executor.run({"tool": "Calculator", "input": "2^3"}).answer == "8"
-    both = executor.run([{"tool": "Calculator", "input": "1+1"}, {"tool": "Nope", "input": ""}])
-    assert json.loads(both.answer or "")[0] == {"tool": "Calculator", "outcome": "result", "output": "2"}
+    assert executor.run({"tool": "calculator", "input": "2^3"}).answer == "8"
+    both = executor.run([{"tool": "calculator", "input": "1+1"}, {"tool": "Nope", "input": ""}])
+    assert json.loads(both.answer or "")[0] == {"tool": "calculator", "outcome": "result", "output": "2"}
     assert json.loads(both.answer or "")[1]["outcome"] == "unknown_tool"
     wrongs: list[Any] = ["what?", {"input": "1"}, [], {"tool": "Nope"}]
     for wrong in wrongs:
         assert executor.run(wrong).stop_reason == "ERROR"
     asking = agent_with(tmp_path, role="executor", model=None, script=None, require_human_feedback=True)
     assert isinstance(asking, Executor)
-    assert asking.run({"tool": "Calculator", "input": "1"}).stop_reason == "AWAITING_HUMAN"
+    assert asking.run({"tool": "calculator", "input": "1"}).stop_reason == "AWAITING_HUMAN"
 
 
 def test_an_agent_is_a_tool_of_another(tmp_path: Path) -> None:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import signal
-from contextlib import aclosing
 from pathlib import Path
 
 import click
 
-from ..agent import Agent, Run
+from ..agent import Agent
 from ..budgets import Budget
-from ..events import Asked, Called, Delta, Event, to_json
 from ..models import PromptModel
-from ..schema import StopReason
 from ..strategies import STRATEGIES
 from ..tooling import Tool
 from ..tools import calculator, passages
 from .person import decide
-from .trace import Trace, Waiting
+from .running import carry_out
 
 
 @click.command("ask")
@@ -60,49 +54,4 @@ def command(
         human=decide,
         require_human_feedback=ask_me,
     )
-    run = agent.start(question)
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_json(run) if as_json else _trace(run))
-    if run.result.stop_reason is StopReason.CANCELLED:
-        return 130
-    return 0 if run.result.stop_reason is StopReason.ANSWER else 1
-
-
-async def _json(run: Run) -> None:
-    _cancel_on_ctrl_c(run)
-    async with aclosing(run.events()) as events:
-        async for event in events:
-            if not isinstance(event, Delta):
-                click.echo(to_json(event))
-
-
-async def _trace(run: Run) -> None:
-    _cancel_on_ctrl_c(run)
-    trace, waiting = Trace(), Waiting(shown=True)
-    waiting.begin("loading the model")
-    try:
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                waiting.end()
-                trace.show(event)
-                if label := _pause_after(event):
-                    waiting.begin(label)
-    finally:
-        waiting.end()
-    trace.end(run.result)
-
-
-def _pause_after(event: Event | Delta) -> str:
-    """What is going on after `event`, if the next one may take a while."""
-    match event:
-        case Asked():
-            return "the model reads"
-        case Called(action=action):
-            return f"{action.tool} works"
-        case _:
-            return ""
-
-
-def _cancel_on_ctrl_c(run: Run) -> None:
-    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, run.cancel)
+    return carry_out(agent.start(question), as_json=as_json)

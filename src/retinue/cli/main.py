@@ -12,7 +12,17 @@ import click
 from .. import __version__
 from ..errors import RetinueError
 
-_COMMANDS = {"ask": "Answer a question with an agent.", "models": "List, fetch and remove model weights."}
+_COMMANDS = {
+    "ask": "Answer a question with an agent.",
+    "init": "Begin a folder with an agent, a tool and a README.",
+    "check": "Say all that is wrong with a file of agents.",
+    "run": "Answer a question with an agent of a file.",
+    "tools": "Show what the model sees of an agent's tools.",
+    "draw": "Draw a pipeline of a file.",
+    "migrate": "Lift a file of the seeds to the current version.",
+    "schema": "Print the JSON Schema of files of agents.",
+    "models": "List, fetch and remove model weights.",
+}
 
 
 class _Lazy(click.Group):

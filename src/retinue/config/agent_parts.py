@@ -10,6 +10,7 @@ from typing import Any
 from ..agent import Agent
 from ..budgets import Budget
 from ..effects import Human
+from ..errors import UsageError
 from ..executor import Executor
 from ..models import PromptModel
 from ..models.limited import limited
@@ -21,7 +22,7 @@ from ..strategies.planner import Planner
 from ..strategies.react import React
 from ..tooling import Tool
 from .environment import resolve
-from .places import Found
+from .places import Found, unknown
 from .specs import AgentSpec, FileSpec
 
 _SAMPLING = ("top_p", "top_k", "repetition_penalty")
@@ -51,6 +52,10 @@ def agent_of(
     spec: AgentSpec, params: Mapping[str, Any], named: Mapping[str, Any], tools: Iterable[Tool], human: Human | None
 ) -> Agent:
     """The agent; `named` are the model or the prompt node that the file defines."""
+    tools = list(tools)
+    asked = params.get("require_human_feedback")
+    if isinstance(asked, list) and (wrong := [name for name in asked if name not in {tool.name for tool in tools}]):
+        raise UsageError(f"require_human_feedback: {unknown('tool', wrong[0], [tool.name for tool in tools])}")
     common: dict[str, Any] = {
         "tools": tools,
         "budget": budget_of(params),

@@ -95,10 +95,10 @@ class Showing:
 
 
 def built_in(name: str) -> Tool:
-    """The tool that comes along under this name. Raises `UsageError` if it needs to be told more."""
+    """The tool that comes along, called as it is in files. Raises `UsageError` if it needs to be told more."""
     known = TOOLS[name]
     if known.required:
         needs = ", ".join(f"{one}: …" for one in known.required)
         raise UsageError(f"{name} needs parameters; write {name}: {{callable_api: {name}, params: {{{needs}}}}}")
     module, _, attribute = known.builder.partition(":")
-    return tool_of(getattr(import_module(module), attribute))
+    return replace(tool_of(getattr(import_module(module), attribute)), name=name)

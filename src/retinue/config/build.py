@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from ..models.limited import limited
 from ..models.settings import TimeLimits
 from ..pipelines import Node, Pipeline, problems
 from ..ports import Model
+from ..tooling import Tool
 from .agent_parts import Parts, agent_of
 from .agent_tools import Toolmaker
 from .callables import existing
@@ -55,9 +56,18 @@ class Builder:
         self._complain(name)
         return self._part(name)
 
-    def _complain(self, name: str) -> None:
-        """Raise all that the environment lacks for `name`."""
-        wanted = reached(self.spec, [name])
+    def tools(self, name: str) -> list[Tool]:
+        """The tools of the agent called `name`, without its model."""
+        agent = self._parts[name]
+        assert isinstance(agent, AgentSpec)
+        self._complain(*reached(self.spec, [name]) - {name, agent.params.model, agent.params.prompt_node})
+        made = self._tools.of(agent, _index(self.spec.agents or (), agent))
+        asked = agent.params.require_human_feedback
+        return [replace(one, approval=True) if asked is True or one.name in (asked or ()) else one for one in made]
+
+    def _complain(self, *names: str) -> None:
+        """Raise all that the environment lacks for `names`."""
+        wanted = reached(self.spec, names)
         found = [
             one
             for index, component in enumerate(self.spec.components or ())

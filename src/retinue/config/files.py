@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from .places import unknown
 from .saving import dump_value
 from .specs import FileSpec
 from .toolfiles import Loading
-from .writing import written
+from .writing import put, written
 
 _WORDS = {"agents": "agent_name", "pipelines": "pipeline_name"}
 
@@ -47,12 +46,7 @@ def save(something: Filed, path: str | Path) -> None:
     """Write it to `path`, whole or not at all. Raises `UsageError` for what a file cannot say."""
     path = Path(path)
     text = f"{_head()}{dump_value(written(something, path.resolve().parent))}"
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-            file.write(text)
-        Path(file.name).replace(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    put(path, text)
 
 
 def _head() -> str:

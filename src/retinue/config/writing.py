@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from ..agent import Agent
 from ..errors import UsageError
@@ -21,6 +24,7 @@ from .build import builder_of
 from .origins import VERSION, Origin
 from .registry import COMPONENTS, TOOLS
 from .secrets import without_secrets
+from .specs import FileSpec
 
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections")
 _DEFAULTS = {field.name: field.default for field in fields(Tool)}
@@ -34,6 +38,17 @@ def written(something: Filed, folder: Path) -> dict[str, Any]:
     elif isinstance(something, Pipeline):
         file.pipeline(something)
     return file.whole()
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file, whole or not at all. Raises `UsageError`."""
+    try:
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".tmp", delete=False) as file:
+            file.write(text.encode())
+        Path(file.name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 class Writer:
@@ -50,7 +65,13 @@ class Writer:
         """The file's value."""
         sections = {name: list(items.values()) for name, items in self._sections.items() if items}
         tools = {"tools": self._tools} if self._tools else {}
-        return without_secrets({"retinue": VERSION} | sections | tools)
+        value = without_secrets({"retinue": VERSION} | sections | tools)
+        try:
+            return FileSpec.model_validate(value).model_dump(exclude_unset=True)
+        except ValidationError as error:
+            problem = error.errors(include_input=False)[0]
+            place = ".".join(map(str, problem["loc"]))
+            raise UsageError(f"cannot be written: {place}: {problem['msg']}") from None
 
     # ── agents and their tools ───────────────────────────────────────────────────────────────────
 
@@ -86,15 +107,17 @@ class Writer:
         options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != _DEFAULTS[key]}
         if asked is True or (asked and tool.name in asked):
             options.pop("approval", None)
-        for name, known in TOOLS.items():
-            if not known.required and built_in(name).something is tool.something and built_in(name).name == tool.name:
-                return name
         said = {"description": tool.description} if tool.description else {}
         if isinstance(tool.something, Agent | Pipeline) or type(tool.something).__name__ in COMPONENTS:
             return {"name": tool.name, "pipeline_or_node": self._part(tool), **said, **options}
         if not isinstance(self._tools, dict):
             raise UsageError(f"tool {tool.name}: the file's tools are a path or a list; a function cannot be added")
-        self._tools[tool.name] = {"callable_api": self._function(tool), **said, **options}
+        known = next((name for name, one in TOOLS.items() if not one.required and _is(tool, name)), "")
+        if known == tool.name and not options.keys() - {"effects"}:
+            return known
+        entry = {"callable_api": known or self._function(tool), **said, **options}
+        if self._tools.setdefault(tool.name, entry) != entry:
+            raise UsageError(f"two different tools are called {tool.name!r}; in a file a name stands for one")
         return tool.name
 
     def _part(self, tool: Tool) -> str:
@@ -109,9 +132,7 @@ class Writer:
         function = tool.something
         code = getattr(function, "__code__", None)
         file = Path(code.co_filename).resolve() if code else None
-        if file is None or tool.takes is not None or function.__qualname__ != function.__name__ == "<lambda>":
-            file = None
-        if file is None or not file.is_file() or not file.is_relative_to(self._folder):
+        if file is None or tool.takes is not None or not file.is_file() or not file.is_relative_to(self._folder):
             raise UsageError(
                 f"tool {tool.name}: cannot be written; a file can name components, pipelines, agents, and functions "
                 f"of Python files under {self._folder}"
@@ -207,6 +228,11 @@ class Writer:
     def _free(self, name: str) -> str:
         taken = {*self._names.values(), *(name for items in self._sections.values() for name in items)}
         return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 10_000))) if free not in taken)
+
+
+def _is(tool: Tool, name: str) -> bool:
+    """Whether `tool` is the one that comes along as `name`."""
+    return bool(built_in(name).something is tool.something)
 
 
 def _is_plain(value: Any) -> bool:

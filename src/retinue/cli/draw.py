@@ -1,0 +1,43 @@
+"""`retinue draw`: a picture of a pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..config import load_spec
+from ..config.files import chosen
+from ..errors import UsageError
+from ..pipelines import Node, drawing
+from .trace import clean
+
+
+@click.command("draw")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--pipeline", help="Which pipeline, if the file has several.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Write an SVG there instead of text here.")
+def command(file: Path, pipeline: str | None, svg: Path | None) -> int:
+    """Draw a pipeline of FILE. Nothing of it is built."""
+    spec = load_spec(file)
+    name = chosen(spec, "pipelines", pipeline)
+    found = next(one for one in spec.pipelines or () if one.name == name)
+    nodes = _in_order([Node(None, node.name, node.inputs) for node in found.nodes])
+    if svg is None:
+        click.echo(clean(drawing.text(nodes)))
+        return 0
+    try:
+        svg.write_text(drawing.svg(nodes), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{svg} cannot be written: {error.strerror}") from error
+    click.echo(f"{svg} is written")
+    return 0
+
+
+def _in_order(nodes: list[Node]) -> list[Node]:
+    """The nodes, each after those before it; the file was checked for circles."""
+    ordered: list[Node] = []
+    while len(ordered) < len(nodes):
+        left = {node.name for node in nodes} - {node.name for node in ordered}
+        ordered += [node for node in nodes if node.name in left and not left & {*node.sources} - {node.name}]
+    return ordered

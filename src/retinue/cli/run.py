@@ -1,0 +1,25 @@
+"""`retinue run`: a question for an agent of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..config.files import load
+from .person import decide
+from .running import carry_out
+
+
+@click.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("question")
+@click.option("--agent", help="Which agent, if the file has several.")
+@click.option("--json", "as_json", is_flag=True, help="Print the events as JSON lines and nothing else.")
+def command(file: Path, question: str, agent: str | None, as_json: bool) -> int:
+    """Answer QUESTION with an agent of FILE, and show what it thinks, does and sees.
+
+    For an executor the question is an action as JSON: {"tool": "NAME", "input": "…"}, or a list of these. The
+    exit status is 0 only for an answer.
+    """
+    return carry_out(load(file, "agents", agent, human=decide).start(question), as_json=as_json)

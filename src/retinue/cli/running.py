@@ -1,0 +1,64 @@
+"""Carrying out a run in the terminal: its trace, or its events as JSON lines, and the exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from contextlib import aclosing
+
+import click
+
+from ..agent import Run
+from ..events import Asked, Called, Delta, Event, to_json
+from ..schema import StopReason
+from .trace import Trace, Waiting
+
+
+def carry_out(run: Run, *, as_json: bool) -> int:
+    """Run to the end, shown as it goes: 0 for an answer, 1 for none, 130 for Ctrl-C."""
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_json(run) if as_json else _trace(run))
+    if run.result.stop_reason is StopReason.CANCELLED:
+        return 130
+    return 0 if run.result.stop_reason is StopReason.ANSWER else 1
+
+
+async def _json(run: Run) -> None:
+    _cancel_on_ctrl_c(run)
+    async with aclosing(run.events()) as events:
+        async for event in events:
+            if not isinstance(event, Delta):
+                click.echo(to_json(event))
+
+
+async def _trace(run: Run) -> None:
+    _cancel_on_ctrl_c(run)
+    trace, waiting = Trace(), Waiting(shown=True)
+    waiting.begin("loading the model")
+    try:
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                waiting.end()
+                trace.show(event)
+                if label := _pause_after(event):
+                    waiting.begin(label)
+    finally:
+        waiting.end()
+    trace.end(run.result)
+
+
+def _pause_after(event: Event | Delta) -> str:
+    """What is going on after `event`, if the next one may take a while."""
+    match event:
+        case Asked():
+            return "the model reads"
+        case Called(action=action):
+            return f"{action.tool} works"
+        case _:
+            return ""
+
+
+def _cancel_on_ctrl_c(run: Run) -> None:
+    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, run.cancel)

@@ -1,0 +1,20 @@
+"""`retinue schema`: what an editor needs to know of files of agents."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ..config import json_schema
+
+
+@click.command("schema")
+def command() -> int:
+    """Print the JSON Schema of files of agents.
+
+    Editors complete and check with it: save it, and begin a file with the line
+    `# yaml-language-server: $schema=retinue.schema.json`.
+    """
+    click.echo(json.dumps(json_schema(), ensure_ascii=False, indent=2))
+    return 0

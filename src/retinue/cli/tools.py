@@ -1,0 +1,52 @@
+"""`retinue tools`: what a model sees of an agent's tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from ..config import load_spec
+from ..config.build import Builder
+from ..config.files import chosen
+from ..models.wire import functions
+from ..strategies.describing import described
+from ..strategies.react_json import tools_as_json
+from ..tooling import Tool
+from .trace import clean
+
+
+@click.command("tools")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--agent", help="Which agent, if the file has several.")
+def command(file: Path, agent: str | None) -> int:
+    """Show exactly what the model is told of the tools of an agent of FILE.
+
+    The tools are loaded for this, so Python files they come from are imported; none is called.
+    """
+    spec = load_spec(file)
+    name = chosen(spec, "agents", agent)
+    tools = Builder(spec).tools(name)
+    params = next(one.params for one in spec.agents or () if one.name == name)
+    strategy = "tool_calling" if params.role == "executor" else params.strategy or "react"
+    if not tools:
+        click.echo(f"{name} has no tools")
+        return 0
+    click.echo(clean(_SHOWN.get(strategy, described)(tools)))
+    for tool in tools:
+        notes = [tool.effects, f"{tool.timeout:g} s", *["with a person's approval"] * tool.approval]
+        click.secho(clean(f"# {tool.name}: {', '.join(notes)} (not shown to the model)"), dim=True)
+    return 0
+
+
+def _native(tools: Sequence[Tool]) -> str:
+    return json.dumps(functions(tools), ensure_ascii=False, indent=2)
+
+
+_SHOWN: Mapping[str, Callable[[Sequence[Tool]], str]] = {
+    "react_json": tools_as_json,
+    "self_ask": lambda tools: described(tools, "What to ask"),
+    "tool_calling": _native,
+}

@@ -1,0 +1,48 @@
+"""Older files as files of the current version: their text is edited, so comments stay."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..errors import DataError
+from .origins import VERSION
+from .places import Source, fail
+from .reading import read_file, read_text
+from .writing import put
+
+_LINE = f"retinue: {VERSION}"
+_HEAD = re.compile(r"(?:\ufeff)?(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:---[ \t]*(?:\r\n|\r|\n))?")
+
+
+def migrate(path: Path) -> str:
+    """Lift the file at `path`; what was done, in words. Raises `DataError` if it cannot be read."""
+    source = read_file(path)
+    fail(source.problems)
+    if not isinstance(source.value, dict | None):
+        raise DataError(f"{path}:1:1: want a mapping of components, pipelines, agents and tools")
+    if source.value and "retinue" in source.value and "version" not in source.value:
+        return f"is of version {VERSION} already"
+    text = path.read_bytes().decode("utf-8")
+    lifted = _lifted(text, source)
+    wanted = {"retinue": VERSION} | {key: value for key, value in (source.value or {}).items() if key != "version"}
+    after = read_text(lifted)
+    if after.problems or after.value != wanted:
+        raise DataError(f"{path}: its version cannot be changed here; write {_LINE!r} at its top instead of 'version'")
+    put(path, lifted)
+    return f"is of version {VERSION} now"
+
+
+def _lifted(text: str, source: Source) -> str:
+    lines = text.splitlines(keepends=True)
+    place = source.keys.get(("version",))
+    if place is not None:
+        line = lines[place.line - 1]
+        end = line[len(line.rstrip("\r\n")) :]
+        comment = re.search(r"\s#.*", line.rstrip("\r\n"))
+        new = "" if "retinue" in source.value else f"{_LINE}{comment[0] if comment else ''}{end}"
+        lines[place.line - 1] = new
+        return "".join(lines)
+    head = _HEAD.match(text)
+    at = head.end() if head else 0
+    return f"{text[:at]}{_LINE}\n{text[at:]}"
