@@ -144,7 +144,7 @@ def test_missing_weights_are_one_line_with_the_command_that_fetches_them(tmp_pat
 
 
 def test_help_and_version_need_nothing() -> None:
-    assert "ask     Answer a question with an agent." in retinue("--help").stdout
+    assert "ask      Answer a question with an agent." in retinue("--help").stdout
     assert retinue("--version").stdout.startswith("retinue, version ")
 
 

@@ -37,6 +37,7 @@ class Serp:
     def __init__(self, api_key: str = "", top_k: int = 3) -> None:
         self.api_key = api_key
         self.top_k = top_k
+        self.given = {"api_key": api_key, "top_k": top_k}
 
     def run(self, query: str) -> dict[str, Any]:
         return {"results": f"{query}: 47 years"}

@@ -52,7 +52,10 @@ COMPONENTS: Mapping[str, Known] = {
         },
     ),
     "PromptTemplate": Known("retinue.components:PromptTemplate", {"name": TEXT, "prompt_text": TEXT}, ("prompt_text",)),
-    "SerpAPIComponent": Known("retinue.components:SerpAPIComponent", {"api_key": TEXT, "top_k": WHOLE}),
+    "SerpAPIComponent": Known(
+        "retinue.components:SerpAPIComponent",
+        {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
+    ),
     "PythonRuntime": Known("retinue.components:PythonRuntime"),
 }  # fmt: skip
 

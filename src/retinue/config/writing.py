@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..agent import Agent
+from ..components import PromptNode
 from ..errors import UsageError
 from ..filing import Filed
 from ..models import PromptModel
@@ -27,6 +28,7 @@ from .secrets import without_secrets
 from .specs import FileSpec
 
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections")
+_OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node: its model was made with them
 _DEFAULTS = {field.name: field.default for field in fields(Tool)}
 
 
@@ -180,17 +182,21 @@ class Writer:
         return name
 
     def _params(self, something: Any) -> dict[str, Any]:
-        """What it was made with, without what it would have anyway."""
-        if isinstance(something, PromptModel):
-            return {key: value for key, value in something.given.items() if value not in (None, "")}
-        known, found = inspect.signature(type(something)).parameters, {}
-        for key in COMPONENTS[type(something).__name__].parameters:
-            own = "model" if key == "model_name_or_path" else key
-            default = known[key].default if key in known else None
-            value = getattr(something, own, None)
-            if value is not None and value not in (default, ()):
-                found[key] = value
-        return found
+        """What it was made with, without what it would have anyway. One that keeps no `given` has attributes."""
+        type_ = type(something)
+        known, given = inspect.signature(type_).parameters, getattr(something, "given", None)
+        if given is None:
+            keys = [
+                key
+                for key in COMPONENTS[type_.__name__].parameters
+                if type_ is not PromptNode or key not in _OF_THE_MODEL
+            ]
+            owns = {key: "model" if key == "model_name_or_path" else key for key in keys}
+            if missing := [key for key, own in owns.items() if not hasattr(something, own)]:
+                raise UsageError(f"a {type_.__name__} does not say its {missing[0]}, so it cannot be written")
+            given = {key: getattr(something, own) for key, own in owns.items()}
+        defaults = {name: one.default for name, one in known.items()}
+        return {key: one for key, one in given.items() if one is not None and one not in (defaults.get(key), ())}
 
     def _value(self, name: str, key: str, value: Any) -> Any:
         if type(value).__name__ in ("PromptModel", "PromptTemplate", "Limited"):

@@ -1,0 +1,106 @@
+"""Seed 003's tool files, as they are, from files of agents to answers: functions and endpoints are the tests'."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from fakes.config_files import SEED
+from fakes.loopback import Loopback
+from retinue import Agent, PromptModel
+from retinue.events import Called
+
+WORKER = "def search_knowledge_base(query: str) -> dict:\n    return {'retrieved_data': f'{query}: Thriller', 'n': 1}\n"
+MUSIC = "\n".join(
+    f"def {name}(*, {argument}) -> dict:\n    return {{'{output}': f'{name} {{{argument}}}'}}\n"
+    for name, argument, output in (
+        ("search_knowledge_base", "query", "retrieved_data"),
+        ("search_sql_database", "query", "retrieved_data"),
+        ("get_artist_birth_place", "artist_name", "birth_place"),
+        ("get_song_release_date", "song_name", "release_date"),
+        ("get_members", "band_name", "members"),
+        ("get_grammy_best_artist_by_year", "year", "grammy_best_new_artist"),
+    )
+)
+MUSIC += "def get_billboard_rank_date(rank, date):\n    return {'billboard_info': f'{rank + 1} on {date}'}\n"
+AGENTS = """\
+tools: tools/supervisor.yaml
+agents:
+  - name: supervisor
+    params:
+      strategy: STRATEGY
+      role_description: LLM enhanced agent
+      recursion_limit: 12
+      script:
+        - {when: best, call: {tool: ask_worker, input: best album}}
+        - {when: Thriller, call: {tool: get_billboard_rank_date, input: {rank: 1, date: "1984"}}}
+        - {when: 2 on 1984, call: {tool: chart, input: {album: Thriller}}}
+        - {when: sold, finish: "Thriller, 70 million"}
+      tools:
+        - tools/supervisor.yaml
+        - tools/chart.yaml
+        - {name: ask_worker, pipeline_or_node: worker, description: Knows the documents., effects: read}
+  - name: worker
+    params:
+      strategy: react
+      tools: tools/worker.yaml
+      script:
+        - {when: "^best album$", call: {tool: search_knowledge_base, input: best album}}
+        - {finish: It is Thriller.}
+"""
+
+
+@pytest.fixture
+def chart() -> Iterator[Loopback]:
+    async def answer(request: web.Request) -> web.Response:
+        given = await request.json()
+        return web.json_response({"sold": f"{given['album']} sold 70 million"})
+
+    app = web.Application()
+    app.router.add_post("/chart", answer)
+    server = Loopback(app)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("strategy", ["react", "react_json", "tool_calling"])
+def test_supervisor_and_worker_answer(strategy: str, chart: Loopback, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    shutil.copy(SEED.parent / "opea_supervisor_agent_tools.yaml", tools / "supervisor.yaml")
+    shutil.copy(SEED.parent / "opea_worker_agent_tools.yaml", tools / "worker.yaml")
+    (tools / "tools.py").write_text(MUSIC)
+    (tools / "worker_agent_tools.py").write_text(WORKER)
+    described = {
+        "description": "Sales of an album.",
+        "callable_api": f"{chart.url}/chart",
+        "args_schema": {"album": {"type": "str", "description": "its name"}},
+        "return_output": "sold",
+    }
+    (tools / "chart.yaml").write_text(json.dumps({"chart": described}))
+    path = tmp_path / "agents.yml"
+    path.write_text(AGENTS.replace("STRATEGY", strategy))
+    agent = Agent.load_from_yaml(path, "supervisor")
+    result = agent.run("Which album was the best, and how many were sold?")
+    assert result.answer == "Thriller, 70 million"
+    called = [event.action.tool for event in result.events if isinstance(event, Called)]
+    assert called == ["ask_worker", "get_billboard_rank_date", "chart"]
+    seen = [step.observations[0].text for step in result.steps]
+    assert seen == ["It is Thriller.", "2 on 1984", "Thriller sold 70 million"]
+
+
+def test_an_endpoint_as_seed_003_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.yml"
+    path.write_text(
+        "agents:\n  - name: a\n    params: {llm_engine: vllm, llm_endpoint_url: 'http://127.0.0.1:1', \n"
+        "      llm_model_id: m, strategy: planexec, tools: [calculator]}\n"
+    )
+    agent = Agent.load_from_yaml(path)
+    assert isinstance(agent.model, PromptModel)
+    assert (agent.model.name, agent.strategy.name) == ("m", "planexec")

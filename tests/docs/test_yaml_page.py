@@ -1,0 +1,36 @@
+"""docs/yaml.md: its files are right, its Python runs, and it names every key there is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.test_docs import blocks
+from retinue.config import check
+from retinue.config.registry import COMPONENTS
+from retinue.config.specs import AgentParams, BudgetSpec, ToolOptions
+from retinue.strategies import STRATEGIES
+
+PAGE = (Path(__file__).parents[2] / "docs" / "yaml.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", blocks(PAGE, "yaml"))
+def test_a_file_is_right(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text(text)
+    assert check(tmp_path / "a.yml") == []
+
+
+def test_its_python_runs() -> None:
+    code = "\n".join(blocks(PAGE, "python"))
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_key_is_named() -> None:
+    named = set(re.findall(r"`([A-Za-z_]+)`", PAGE))
+    wanted = {*AgentParams.model_fields, *BudgetSpec.model_fields, *ToolOptions.model_fields, *STRATEGIES, *COMPONENTS}
+    assert wanted <= named
