@@ -37,10 +37,10 @@ agents:
       role_description: LLM enhanced agent
       recursion_limit: 12
       script:
+        - {when: sold 70, finish: "Thriller, 70 million"}
         - {when: best, call: {tool: ask_worker, input: best album}}
         - {when: Thriller, call: {tool: get_billboard_rank_date, input: {rank: 1, date: "1984"}}}
         - {when: 2 on 1984, call: {tool: chart, input: {album: Thriller}}}
-        - {when: sold, finish: "Thriller, 70 million"}
       tools:
         - tools/supervisor.yaml
         - tools/chart.yaml
