@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.test_docs import blocks
-from retinue.config import check
+from retinue.config import check, json_schema
 from retinue.config.registry import COMPONENTS
 from retinue.config.specs import AgentParams, BudgetSpec, ToolOptions
 from retinue.strategies import STRATEGIES
@@ -28,6 +29,11 @@ def test_its_python_runs() -> None:
     code = "\n".join(blocks(PAGE, "python"))
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_published_schema_is_the_codes() -> None:
+    published = (Path(__file__).parents[2] / "docs" / "retinue.schema.json").read_text(encoding="utf-8")
+    assert json.loads(published) == json_schema(), "run: retinue schema > docs/retinue.schema.json"
 
 
 def test_every_key_is_named() -> None:
