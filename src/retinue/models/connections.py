@@ -16,9 +16,15 @@ _ENCODINGS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}  # 
 class ServerDisconnectedError(ConnectionError):
     """The server hung up."""
 
+    def __init__(self) -> None:
+        super().__init__("the server hung up")
+
 
 class UnreadableAnswerError(ConnectionError):
     """What the server sends is no answer."""
+
+    def __init__(self, said: str = "what came is no answer") -> None:
+        super().__init__(said)
 
 
 class Connection(asyncio.Protocol):

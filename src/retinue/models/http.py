@@ -15,9 +15,10 @@ from weakref import WeakKeyDictionary, finalize, ref
 
 from .. import __version__
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
+from .addresses import Route, route
 from .connections import Connection
 from .failures import answered
-from .reaching import CannotConnectError, Connections, Route, route
+from .reaching import CannotConnectError, Connections
 from .settings import TimeLimits
 from .sse import JsonLines, ServerSentEvents
 from .wire import Headers

@@ -1,25 +1,20 @@
-"""How a server is reached: its address, the proxy before it, and the connections that are kept to it."""
+"""How a server is reached: sockets that connect, connections that are kept, tunnels through proxies."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from base64 import b64encode
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import socket
+from collections.abc import Callable
+from itertools import chain, zip_longest
 from ssl import SSLContext
-from urllib.parse import quote, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any
 
+from .addresses import Route
 from .connections import Connection
 from .settings import TimeLimits
 
 _KEPT = 3.0  # seconds; servers drop idle connections after 5 (llama.cpp, uvicorn, Node): be gone before them
-_HAPPY_EYEBALLS = 0.25  # seconds until the next address is tried beside the first (RFC 8305)
-_PORTS = {"http": 80, "https": 443}
-_HOST = re.compile(r"[\w.:%-]+", re.ASCII)
-_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
-_AS_IT_IS = "/%:@!$&'()*+,;=~?"  # what `quote` leaves alone in a path or a query
+_NEXT = 0.25  # seconds until the next address is tried beside the ones before it
 
 
 class CannotConnectError(Exception):
@@ -56,7 +51,7 @@ class Connections:
             except ConnectionError:
                 if kept.heard:
                     raise
-        return await self._asked(await self._connected(until), request, until)
+        return await self._asked(await self._fresh(until), request, until)
 
     def done(self, connection: Connection) -> None:
         """Keep the connection, or close it if it is good for nothing more."""
@@ -95,18 +90,16 @@ class Connections:
             raise
         return connection
 
-    async def _connected(self, until: float) -> Connection:
+    async def _fresh(self, until: float) -> Connection:
         until = min(until, self._loop.time() + self._limits.connect)
         first = self.way.proxy or self.way.server
         try:
             async with asyncio.timeout_at(until):
-                _, connection = await self._loop.create_connection(
-                    lambda: Connection(self._loop),
-                    first.host,
-                    first.port,
-                    ssl=self._context() if first.scheme == "https" else None,
-                    happy_eyeballs_delay=_HAPPY_EYEBALLS,
+                sock = await connected(first.host, first.port)
+                tls: dict[str, Any] = (
+                    {"ssl": self._context(), "server_hostname": first.host} if first.scheme == "https" else {}
                 )
+                _, connection = await self._loop.create_connection(lambda: Connection(self._loop), sock=sock, **tls)
                 self._open.add(connection)
                 if self.way.tunnelled:
                     await self._tunnel(connection, until)
@@ -127,94 +120,55 @@ class Connections:
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server or a proxy listens. `host` is in ASCII, an IPv6 address without its brackets."""
-
-    scheme: str
-    host: str
-    port: int
-
-    @property
-    def authority(self) -> str:
-        """Host and port as `CONNECT` wants them."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def name(self) -> str:
-        """Host and port as the header `Host` has them: without the port that everybody expects."""
-        return self.authority.removesuffix(f":{_PORTS[self.scheme]}")
+# ── sockets ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The way to a server; `login` is the proxy's `Proxy-Authorization`, if it wants one."""
-
-    server: Address
-    proxy: Address | None = None
-    login: str = ""
-
-    @property
-    def tunnelled(self) -> bool:
-        """Whether the proxy only passes bytes on."""
-        return self.proxy is not None and self.server.scheme == "https"
-
-    def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
-        """The head of a request for `url`, but its last line. Raises `ValueError` if that cannot be written."""
-        target = _target(url)
-        given = {"Host": self.server.name} | dict(headers)
-        if self.proxy is not None and not self.tunnelled:
-            target = f"http://{self.server.name}{target}"
-            given |= {"Proxy-Authorization": self.login} if self.login else {}
-        return _head(f"{method} {target}", given)
-
-    def connect(self) -> bytes:
-        """The request for a tunnel."""
-        login = {"Proxy-Authorization": self.login} if self.login else {}
-        return _head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login) + b"\r\n"
+async def connected(host: str, port: int) -> socket.socket:
+    """A socket to the first address of `host` that answers: the next is tried when one has failed, or 0.25 s after it
+    (RFC 8305, "happy eyeballs"). asyncio's own way to do this loses sockets where it is cancelled. Raises `OSError`."""
+    waiting = await _addresses(host, port)
+    tries: list[asyncio.Task[socket.socket]] = []
+    try:
+        while True:
+            if waiting:
+                tries.append(asyncio.create_task(_socket(*waiting.pop(0))))
+            going = [task for task in tries if not task.done()]
+            done, _ = await asyncio.wait(going, timeout=_NEXT if waiting else None, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if task.exception() is None:
+                    tries.remove(task)
+                    return task.result()
+            if not waiting and all(task.done() for task in tries):
+                return tries[0].result()  # which raises what the first one failed with
+    finally:
+        for task in tries:
+            task.cancel()
+            task.add_done_callback(_let_go)
 
 
-def route(url: str) -> Route:
-    """The way to the server at `url`, by the proxy that HTTPS_PROXY and the like name for it, if any does;
-    by none to one on this machine. Raises `ValueError` if `url` is no address of a server."""
-    server = _address(url)
-    if urlsplit(url).username is not None:
-        raise ValueError("an address with a user in it")
-    if server.host in _THIS_MACHINE or proxy_bypass(server.host):
-        return Route(server)
-    proxies = getproxies()
-    proxy = proxies.get(server.scheme) or proxies.get("all", "")
-    if not proxy:
-        return Route(server)
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    parts = urlsplit(proxy)
-    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-    return Route(server, _address(proxy), f"Basic {b64encode(login.encode()).decode()}" if login else "")
+async def _addresses(host: str, port: int) -> list[Any]:
+    """What `getaddrinfo` knows of the host, its families in turns."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # does not block
+    except socket.gaierror:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    first = [one for one in found if one[0] == found[0][0]]
+    other = [one for one in found if one[0] != found[0][0]]
+    return [one for one in chain.from_iterable(zip_longest(first, other)) if one is not None]
 
 
-def _address(url: str) -> Address:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if ":" not in host:
-        host = host.encode("idna").decode()  # which raises a ValueError, too
-    if parts.scheme not in _PORTS or not _HOST.fullmatch(host):
-        raise ValueError(f"no address: {url!r}")
-    return Address(parts.scheme, host, _PORTS[parts.scheme] if parts.port is None else parts.port)
+async def _socket(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
-def _target(url: str) -> str:
-    """The path and the query of `url`, without its `..`."""
-    parts = urlsplit(url)
-    kept: list[str] = []
-    for part in parts.path.split("/"):
-        if part != "..":
-            kept.append(part)
-        elif len(kept) > 1:
-            kept.pop()
-    target = quote("/".join(kept) or "/", _AS_IT_IS)
-    return f"{target}?{quote(parts.query, _AS_IT_IS)}" if parts.query else target
-
-
-def _head(start: str, headers: Mapping[str, str]) -> bytes:
-    lines = [f"{start} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-    return "".join(f"{line}\r\n" for line in lines).encode()
+def _let_go(task: asyncio.Task[socket.socket]) -> None:
+    """Close the socket of a try that is not needed any more."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
