@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
-from .. import __version__
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .addresses import Route, route
 from .connections import Connection
@@ -28,7 +27,7 @@ _READERS: Mapping[str, type[ServerSentEvents | JsonLines]] = {
     "application/x-ndjson": JsonLines,
 }
 _ALWAYS = {
-    "User-Agent": f"retinue/{__version__}",
+    "User-Agent": "retinue",
     "Accept": "*/*",
     "Accept-Encoding": "identity",
     "Content-Type": "application/json",
