@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fakes.raw_server import CLOSE, DROP, HANG, RawServer
-from retinue import ModelRefused, ModelUnavailable
+from retinue import ModelRefused, ModelUnavailable, UsageError
 from retinue.models import reaching
 from retinue.models.addresses import route
 from retinue.models.connections import Connection, ServerDisconnectedError, UnreadableAnswerError
@@ -556,6 +556,14 @@ def test_no_proxy_leads_to_this_machine_or_to_what_no_proxy_names(no_proxies: py
     no_proxies.setenv("NO_PROXY", "models.example")
     assert route("http://models.example").proxy is None
     assert route("http://other.example").proxy is not None
+
+
+def test_a_proxy_of_another_kind_is_named_without_its_password(no_proxies: pytest.MonkeyPatch) -> None:
+    no_proxies.setenv("ALL_PROXY", "socks5://me:word@127.0.0.1:1080")
+    with pytest.raises(
+        UsageError, match=r"^the environment names the proxy 'socks5://\*\*\*@127.0.0.1:1080'; want one of"
+    ):
+        run(HttpClient("http://models.example").get("/x"))
 
 
 # ── addresses ────────────────────────────────────────────────────────────────────────────────────

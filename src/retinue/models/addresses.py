@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from ..errors import UsageError
+
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[\w.:%-]+", re.ASCII)
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
@@ -64,7 +66,8 @@ class Route:
 
 def route(url: str) -> Route:
     """The way to the server at `url`, by the proxy that HTTPS_PROXY and the like name for it, if any does;
-    by none to one on this machine. Raises `ValueError` if `url` is no address of a server."""
+    by none to one on this machine. Raises `ValueError` if `url` is no address of a server, and `UsageError` if
+    the proxy's is none."""
     server = _address(url)
     if urlsplit(url).username is not None:
         raise ValueError("an address with a user in it")
@@ -77,7 +80,12 @@ def route(url: str) -> Route:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     parts = urlsplit(proxy)
     login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-    return Route(server, _address(proxy), f"Basic {b64encode(login.encode()).decode()}" if login else "")
+    try:
+        address = _address(proxy)
+    except ValueError as error:
+        shown = re.sub("//[^/]*@", "//***@", proxy)
+        raise UsageError(f"the environment names the proxy {shown!r}; want one of http://host:port") from error
+    return Route(server, address, f"Basic {b64encode(login.encode()).decode()}" if login else "")
 
 
 def _address(url: str) -> Address:
