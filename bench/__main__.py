@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bench import caching, footprint, loop
+from bench import caching, footprint, fuzz, loop
 from retinue.evals.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -17,6 +17,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "loop": loop.measure,
     "caching": caching.measure,
     "footprint": footprint.measure,
+    "fuzz": fuzz.measure,
 }
 
 

@@ -1,4 +1,4 @@
-"""Generated and mutated replies through every parser and through `quoted`: `python -m bench.fuzz`.
+"""Generated and mutated replies through every parser and through `quoted`: `python -m bench fuzz`.
 
 What is checked: no exception but `UnreadableReply`; nothing takes long; whatever is decided as an action
 stands in the text, tool and input, as a whole; nothing that was quoted is read as protocol.
@@ -6,7 +6,6 @@ stands in the text, tool and input, as a whole; nothing that was quoted is read 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -255,20 +254,16 @@ def _repeat(text: str, sources: list[str], luck: random.Random) -> str:
 _MUTATIONS: tuple[Mutation, ...] = (_cut, _cut_begin, _flip, _flip, _splice, _splice, _double, _nest, _repeat)
 
 
-def main() -> None:
-    """Say how many texts were tried, and the slowest parse by each parser."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--count", type=int, default=100_000)
-    arguments.add_argument("--seed", type=int, default=0)
-    given = arguments.parse_args()
+def measure(count: int = 100_000, seed: int = 0) -> str:
+    """A table: how many texts were tried, and the slowest parse by each parser. Fails if one is too slow."""
     began = time.perf_counter()
-    tally = fuzz(given.count, given.seed)
-    print(f"{tally.texts:,} texts, {tally.decided:,} actions read, {time.perf_counter() - began:.0f} s")
-    for name, (seconds, _) in tally.slowest.items():
-        print(f"{name}: slowest {seconds * 1e3:.1f} ms")
+    tally = fuzz(count, seed)
+    took = time.perf_counter() - began
     slow = {name: text for name, (seconds, text) in tally.slowest.items() if seconds > SLOW}
     assert not slow, f"slower than {SLOW * 1e3:.0f} ms: {slow}"
-
-
-if __name__ == "__main__":
-    main()
+    rows = "\n".join(f"| {name} | {seconds * 1e3:.1f} |" for name, (seconds, _) in tally.slowest.items())
+    return (
+        f"{tally.texts:,} generated and mutated replies (seed {seed}) of at most {LARGEST:,} characters, in {took:.0f} s. "
+        f"No exception but the declared ones; {tally.decided:,} actions were read, each complete in its text; nothing "
+        f"quoted was read as protocol.\n\n| parser | slowest, ms |\n|---|---|\n{rows}\n"
+    )
