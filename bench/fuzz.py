@@ -263,7 +263,7 @@ def measure(count: int = 100_000, seed: int = 0) -> str:
     assert not slow, f"slower than {SLOW * 1e3:.0f} ms: {slow}"
     rows = "\n".join(f"| {name} | {seconds * 1e3:.1f} |" for name, (seconds, _) in tally.slowest.items())
     return (
-        f"{tally.texts:,} generated and mutated replies (seed {seed}) of at most {LARGEST:,} characters, in {took:.0f} s. "
+        f"{tally.texts:,} generated and mutated replies (seed {seed}) of at most {LARGEST:,} characters, {took:.0f} s. "
         f"No exception but the declared ones; {tally.decided:,} actions were read, each complete in its text; nothing "
         f"quoted was read as protocol.\n\n| parser | slowest, ms |\n|---|---|\n{rows}\n"
     )
