@@ -46,7 +46,7 @@ tasks: model ## Give ten small tasks to the embedded model under each strategy, 
 	$(BIN)/python -m retinue.evals.tasks --out bench
 
 fuzz: setup ## Read 100,000 generated and mutated replies with every parser
-	$(BIN)/python -m bench.fuzz
+	$(BIN)/python -m bench fuzz
 
 bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md
 	$(BIN)/python -m bench

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bench import caching, config, footprint, loop, pipelines
+from bench import caching, config, footprint, fuzz, loop, pipelines
 from retinue.evals.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -19,6 +19,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "footprint": footprint.measure,
     "pipelines": pipelines.measure,
     "config": config.measure,
+    "fuzz": fuzz.measure,
 }
 
 

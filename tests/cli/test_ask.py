@@ -121,10 +121,7 @@ def test_a_wrong_key_is_one_line_that_does_not_repeat_the_key(server: OpenAIServ
         (["--passages", "{path}/lines.jsonl"], "lines.jsonl:2: not JSON: 'oops' (want one JSON object a line)"),
         (["--passages", "{path}/nothing"], "nothing does not exist (want a JSONL file, or a folder"),
         (["--max-steps", "0"], "0 is not in the range x>=1"),
-        (
-            ["--model", "engine:x"],
-            "no engine 'engine'; there are: local, openai, vllm, tgi, llamacpp, ollama, anthropic, cohere, huggingface, scripted",
-        ),
+        (["--model", "engine:x"], "no engine 'engine'; there are: local, openai, vllm, "),
     ],
 )
 def test_bad_input_is_one_line_that_says_what_to_do(arguments: list[str], message: str, tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import aiohttp
 import pytest
 
 from fakes.asking import chunks, chunks_async, reply, request
+from fakes.llamacpp import address, llamacpp_server
 from retinue import DataError, Delta, Message, ModelRefused, ModelUnavailable, PromptModel
 from retinue.grammar import Constraint, choice, regex, seq
 from retinue.models import Retries, TimeLimits
@@ -140,29 +139,12 @@ def test_nobody_else_can_use_the_model_over_its_port(model: PromptModel, path: s
 
 # ── behind a server of its own ───────────────────────────────────────────────────────────────────
 
-SERVE = """
-import sys, xllamacpp
-parameters = xllamacpp.CommonParams()
-parameters.model.path = sys.argv[1]
-parameters.n_ctx = 1024
-parameters.n_parallel = 1
-parameters.verbosity = -1
-parameters.no_extra_bufts = True
-server = xllamacpp.Server(parameters)
-print(server.listening_address, flush=True)
-sys.stdin.read()
-"""
-
 
 @pytest.fixture(scope="module")
 def llamacpp(embedded_model: Path) -> Iterator[str]:
     """The address of a llama.cpp server with the embedded model."""
-    words = [sys.executable, "-c", SERVE, str(embedded_model)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        yield next(line.strip() for line in process.stdout if line.startswith("http"))
-        process.kill()
+    with llamacpp_server(embedded_model) as process:
+        yield address(process)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

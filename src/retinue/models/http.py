@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from ssl import SSLError
+from functools import cached_property
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary, finalize, ref
 
-import aiohttp
-
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
+from .addresses import Route, route
+from .connections import Connection
 from .failures import answered
+from .reaching import CannotConnectError, Connections
 from .settings import TimeLimits
 from .sse import JsonLines, ServerSentEvents
 from .wire import Headers
@@ -25,7 +26,12 @@ _READERS: Mapping[str, type[ServerSentEvents | JsonLines]] = {
     "text/event-stream": ServerSentEvents,
     "application/x-ndjson": JsonLines,
 }
-_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_ALWAYS = {
+    "User-Agent": "retinue",
+    "Accept": "*/*",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+}
 
 
 def bearer(key: str) -> Mapping[str, str]:
@@ -50,9 +56,8 @@ class HttpClient:
         if not self._api_key.isprintable():
             raise UsageError("the API key has characters that no key has, such as a line break")
         self._limits = limits
-        self._keepers: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[aiohttp.ClientSession, None]]
-        ] = WeakKeyDictionary()
+        self._heads: dict[tuple[Route, str, str], bytes] = {}  # of the requests made so far
+        self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
 
     async def get(self, path: str) -> Any:
         """The JSON at `path`. Raises `ModelError`."""
@@ -66,25 +71,27 @@ class HttpClient:
 
         With a `body` it is a POST, else a GET. Raises `ModelError`.
         """
-        response = None
+        connections = await self._connections()
+        connection = None
         try:
-            response = await self._sent(await self._session(), f"{self.base_url}{path}", body)
-            if response.status != 200:
-                raise await self._failure(response)
-            kind = _READERS.get(response.content_type)
-            if kind is None:
-                yield [self._parsed(await response.text(errors="replace"), response)]
+            connection = await connections.ask(self._request(connections.way, path, body))
+            if connection.status != 200:
+                raise self._failure(connection, await _text(connection))
+            kind = _kind(connection)
+            reader = _READERS.get(kind)
+            if reader is None:
+                yield [self._parsed(await _text(connection), path, kind)]
                 return
-            reader = kind()
-            while chunk := await response.content.readany():  # to its end, so the connection is kept
-                found = [self._parsed(text, response) for text in reader.feed(chunk) if text.strip() != "[DONE]"]
+            events = reader()
+            while chunk := await connection.read():  # to its end, so the connection is kept
+                found = [self._parsed(text, path, kind) for text in events.feed(chunk) if text.strip() != "[DONE]"]
                 if found:
                     yield found
-        except (TimeoutError, aiohttp.ClientError, UnicodeError) as error:
+        except (OSError, CannotConnectError) as error:
             raise self._problem(error, f"{self.base_url}{path}") from error
         finally:
-            if response is not None:
-                response.release()  # which closes the connection if not all was read
+            if connection is not None:
+                connections.done(connection)  # which closes it if not all was read
 
     async def close(self) -> None:
         """Close the running loop's connections."""
@@ -92,92 +99,107 @@ class HttpClient:
         if keeper is not None:
             await keeper[1].aclose()
 
-    async def _sent(self, session: aiohttp.ClientSession, url: str, body: bytes | None) -> aiohttp.ClientResponse:
-        """Send the request; once more if the server had hung up a connection that was kept."""
+    def _request(self, way: Route, path: str, body: bytes | None) -> bytes:
+        """The bytes to send. Of the head, only the length differs from one request to the next."""
         method = "GET" if body is None else "POST"
-        try:
-            return await session.request(method, url, data=body, allow_redirects=False)
-        except aiohttp.ClientConnectorError:
-            raise
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            return await session.request(method, url, data=body, allow_redirects=False)
+        head = self._heads.get((way, method, path))
+        if head is None:
+            try:
+                head = way.head(method, f"{self.base_url}{path}", _ALWAYS | dict(self._key_headers))
+            except ValueError as error:
+                raise self._no_address() from error
+            self._heads[way, method, path] = head
+        return b"%s\r\n" % head if body is None else b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
 
     def _problem(self, error: Exception, url: str) -> ModelError:
         """What went wrong on the way, as the error for it."""
         match error:
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
-            case aiohttp.ClientConnectorError():
-                return ModelUnavailable(f"cannot connect to {self.base_url}: {_reason(error.os_error)}")
-            case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError() | UnicodeError():
-                return ModelRefused(f"{self.base_url!r} is not the address of a server (want http://host:port)")
+            case CannotConnectError():
+                return ModelUnavailable(f"cannot connect to {self.base_url}: {_reason(error.reason)}")
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
-    async def _session(self) -> aiohttp.ClientSession:
+    async def _connections(self) -> Connections:
         loop = asyncio.get_running_loop()
         keeper = self._keepers.get(loop)
         if keeper is None:
-            # The loop closes its async generators before itself, and so closes the session.
-            generator = self._kept_session()
+            # The loop closes its async generators before itself, and so closes the connections.
+            generator = self._kept_connections()
             keeper = self._keepers[loop] = await anext(generator), generator
             finalize(self, _let_go, ref(loop), generator).atexit = False
             for old in [old for old in self._keepers if old.is_closed()]:
                 del self._keepers[old]
         return keeper[0]
 
-    async def _kept_session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
-        headers = {"Content-Type": "application/json"} | (dict(self._headers(self._api_key)) if self._api_key else {})
-        limits = aiohttp.ClientTimeout(
-            total=self._limits.total, sock_connect=self._limits.connect, sock_read=self._limits.idle
-        )
-        # Servers drop idle connections after 5 seconds (llama.cpp, uvicorn, Node); be gone before them.
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0)
-        async with aiohttp.ClientSession(
-            headers=headers,
-            timeout=limits,
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=_proxy(self.base_url),
-        ) as session:
-            yield session
+    async def _kept_connections(self) -> AsyncGenerator[Connections, None]:
+        try:
+            way = route(self.base_url)
+        except ValueError as error:
+            raise self._no_address() from error
+        connections = Connections(way, self._limits, lambda: self._trust)
+        try:
+            yield connections
+        finally:
+            connections.close()
+            await asyncio.sleep(0)  # in which the event loop lets go of the sockets
 
-    def _parsed(self, text: str, response: aiohttp.ClientResponse) -> Any:
+    @cached_property
+    def _trust(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    @property
+    def _key_headers(self) -> Mapping[str, str]:
+        return self._headers(self._api_key) if self._api_key else {}
+
+    def _no_address(self) -> ModelRefused:
+        shown = re.sub("//[^/]*@", "//***@", self.base_url)  # nobody's password
+        return ModelRefused(f"{shown!r} is not the address of a server (want http://host:port)")
+
+    def _parsed(self, text: str, path: str, kind: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            kind = response.content_type
             raise ModelUnavailable(
-                f"{response.url} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
+                f"{self.base_url}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
             ) from error
 
-    async def _failure(self, response: aiohttp.ClientResponse) -> ModelError:
-        text = self.redacted(await response.text(errors="replace"))
-        return answered(self.base_url, response.status, text, response.headers.get("Retry-After"))
+    def _failure(self, connection: Connection, text: str) -> ModelError:
+        return answered(self.base_url, connection.status, self.redacted(text), connection.headers.get("retry-after"))
 
     def redacted(self, text: str) -> str:
         """`text` without the key, which some servers repeat in their errors."""
         return text.replace(self._api_key, "***") if self._api_key else text
 
 
-def _let_go(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[aiohttp.ClientSession, None]) -> None:
+_Keeper = tuple[Connections, AsyncGenerator[Connections, None]]
+
+
+def _let_go(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[Connections, None]) -> None:
     """Close what a client that is gone has left open."""
     running = loop()
     if running is not None and not running.is_closed():
         running.call_soon_threadsafe(running.create_task, generator.aclose())
 
 
-def _proxy(base_url: str) -> str | None:
-    """The proxy that HTTPS_PROXY and the like name for this server; none for one on this machine."""
-    try:
-        address = urlsplit(base_url)
-        host = address.hostname or ""
-    except ValueError:  # no address at all, as the first request will say
-        return None
-    return None if host in _THIS_MACHINE or proxy_bypass(host) else getproxies().get(address.scheme)
+def _kind(connection: Connection) -> str:
+    """The media type of the answer."""
+    return connection.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/octet-stream"
+
+
+async def _text(connection: Connection) -> str:
+    """The body, all of it."""
+    pieces = []
+    while piece := await connection.read():
+        pieces.append(piece)
+    return b"".join(pieces).decode("utf-8", "replace")
 
 
 def _reason(error: OSError) -> str:
-    """What the system says; asyncio words a refused connection in its own way."""
-    if error.errno and error.errno > 0 and not isinstance(error, SSLError):
-        return os.strerror(error.errno)
+    """What the system says; asyncio words a refused connection in its own way, and puts several into one."""
+    found = re.search(r"\[Errno (\d+)\]", str(error))
+    if found and not isinstance(error, ssl.SSLError):
+        return os.strerror(int(found[1]))
     return error.strerror or str(error)

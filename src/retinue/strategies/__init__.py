@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 
 from ..ports import Strategy
+from .parsing import UnreadableReply
 from .planexec import PlanExec
 from .react import React
 from .react_json import ReactJson
 from .self_ask import SelfAsk
 from .simple import simple as simple
 from .tool_calling import ToolCalling
+
+__all__ = ["STRATEGIES", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling", "UnreadableReply", "simple"]
 
 STRATEGIES: Mapping[str, Strategy] = {
     "react": React(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from ..grammar import Constraint, json_pattern, seq
 from ..ports import Flow, Sent, Strategy, Task, ask
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentFinish, Message, Reply, StopReason
+from .parsing import FENCED
 from .planning import in_line
 from .quoting import quoted
 from .relaying import advanced
@@ -20,7 +20,6 @@ TRIES = 3
 _ANSWER_CHARS = 2_000
 _EVIDENCE, _EVIDENCE_CHARS = 4, 500  # the last results of tools that are shown, and how much of each
 _REPLY_TOKENS = 1_024
-_FENCE = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 
 
 def answering(strategy: Strategy, schema: Mapping[str, Any], check: Callable[[Any], str]) -> Strategy:
@@ -138,7 +137,7 @@ def _values(text: str) -> Iterator[Any]:
     """What JSON there is in a text: all of it, in a fence, or between the first and the last bracket."""
     begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
     end = max(text.rfind("}"), text.rfind("]")) + 1
-    for candidate in (text, *_FENCE.findall(text), text[begin:end]):
+    for candidate in (text, *FENCED.findall(text), text[begin:end]):
         try:
             value = json.loads(candidate)
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

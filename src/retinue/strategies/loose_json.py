@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 40
-_BEGINNINGS = 30  # brackets at which a value may begin, in prose around it
+_FOLLOWED = 3  # times the length of the text
 
+_BRACKET = re.compile(r"[{\[]")
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _COMMAS = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n]*+)*+")
 _STRINGS = {quote: re.compile(rf"{quote}((?:[^{quote}\\]|\\.)*+)({quote})?", re.DOTALL) for quote in "\"'"}
@@ -27,7 +28,11 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][-+]?\d++)?+")
 
 
 class NotJson(Exception):
-    """No value begins here."""
+    """What begins here is no value: at `at`, it goes wrong."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(f"no value at {at}")
+        self.at = at
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +51,21 @@ class Found(NamedTuple):
 
 
 def found(text: str) -> Iterator[Found]:
-    """The objects and arrays in `text`, in their order. Raises nothing, for any text."""
-    at, tried = 0, 0
-    while tried < _BEGINNINGS and (begin := _bracket(text, at)) >= 0:
-        tried += 1
+    """The objects and arrays in `text`, in their order. Raises nothing, for any text.
+
+    What looks like the beginning of one is followed until it is none; not for ever, so the time is linear.
+    """
+    at, followed = 0, 0
+    while followed <= _FOLLOWED * len(text) and (begin := _bracket(text, at)) >= 0:
         try:
             value, end = _value(text, begin, 0)
-        except NotJson:
+        except NotJson as wrong:
+            followed += wrong.at - begin
             at = begin + 1
             continue
         yield Found(value, begin, end)
         at = begin + 1 if isinstance(value, Cut) else end
+        followed += end - begin
 
 
 def as_text(value: Any) -> str:
@@ -65,14 +74,14 @@ def as_text(value: Any) -> str:
 
 
 def _bracket(text: str, at: int) -> int:
-    places = (text.find(bracket, at) for bracket in "{[")
-    return min((place for place in places if place >= 0), default=-1)
+    match = _BRACKET.search(text, at)
+    return match.start() if match else -1
 
 
 def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     """The value that begins at `at`, and where it ends."""
     if depth > MAX_DEPTH:
-        raise NotJson("nested too deeply")
+        raise NotJson(at)
     match text[at : at + 1]:
         case "{":
             return _object(text, at + 1, depth)
@@ -82,9 +91,10 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
             return _string(text, at, quote)
     word = _WORD.match(text, at)
     if word is None:
-        raise NotJson(f"no value at {at}")
-    value = _scalar(word.group())
-    return (value if word.end() < len(text) else Cut(value)), word.end()
+        raise NotJson(at)
+    if word.end() == len(text):
+        return Cut(word.group()), word.end()
+    return _scalar(word.group(), at), word.end()
 
 
 def _string(text: str, at: int, quote: str) -> tuple[Any, int]:
@@ -115,13 +125,13 @@ def _object(text: str, at: int, depth: int) -> tuple[Any, int]:
         if text[at] == "}":
             return values, at + 1
         if text[at] not in "\"'":
-            raise NotJson(f"no key at {at}")
+            raise NotJson(at)
         key, at = _string(text, at, text[at])
         at = _end(_SPACE, text, at)
         if isinstance(key, Cut) or at >= len(text):
             return Cut(values), len(text)
         if text[at] != ":":
-            raise NotJson(f"no colon at {at}")
+            raise NotJson(at)
         at = _end(_SPACE, text, at + 1)
         if at >= len(text):
             return Cut(values), at
@@ -134,7 +144,7 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     return match.end()
 
 
-def _scalar(word: str) -> Any:
+def _scalar(word: str, at: int) -> Any:
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
     if _NUMBER.fullmatch(word) and len(word) < 300:
@@ -144,7 +154,7 @@ def _scalar(word: str) -> Any:
         r"[-+]?[\d.]++(?:[eE][-+]?\d++)?+", word
     ):
         return word  # no number of JSON, but one that people write
-    raise NotJson(f"no value {word[:20]!r}")
+    raise NotJson(at)
 
 
 def _unescaped(text: str) -> str:

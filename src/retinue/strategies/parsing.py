@@ -28,7 +28,7 @@ _AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{_AFTER}", re.IGNORECASE | re
 _ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{_AFTER}", re.IGNORECASE)
 _INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){_AFTER}.*", re.IGNORECASE | re.DOTALL)
 _CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
-_FENCE = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
+FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _FENCE_BEGUN = re.compile(r"(?<=\S)\s*+```[a-z]*+\s*+\Z", re.IGNORECASE)  # and nothing in it
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
 _ACTION_FIRST = re.compile(rf"[\s>*_#`-]*action{_AFTER}", re.IGNORECASE)
@@ -146,7 +146,7 @@ def needs_input(tool: Tool | None) -> bool:
 
 def read_input(written: str, tool: Tool | None) -> ToolInput:
     """An action's input as its tool takes it: plain text, or values by name where it was JSON."""
-    fenced = _FENCE.fullmatch(written.strip())
+    fenced = FENCED.fullmatch(written.strip())
     text = (fenced.group(1) if fenced else written).strip()
     values = _json(text)
     if tool is None or tool.signature.text_argument is not None:
@@ -186,7 +186,7 @@ def _json_candidates(text: str) -> Iterator[str]:
     if text.lstrip().startswith(("{", "[")):
         yield text.strip()
     if "```" in text and not any(part.kind in ("action", "final answer") for part in _parts(text, _AT_LINE_START)):
-        yield from (inside.strip() for inside in _FENCE.findall(text))
+        yield from (inside.strip() for inside in FENCED.findall(text))
 
 
 def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:

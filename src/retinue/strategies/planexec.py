@@ -19,7 +19,7 @@ from ..grammar import Constraint, choice
 from ..ports import Act, Flow, Request, Sent, Strategy, Task, ask, consult
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
-from .describing import described
+from .describing import described, remembered
 from .parsing import answer_of, answer_written
 from .planning import (
     END,
@@ -253,12 +253,11 @@ class _Run:
     # ── wording ──────────────────────────────────────────────────────────────────────────────────
 
     def _wording(self, part: str, problem: str = "", **more: str) -> str:
-        history = [f"{'Human' if said.role == 'user' else 'AI'}: {said.content}\n" for said in self._task.history]
         problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
         return _wordings()[part].safe_substitute(
             tools=described(self._task.tools) or _NO_TOOLS,
             most=self._by.max_steps,
-            history="".join(history),
+            history=remembered(self._task.history),
             question=self._task.question,
             known=self._notes.known,
             remarks=f"{problems}{self._notes.told}",

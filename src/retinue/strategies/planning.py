@@ -11,6 +11,7 @@ from typing import Any
 from ..grammar import Constraint, json_pattern, seq
 from ..prompt import Decided
 from ..schema import AgentFinish, Decision, Reply
+from .parsing import FENCED
 from .quoting import quoted
 
 END = "<END_OF_PLAN>"
@@ -24,7 +25,6 @@ _NUMBERED = re.compile(r"[#>*_ \t]*+(?:(?:step *+)\d{1,2}+(?: *+[.):]| ++[-–]|
 _BULLET = re.compile(r"[-*•+][ \t]++(.*)")
 _HEADING = re.compile(r"^[ \t#>*_]*+(?:[a-z']++ ){0,3}+plan\b[*_ ]*+:[*_ ]*+", re.IGNORECASE | re.MULTILINE)
 _DIRECT = re.compile(r"final[ _]*+answer[ \t*_]*+:[ \t*_]*+(.+)", re.IGNORECASE | re.DOTALL)
-_FENCE = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _PROTOCOL = re.compile(
     r"(?<!\w)((?:plan|steps?|not[\s_]++found|answer|rephrased?)[\"'*_]*+\s*+\d*+[\"'*_]*+\s*+)[:\uff1a]", re.IGNORECASE
 )
@@ -177,7 +177,7 @@ def _listed(text: str) -> list[str]:
 def _json_values(text: str) -> Iterator[Any]:
     begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
     end = max(text.rfind("}"), text.rfind("]")) + 1
-    for candidate in (*_FENCE.findall(text), text, text[begin:end]):
+    for candidate in (*FENCED.findall(text), text, text[begin:end]):
         if candidate.strip()[:1] in ("{", "["):
             try:
                 yield json.loads(candidate, strict=False)

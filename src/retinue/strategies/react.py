@@ -17,7 +17,7 @@ from string import Template
 from ..ports import Flow, Task
 from ..prompt import Ask, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
-from .describing import described, examples
+from .describing import described, examples, remembered
 from .parsing import UnreadableReply, answer_of, answer_written, parse, thought_in, written
 from .shapes import FINAL, answer_shape, step_shape
 from .steps import Read, Turn, extended, noted, said, step_by_step, whole_lines
@@ -49,13 +49,12 @@ class React:
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
         answer = self.answer or ("as short as possible" if task.constrained else "")
-        history = [f"{'Human' if message.role == 'user' else 'AI'}: {message.content}\n" for message in task.history]
         return Template(self.prompt or _seed_prompt()).safe_substitute(
             tools=described(task.tools),
             tool_names=", ".join(tool.name for tool in task.tools),
             answer=f", {answer}" if answer else "",
             examples=examples(task.tools) if task.constrained else "",
-            history="".join(history),
+            history=remembered(task.history),
             question=task.question,
             query=task.question,
         )

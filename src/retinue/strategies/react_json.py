@@ -22,7 +22,7 @@ from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
-from .describing import Example, Kind, fitting
+from .describing import Example, Kind, fitting, remembered
 from .json_reply import cut_answer, read_reply
 from .parsing import UnreadableReply
 from .quoting import quoted
@@ -64,12 +64,11 @@ class ReactJson:
 
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
-        history = [f"{'Human' if message.role == 'user' else 'AI'}: {message.content}\n" for message in task.history]
         shown = [_example(example, using) for example, using in fitting(task.tools)] if task.constrained else []
         return Template(self.prompt or _seed_prompt()).safe_substitute(
             tools=tools_as_json(task.tools),
             examples="".join(shown),
-            history="".join(history),
+            history=remembered(task.history),
             question=task.question,
         )
 

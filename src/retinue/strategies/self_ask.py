@@ -19,7 +19,7 @@ from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
-from .describing import Example, Kind, described, fitting
+from .describing import Example, Kind, described, fitting, remembered
 from .json_reply import CUT_OFF, read_reply
 from .parsing import UnreadableReply, known, needs_input, read_input
 from .shapes import answer_shape, deciding, input_pattern
@@ -62,7 +62,6 @@ class SelfAsk:
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
         answer = self.answer or ("as short as possible" if task.constrained else "")
-        history = [f"{'Human' if message.role == 'user' else 'AI'}: {message.content}\n" for message in task.history]
         names = ", ".join(tool.name for tool in task.tools)
         several = len(task.tools) > 1
         return Template(self.prompt or _built_in_prompt()).safe_substitute(
@@ -71,7 +70,7 @@ class SelfAsk:
             input=f", the name being one of [{names}]" if several else "",
             answer=f", {answer}" if answer else "",
             examples="".join(_example(example, using, several=several) for example, using in fitting(task.tools)),
-            history="".join(history),
+            history=remembered(task.history),
             question=task.question,
         )
 

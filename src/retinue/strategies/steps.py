@@ -124,10 +124,10 @@ class _Talk:
         self._form = form
         self._trim = trim
         self._before: Prompt | None = None
-        self._turn = form.opening()
-        self._steps: list[tuple[Prompt | None, Turn]] = [(self._before, self._turn)]
+        self._turn = self._opening = form.opening()
+        self._kept: list[Turn] = []  # the last steps, where only so many stay in the prompt
         self._asked: Prompt | None = None
-        self._good = self._steps[0]
+        self._good: tuple[Prompt | None, Turn, list[Turn]] = (None, self._turn, self._kept)
 
     def request(self, problem: str) -> Ask:
         """The next request; its closing asks for nothing but the answer."""
@@ -145,31 +145,32 @@ class _Talk:
     def go_on(self, turn: Turn) -> None:
         """A step was taken."""
         self._extend(turn)
-        self._good = (self._before, self._turn)
+        self._good = (self._before, self._turn, self._kept)
 
     def not_understood(self, reply: Reply, problem: str, *, minimal: bool) -> None:
         """A reply could not be read."""
         if minimal:
-            before, turn = self._good
-            self._before, self._turn = before, self._form.minimal(turn, problem)
+            self._before, turn, self._kept = self._good
+            self._turn = self._form.minimal(turn, problem)
         else:
             self._extend(self._form.unreadable(reply, problem))
 
     def _extend(self, turn: Turn) -> None:
         assert self._asked is not None
         self._before, self._turn = _after(self._asked, turn), turn
-        self._steps.append((self._before, turn))
-        if self._trim >= 0 and len(self._steps) > self._trim + 1:
-            del self._steps[1 : len(self._steps) - self._trim]
+        if self._trim < 0:
+            return
+        steps = [*self._kept, turn]
+        self._kept = steps[max(0, len(steps) - self._trim) :]
+        if len(self._kept) < len(steps):
             self._rebuild()
 
     def _rebuild(self) -> None:
         """The opening, then the steps that are kept."""
-        self._before, self._turn = None, self._steps[0][1]
-        for at, (_, turn) in enumerate(self._steps[1:], 1):
+        self._before, self._turn = None, self._opening
+        for turn in self._kept:
             asked = self._form.ask(self._before, self._turn).prompt
             self._before, self._turn = _after(asked, turn), turn
-            self._steps[at] = (self._before, turn)
 
 
 def _after(asked: Prompt, turn: Turn) -> Prompt:

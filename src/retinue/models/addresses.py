@@ -1,0 +1,116 @@
+"""Where a server is, the proxy before it, and how a request to it begins."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from ..errors import UsageError
+
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[\w.:%-]+", re.ASCII)
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_AS_IT_IS = "/%:@!$&'()*+,;=~?"  # what `quote` leaves alone in a path or a query
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server or a proxy listens. `host` is in ASCII, an IPv6 address without its brackets."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """Host and port as `CONNECT` wants them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def name(self) -> str:
+        """Host and port as the header `Host` has them: without the port that everybody expects."""
+        return self.authority.removesuffix(f":{_PORTS[self.scheme]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way to a server; `login` is the proxy's `Proxy-Authorization`, if it wants one."""
+
+    server: Address
+    proxy: Address | None = None
+    login: str = ""
+
+    @property
+    def tunnelled(self) -> bool:
+        """Whether the proxy only passes bytes on."""
+        return self.proxy is not None and self.server.scheme == "https"
+
+    def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
+        """The head of a request for `url`, but its last line. Raises `ValueError` if that cannot be written."""
+        target = _target(url)
+        given = {"Host": self.server.name} | dict(headers)
+        if self.proxy is not None and not self.tunnelled:
+            target = f"http://{self.server.name}{target}"
+            given |= {"Proxy-Authorization": self.login} if self.login else {}
+        return _head(f"{method} {target}", given)
+
+    def connect(self) -> bytes:
+        """The request for a tunnel."""
+        login = {"Proxy-Authorization": self.login} if self.login else {}
+        return _head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login) + b"\r\n"
+
+
+def route(url: str) -> Route:
+    """The way to the server at `url`, by the proxy that HTTPS_PROXY and the like name for it, if any does;
+    by none to one on this machine. Raises `ValueError` if `url` is no address of a server, and `UsageError` if
+    the proxy's is none."""
+    server = _address(url)
+    if urlsplit(url).username is not None:
+        raise ValueError("an address with a user in it")
+    if server.host in _THIS_MACHINE or proxy_bypass(server.host):
+        return Route(server)
+    proxies = getproxies()
+    proxy = proxies.get(server.scheme) or proxies.get("all", "")
+    if not proxy:
+        return Route(server)
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    parts = urlsplit(proxy)
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    try:
+        address = _address(proxy)
+    except ValueError as error:
+        shown = re.sub("//[^/]*@", "//***@", proxy)
+        raise UsageError(f"the environment names the proxy {shown!r}; want one of http://host:port") from error
+    return Route(server, address, f"Basic {b64encode(login.encode()).decode()}" if login else "")
+
+
+def _address(url: str) -> Address:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if ":" not in host:
+        host = host.encode("idna").decode()  # which raises a ValueError, too
+    if parts.scheme not in _PORTS or not _HOST.fullmatch(host):
+        raise ValueError(f"no address: {url!r}")
+    return Address(parts.scheme, host, _PORTS[parts.scheme] if parts.port is None else parts.port)
+
+
+def _target(url: str) -> str:
+    """The path and the query of `url`, without its `..`."""
+    parts = urlsplit(url)
+    kept: list[str] = []
+    for part in parts.path.split("/"):
+        if part != "..":
+            kept.append(part)
+        elif len(kept) > 1:
+            kept.pop()
+    target = quote("/".join(kept) or "/", _AS_IT_IS)
+    return f"{target}?{quote(parts.query, _AS_IT_IS)}" if parts.query else target
+
+
+def _head(start: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{start} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "".join(f"{line}\r\n" for line in lines).encode()

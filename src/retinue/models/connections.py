@@ -1,0 +1,233 @@
+"""One connection that speaks HTTP/1.1, no more of it than models need; llhttp parses what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from ssl import SSLContext
+
+import httptools
+
+_HEAD = 64 * 1024  # bytes of a head, or of trailers, or of whatever else is no body
+_UNREAD = 1024 * 1024  # bytes of a body that may lie unread before no more is taken from the network
+_ENCODINGS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}  # and what zlib calls them
+
+
+class ServerDisconnectedError(ConnectionError):
+    """The server hung up."""
+
+    def __init__(self) -> None:
+        super().__init__("the server hung up")
+
+
+class UnreadableAnswerError(ConnectionError):
+    """What the server sends is no answer."""
+
+    def __init__(self, said: str = "what came is no answer") -> None:
+        super().__init__(said)
+
+
+class Connection(asyncio.Protocol):
+    """One connection, for one exchange at a time: `send`, `head`, `read` to the end, `rest`; or `close` at any time.
+
+    `status` and `headers` (names in lower case) are there after `head`; `heard`: whether any byte has come.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport
+        self._timer: asyncio.TimerHandle | None = None  # while there is an exchange
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None  # after which the connection is of no use
+        self._paused = False
+        self.rested = 0.0  # when the last exchange ended
+
+    # ── an exchange ──────────────────────────────────────────────────────────────────────────────
+
+    def send(self, request: bytes, idle: float, until: float) -> None:
+        """Begin an exchange that may pause for `idle` seconds and last `until` then, by the loop's clock."""
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.heard = False
+        self._ended = False  # all of the answer is here
+        self._until_close = self._keeps = False
+        self._chunks: list[bytes] = []
+        self._unread = self._head_size = self._no_body = 0
+        self._encoding = 0
+        self._inflater: zlib._Decompress | None = None
+        self._idle, self._until = idle, until
+        self._active = self._loop.time()
+        self._timer = self._loop.call_at(min(self._active + idle, until), self._look)
+        self._transport.write(request)
+
+    async def head(self) -> None:
+        """Wait for the head of the answer. Raises `OSError`."""
+        while not self.status:
+            await self._more()
+
+    async def read(self) -> bytes:
+        """What more of the body has come; empty at its end. Raises `OSError`."""
+        while data := await self._read():
+            text = self._inflated(data) if self._encoding else data
+            if text:
+                return text
+        if self._inflater is not None and not self._inflater.eof:
+            raise ServerDisconnectedError
+        return b""
+
+    def rest(self) -> bool:
+        """End the exchange; whether there may be another."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.rested = self._loop.time()
+        done = self._ended and self._keeps and not self._paused and not self._transport.get_write_buffer_size()
+        return done and self.is_open
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is known to be wrong with it."""
+        return self._error is None and not self._transport.is_closing()
+
+    def close(self) -> None:
+        """Hang up; who waits for more gets an error."""
+        self._fail(ServerDisconnectedError())
+
+    async def secure(self, context: SSLContext, host: str) -> None:
+        """Go on in TLS, through the tunnel that the proxy has granted."""
+        self.rest()
+        if self._unread:
+            raise UnreadableAnswerError("the proxy speaks where only the server should")
+        transport = await self._loop.start_tls(self._transport, self, context, server_hostname=host)
+        assert transport is not None
+        self._transport = transport
+        self._parser = httptools.HttpResponseParser(self)
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _read(self) -> bytes:
+        while not self._chunks and not self._ended:
+            await self._more()
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._unread = 0
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
+
+    async def _more(self) -> None:
+        """Wait until something has come."""
+        if self._error is not None:
+            raise self._error
+        self._active = self._loop.time()
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _look(self) -> None:
+        """Give up if time is up; else look again when it could next be. Only who waits can wait too long."""
+        now = self._loop.time()
+        due = min((now if self._waiter is None else self._active) + self._idle, self._until)
+        if now >= due:
+            self._fail(TimeoutError())
+        else:
+            self._timer = self._loop.call_at(due, self._look)
+
+    def _fail(self, error: Exception) -> None:
+        """Hang up because of `error`. What has come before it can still be read."""
+        if self._error is None:
+            self._error = error
+        if self._timer is not None:
+            self._timer.cancel()
+        self._transport.abort()
+        self._wake()
+
+    def _inflated(self, data: bytes) -> bytes:
+        if self._inflater is None:
+            raw = self._encoding == 15 and data[0] & 15 != 8  # some say "deflate" and leave zlib's header out
+            self._inflater = zlib.decompressobj(-15 if raw else self._encoding)
+        try:
+            return self._inflater.decompress(data)
+        except zlib.error as error:
+            raise UnreadableAnswerError from error
+
+    # ── what the event loop calls ────────────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called once."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has come; hang up if it makes no sense."""
+        if self._timer is None:  # nobody has asked
+            return self._fail(UnreadableAnswerError())
+        self.heard = True
+        self._active = self._loop.time()
+        self._no_body += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            return self._fail(UnreadableAnswerError())
+        if self._no_body > _HEAD:
+            return self._fail(UnreadableAnswerError())
+        if self._unread > _UNREAD and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        if self.status:
+            self._wake()
+        return None
+
+    def eof_received(self) -> None:
+        """The server has no more to say, which is how some answers end."""
+        self.connection_lost(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called at the connection's end, whoever ended it."""
+        if self._timer is not None and self.status and self._until_close and exc is None and self._error is None:
+            self._ended = True
+        self._fail(exc or ServerDisconnectedError())
+
+    # ── what the parser calls ────────────────────────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        """Of the answer or of a 1xx before it."""
+        if self._ended:
+            raise UnreadableAnswerError("an answer to nothing")
+        self.headers.clear()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Of the head or of the trailers, which tell nothing."""
+        self._head_size += len(name) + len(value)
+        if self._head_size > _HEAD:
+            raise UnreadableAnswerError("a head without end")
+        if not self.status:
+            self.headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        """Now it is known how the body is sent."""
+        status = self._parser.get_status_code()
+        if status < 200:
+            return
+        self._encoding = _ENCODINGS[self.headers.get("content-encoding", "").lower()]  # another cannot be read
+        self._keeps = self._parser.should_keep_alive()
+        self._until_close = not self.headers.keys() & {"content-length", "transfer-encoding"}
+        self.status = status
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of it."""
+        self._chunks.append(body)
+        self._unread += len(body)
+        self._no_body = 0
+
+    def on_message_complete(self) -> None:
+        """Of the answer, unless it was a 1xx."""
+        self._ended = self.status > 0

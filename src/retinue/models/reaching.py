@@ -1,0 +1,174 @@
+"""How a server is reached: sockets that connect, connections that are kept, tunnels through proxies."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from itertools import chain, zip_longest
+from ssl import SSLContext
+from typing import Any
+
+from .addresses import Route
+from .connections import Connection
+from .settings import TimeLimits
+
+_KEPT = 3.0  # seconds; servers drop idle connections after 5 (llama.cpp, uvicorn, Node): be gone before them
+_NEXT = 0.25  # seconds until the next address is tried beside the ones before it
+
+
+class CannotConnectError(Exception):
+    """There is no connection to be had; `reason` says why."""
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Connections:
+    """The connections of the running event loop to one server. `context` is called where TLS is wanted."""
+
+    def __init__(self, way: Route, limits: TimeLimits, context: Callable[[], SSLContext]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.way = way
+        self._limits = limits
+        self._context = context
+        self._open: set[Connection] = set()
+        self._resting: list[Connection] = []  # that of the longest rest first
+        self._closed = False
+
+    async def ask(self, request: bytes) -> Connection:
+        """Send the request and wait for the head of its answer; give the connection back with `done`.
+
+        Sent once more if the server had hung up a connection that was kept. Raises `CannotConnectError`,
+        and `OSError` if no answer comes.
+        """
+        until = self._loop.time() + self._limits.total
+        kept = self._kept()
+        if kept is not None:
+            try:
+                return await self._asked(kept, request, until)
+            except ConnectionError:
+                if kept.heard:
+                    raise
+        return await self._asked(await self._fresh(until), request, until)
+
+    def done(self, connection: Connection) -> None:
+        """Keep the connection, or close it if it is good for nothing more."""
+        if connection.rest() and not self._closed:
+            self._resting.append(connection)
+        else:
+            self._close(connection)
+
+    def close(self) -> None:
+        """Close them all."""
+        self._closed = True
+        for connection in tuple(self._open):
+            self._close(connection)
+
+    def _close(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        connection.close()
+
+    def _kept(self) -> Connection | None:
+        """The connection that was used last, unless it is too old."""
+        while self._resting and self._resting[0].rested < self._loop.time() - _KEPT:
+            self._close(self._resting.pop(0))
+        while self._resting:
+            connection = self._resting.pop()
+            if connection.is_open:
+                return connection
+            self._close(connection)
+        return None
+
+    async def _asked(self, connection: Connection, request: bytes, until: float) -> Connection:
+        try:
+            connection.send(request, self._limits.idle, until)
+            await connection.head()
+        except BaseException:
+            self._close(connection)
+            raise
+        return connection
+
+    async def _fresh(self, until: float) -> Connection:
+        until = min(until, self._loop.time() + self._limits.connect)
+        first = self.way.proxy or self.way.server
+        try:
+            async with asyncio.timeout_at(until):
+                sock = await connected(first.host, first.port)
+                tls: dict[str, Any] = (
+                    {"ssl": self._context(), "server_hostname": first.host} if first.scheme == "https" else {}
+                )
+                _, connection = await self._loop.create_connection(lambda: Connection(self._loop), sock=sock, **tls)
+                self._open.add(connection)
+                if self.way.tunnelled:
+                    await self._tunnel(connection, until)
+                return connection
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise CannotConnectError(error) from error
+
+    async def _tunnel(self, connection: Connection, until: float) -> None:
+        await self._asked(connection, self.way.connect(), until)
+        try:
+            if connection.status != 200:
+                raise ConnectionError(f"the proxy answered {connection.status}")
+            await connection.secure(self._context(), self.way.server.host)
+        except BaseException:
+            self._close(connection)
+            raise
+
+
+# ── sockets ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def connected(host: str, port: int) -> socket.socket:
+    """A socket to the first address of `host` that answers: the next is tried when one has failed, or 0.25 s after it
+    (RFC 8305, "happy eyeballs"). asyncio's own way to do this loses sockets where it is cancelled. Raises `OSError`."""
+    waiting = await _addresses(host, port)
+    tries: list[asyncio.Task[socket.socket]] = []
+    try:
+        while True:
+            if waiting:
+                tries.append(asyncio.create_task(_socket(*waiting.pop(0))))
+            going = [task for task in tries if not task.done()]
+            done, _ = await asyncio.wait(going, timeout=_NEXT if waiting else None, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if task.exception() is None:
+                    tries.remove(task)
+                    return task.result()
+            if not waiting and all(task.done() for task in tries):
+                return tries[0].result()  # which raises what the first one failed with
+    finally:
+        for task in tries:
+            task.cancel()
+            task.add_done_callback(_let_go)
+
+
+async def _addresses(host: str, port: int) -> list[Any]:
+    """What `getaddrinfo` knows of the host, its families in turns."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # does not block
+    except socket.gaierror:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    first = [one for one in found if one[0] == found[0][0]]
+    other = [one for one in found if one[0] != found[0][0]]
+    return [one for one in chain.from_iterable(zip_longest(first, other)) if one is not None]
+
+
+async def _socket(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _let_go(task: asyncio.Task[socket.socket]) -> None:
+    """Close the socket of a try that is not needed any more."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
