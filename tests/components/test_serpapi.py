@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fakes.serpapi_server import INVALID_KEY, KEY, NO_RESULTS, OUT_OF_SEARCHES, SerpAPIServer, organic
+from fakes.serpapi_server import INVALID_KEY, KEY, OUT_OF_SEARCHES, SerpAPIServer, organic
 from retinue import Document, Pipeline, SerpAPIComponent, Tool, ToolError, UsageError
 from retinue.components import fetching
 
@@ -69,8 +69,9 @@ def test_a_model_is_shown_three_snippets_and_no_more(serpapi: SerpAPIServer) -> 
 
 
 def test_finding_nothing_is_no_error(serpapi: SerpAPIServer) -> None:
-    assert NO_RESULTS
-    assert searching(serpapi).run("x") == {"results": "Nothing was found. Try other words.", "documents": []}
+
+    found = searching(serpapi).run("x")
+    assert (found["results"], found["documents"]) == ("Nothing was found. Try other words.", [])
 
 
 def test_batches_pipelines_and_tools(serpapi: SerpAPIServer) -> None:
@@ -103,7 +104,10 @@ def test_the_key_comes_from_the_environment_too(serpapi: SerpAPIServer, monkeypa
         ({"api_key": "a\nb"}, "characters that no key has"),
         ({"top_k": 0}, "top_k must be at least 1"),
         ({"inputs": ["Other"]}, "say its inputs where it is added"),
-        *(({"base_url": url}, "not the address of a server") for url in ("x", "file:///etc", "http://", "http://a:b@c")),
+        *(
+            ({"base_url": url}, "not the address of a server")
+            for url in ("x", "file:///etc", "http://", "http://a:b@c")
+        ),
     ],
 )
 def test_settings_that_cannot_work(serpapi: SerpAPIServer, settings: dict[str, Any], problem: str) -> None:
@@ -151,9 +155,7 @@ def test_odd_shapes_are_nothing_found(serpapi: SerpAPIServer, body: bytes) -> No
     assert searching(serpapi).run("x")["documents"] == []
 
 
-def test_size_packing_redirects_and_time_have_limits(
-    serpapi: SerpAPIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_size_packing_redirects_and_time_have_limits(serpapi: SerpAPIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "MAX_ANSWER", 1_000)
     serpapi.body = b" " * 1_001
     with pytest.raises(ToolError, match="larger than 1,000 bytes"):

@@ -11,7 +11,7 @@ from ..batches import in_order
 from ..blocking import blocking
 from ..errors import ToolError
 from ..threads import in_thread
-from .sandbox import Limits, Sandbox
+from .sandbox import Sandbox, SandboxLimits
 
 MAX_CODE = 100_000  # characters
 MAX_VALUES = 10_000  # values in a result, and
@@ -36,7 +36,7 @@ class PythonRuntime:
     outputs: ClassVar[Mapping[str, Any]] = {"results": Any}
     outgoing_edges = 1
 
-    def __init__(self, limits: Limits = Limits(), *, name: str = "PythonRuntime") -> None:
+    def __init__(self, limits: SandboxLimits = SandboxLimits(), *, name: str = "PythonRuntime") -> None:
         self.name = name
         self._sandbox = Sandbox(limits)
 

@@ -22,11 +22,10 @@ MODULES = (
 )
 _GRACE = 0.5  # seconds after its limit at which a worker that does not end by itself is killed
 _NOT_YET = "The monty syntax parser does not yet support "
-_FILE = "code"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """What a program may use: seconds of computing, and of sleeping; bytes of memory; calls inside calls;
     characters printed; turns to the world outside. At most `at_once` run at a time."""
 
@@ -45,7 +44,7 @@ class Sandbox:
     Raises `UsageError` if `pydantic-monty` is not installed.
     """
 
-    def __init__(self, limits: Limits = Limits()) -> None:
+    def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
         if find_spec("pydantic_monty") is None:
             raise UsageError("this needs a sandbox for Python; install it: pip install 'retinue[sandbox]'")
         self.limits = limits
@@ -87,7 +86,6 @@ class Sandbox:
     def _session(self, pool: Monty) -> MontySession:
         limits = self.limits
         return pool.checkout(
-            script_name=_FILE,
             limits={
                 "max_feed_duration_secs": limits.seconds,
                 "max_turn_duration_secs": limits.seconds,
@@ -137,6 +135,6 @@ def _message(error: MontyError) -> str:
     if isinstance(what, ModuleNotFoundError):
         said += f"; there are: {MODULES}"
     frames: list[Frame] = getattr(error, "traceback", list)()
-    frame = next((frame for frame in reversed(frames) if frame.filename == _FILE), None)
+    frame = frames[-1] if frames else None
     where = "" if frame is None else f" (line {frame.line}: {(frame.source_line or '').strip()[:100]})"
     return f"{type(what).__name__}: {said}{where}"
