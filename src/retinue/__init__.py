@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
     from .budgets import Budget as Budget
-    from .components import PromptNode as PromptNode, PromptTemplate as PromptTemplate
+    from .components import (
+        PromptNode as PromptNode,
+        PromptTemplate as PromptTemplate,
+        PythonRuntime as PythonRuntime,
+        SerpAPIComponent as SerpAPIComponent,
+    )
     from .contract import Component as Component
     from .declaring import component as component
     from .errors import (
@@ -47,7 +52,7 @@ __version__ = "0.1.0"
 _HOME = {
     "agent": ("Agent", "Run"),
     "budgets": ("Budget",),
-    "components": ("PromptNode", "PromptTemplate"),
+    "components": ("PromptNode", "PromptTemplate", "PythonRuntime", "SerpAPIComponent"),
     "contract": ("Component",),
     "declaring": ("component",),
     "errors": (

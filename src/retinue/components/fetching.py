@@ -1,0 +1,119 @@
+"""One request to a service on the web that an operator configured: JSON comes back, and the key shows nowhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, quote_plus, urlsplit
+
+from ..errors import ToolError, UsageError
+
+MAX_ANSWER = 4_000_000  # bytes
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_PIECE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask: with a `body`, which is sent as JSON, it is a POST, else a GET."""
+
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where to ask, as whom, and how long: `seconds` for all of it, `connect` to be let in.
+
+    Redirects are not followed, since they would carry the key elsewhere. Raises `UsageError` for an
+    address that is none, and a key that can be none.
+    """
+
+    name: str
+    base_url: str
+    key: str = field(repr=False)
+    seconds: float = 20.0
+    connect: float = 5.0
+
+    def __post_init__(self) -> None:
+        try:
+            address = urlsplit(self.base_url)
+            _ = address.port
+        except ValueError:
+            address = urlsplit("")
+        if address.scheme not in ("http", "https") or not address.hostname or address.username:
+            raise UsageError(f"{self.name}: base_url is not the address of a server (want https://host)")
+        if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
+            raise UsageError(f"{self.name}: the API key has characters that no key has, such as a line break")
+
+    async def ask(self, request: Request) -> tuple[int, Any]:
+        """The status, and the JSON that came with it (`None` if it is none). Raises `ToolError`."""
+        import aiohttp
+
+        try:
+            status, text = await self._exchange(request)
+        except (TimeoutError, aiohttp.ClientError, UnicodeError) as error:
+            problem = self._problem(error)
+        else:
+            try:
+                return status, json.loads(self.redacted(text))
+            except (ValueError, RecursionError):
+                return status, None
+        raise ToolError(problem)  # out here, so that no error goes along that has the address, and so the key, in it
+
+    def redacted(self, text: str) -> str:
+        """`text` without the key, in any of the forms in which it is sent."""
+        forms = {self.key, quote(self.key, safe=""), quote_plus(self.key), b64encode(self.key.encode()).decode()}
+        for form in sorted(forms, key=len, reverse=True):
+            text = text.replace(form, "***")
+        return text
+
+    async def _exchange(self, request: Request) -> tuple[int, str]:
+        import aiohttp
+
+        limits = aiohttp.ClientTimeout(total=self.seconds, sock_connect=self.connect)
+        async with (
+            aiohttp.ClientSession(
+                headers={"Accept-Encoding": "identity", **request.headers},
+                timeout=limits,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=urlsplit(self.base_url).hostname not in _THIS_MACHINE,
+            ) as http,
+            http.request(
+                "GET" if request.body is None else "POST",
+                f"{self.base_url.rstrip('/')}{request.path}",
+                params=request.params,
+                json=request.body,
+                allow_redirects=False,
+            ) as answer,
+        ):
+            if 300 <= answer.status < 400:
+                raise ToolError(f"{self.name} answered {answer.status}, a redirect; these are not followed")
+            return answer.status, await self._text(answer)
+
+    async def _text(self, answer: Any) -> str:
+        coding = answer.headers.get("Content-Encoding", "identity")
+        if coding != "identity":
+            raise ToolError(f"{self.name}'s answer is packed ({coding[:20]}), which was not asked for")
+        data = bytearray()
+        async for piece in answer.content.iter_chunked(_PIECE):
+            data += piece
+            if len(data) > MAX_ANSWER:
+                raise ToolError(f"{self.name}'s answer is larger than {MAX_ANSWER:,} bytes")
+        return data.decode("utf-8", "replace")
+
+    def _problem(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"{self.name} did not answer within {self.seconds:g} seconds"
+        reason = getattr(error, "os_error", None)
+        if isinstance(reason, OSError):
+            said = os.strerror(reason.errno) if reason.errno and reason.errno > 0 else type(reason).__name__
+            return f"{self.name} cannot be reached: {said}"
+        return f"{self.name} cannot be reached: the connection broke off ({type(error).__name__})"

@@ -1,0 +1,122 @@
+"""`PythonRuntime`: runs Python that a model wrote, in a sandbox."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import dedent
+from typing import Any, ClassVar
+
+from ..batches import in_order
+from ..blocking import blocking
+from ..errors import ToolError
+from ..threads import in_thread
+from .sandbox import Sandbox, SandboxLimits
+
+MAX_CODE = 100_000  # characters
+MAX_VALUES = 10_000  # values in a result, and
+MAX_TEXT = 200_000  # characters
+_DEPTH = 50
+_INTEGER = 14_000  # bits, which Python can still write as a number
+_VARIABLE = "final_result"
+_BLOCK = re.compile(r"^[ \t]*```([^`\n]*)\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = ("", "python", "python3", "py")
+
+
+class PythonRuntime:
+    """Runs Python in a sandbox: without files, network and packages, and within `limits`.
+
+    The code is `python_runtime_input`, or `query` where there is nothing else: a text, from which fences
+    are taken off, or a list of texts as `PromptNode` gives it, of which the first is run. Its output
+    `results` is the value of `final_result`, else that of the last expression.
+
+    Raises `UsageError` if the extra `sandbox` is not installed.
+    """
+
+    outputs: ClassVar[Mapping[str, Any]] = {"results": Any}
+    outgoing_edges = 1
+
+    def __init__(self, limits: SandboxLimits = SandboxLimits(), *, name: str = "PythonRuntime") -> None:
+        self.name = name
+        self._sandbox = Sandbox(limits)
+
+    async def run_async(
+        self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
+    ) -> dict[str, Any]:
+        """Runs Python code; the result is the value of final_result, else of the last expression. Modules such as
+        math, json, re, datetime, decimal, random, itertools and collections are there; statistics, fractions,
+        heapq, operator, string, enum and packages such as numpy are not, nor are files, network, input(),
+        yield, class inheritance, del and `import *`.
+
+        Raises `ToolError` for whatever is wrong with the code, or with what it does.
+        """
+        code = _code(query if python_runtime_input is None else python_runtime_input)
+        return {"results": _Plain().value(await in_thread(self._sandbox.run, code, _VARIABLE))}
+
+    def run(
+        self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
+    ) -> dict[str, Any]:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(python_runtime_input, query))
+
+    async def run_batch_async(self, codes: Iterable[str | list[str]], *, at_once: int = 4) -> list[dict[str, Any]]:
+        """`run_async` for each program, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, codes, at_once)
+
+    def run_batch(self, codes: Iterable[str | list[str]], *, at_once: int = 4) -> list[dict[str, Any]]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(codes, at_once=at_once))
+
+
+def _code(given: str | Sequence[str] | None) -> str:
+    """The code in a model's reply. Raises `ToolError`."""
+    text = given if isinstance(given, str) else next(iter(given or ()), "")
+    if len(text) > MAX_CODE:
+        raise ToolError(f"the code is longer than {MAX_CODE:,} characters")
+    blocks = [(kind.strip().lower(), code) for kind, code in _BLOCK.findall(text)]
+    python = [code for kind, code in blocks if kind in _PYTHON] or [code for _, code in blocks]
+    code = dedent("\n".join(python) if python else text).strip()
+    if "\n" not in code:
+        code = code.strip("`").strip()
+    if not code:
+        raise ToolError("there is no code to run")
+    return code
+
+
+class _Plain:
+    """Makes a copy of what came out of the sandbox that nobody can choke on: a small list there can stand for
+    billions of values, and a number for billions of digits."""
+
+    def __init__(self) -> None:
+        self._values = 0
+        self._text = 0
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """`value` as plain data; objects of the program's own by their names. Raises `ToolError`."""
+        self._values += 1
+        if self._values > MAX_VALUES or depth > _DEPTH:
+            raise ToolError("the result is too large; give a smaller one, such as a count, a part or a sum")
+        if isinstance(value, bool | float | complex) or value is None:
+            return value
+        if isinstance(value, int):
+            if value.bit_length() > _INTEGER:
+                raise ToolError("the result is a number of more than 4,000 digits; give a smaller one")
+            return value
+        if isinstance(value, dict):
+            return {self.value(key, depth + 1): self.value(item, depth + 1) for key, item in value.items()}
+        for kind in (list, tuple, set, frozenset):
+            if isinstance(value, kind):
+                return kind(self.value(item, depth + 1) for item in value)
+        return self._as_text(value)
+
+    def _as_text(self, value: Any) -> str:
+        if isinstance(value, str):
+            said = value
+        elif type(value).__module__.startswith("pydantic_monty"):
+            said = f"<{getattr(value, 'name', 'object')}>"
+        else:
+            said = str(value)  # a date, a Decimal, bytes
+        self._text += len(said)
+        if self._text > MAX_TEXT:
+            raise ToolError(f"the result is longer than {MAX_TEXT:,} characters; give a shorter one")
+        return said

@@ -1,0 +1,140 @@
+"""Python in a sandbox: `pydantic-monty`, with a worker process of its own for each program.
+
+Its API is used without async, in threads: as of 1.4.0 the one with async aborts the whole process at its end
+after a worker had to be killed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ToolError, UsageError
+
+if TYPE_CHECKING:
+    from pydantic_monty import Frame, Monty, MontyError, MontySession
+
+MODULES = (
+    "asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, "
+    "itertools, json, math, random, re, time, typing"
+)
+_GRACE = 0.5  # seconds after its limit at which a worker that does not end by itself is killed
+_NOT_YET = "The monty syntax parser does not yet support "
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """What a program may use: seconds of computing, and of sleeping; bytes of memory; calls inside calls;
+    characters printed; turns to the world outside. At most `at_once` run at a time."""
+
+    seconds: float = 2.0
+    sleep: float = 1.0
+    memory: int = 64_000_000
+    recursion: int = 200
+    printed: int = 10_000
+    suspensions: int = 200
+    at_once: int = 4
+
+
+class Sandbox:
+    """Runs programs that nobody trusts. Each begins with nothing, and leaves nothing behind.
+
+    Raises `UsageError` if `pydantic-monty` is not installed.
+    """
+
+    def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
+        if find_spec("pydantic_monty") is None:
+            raise UsageError("this needs a sandbox for Python; install it: pip install 'retinue[sandbox]'")
+        self.limits = limits
+        self._places = BoundedSemaphore(limits.at_once)
+
+    def run(self, code: str, variable: str) -> Any:
+        """The value of `variable` after `code`, else that of the last expression. Raises `ToolError`."""
+        import pydantic_monty as monty
+
+        if not self._places.acquire(timeout=10 * (self.limits.seconds + self.limits.sleep)):
+            raise ToolError("too many programs are running already; try again later")
+        try:
+            with self._pool() as pool, self._session(pool) as session:
+                return self._value(session, code, variable)
+        except monty.MontyCrashedError as error:
+            limit = f"it did not end within {self.limits.seconds:g} seconds" if error.timed_out else "it crashed"
+            raise ToolError(f"the code was stopped: {limit}") from None
+        except monty.MontyError as error:
+            raise ToolError(_message(error)) from None
+        except (RuntimeError, OSError, TimeoutError, ValueError) as error:  # no worker; a value that cannot come out
+            raise ToolError(f"the code could not be run: {error}") from error
+        finally:
+            self._places.release()
+
+    def _pool(self) -> Monty:
+        from pydantic_monty import Monty
+
+        limits = self.limits
+        return Monty(
+            min_processes=1,
+            max_processes=1,
+            max_checkouts_per_worker=1,
+            checkout_timeout=10.0,
+            request_timeout=limits.seconds + limits.sleep + 2 * _GRACE,
+            feed_duration_limit_grace=_GRACE,
+            turn_duration_limit_grace=_GRACE,
+        )
+
+    def _session(self, pool: Monty) -> MontySession:
+        limits = self.limits
+        return pool.checkout(
+            limits={
+                "max_feed_duration_secs": limits.seconds,
+                "max_turn_duration_secs": limits.seconds,
+                "max_memory": limits.memory,
+                "max_recursion_depth": limits.recursion,
+                "max_suspensions": limits.suspensions,
+                "max_total_sleep_secs": limits.sleep,
+            },
+        )
+
+    def _value(self, session: MontySession, code: str, variable: str) -> Any:
+        from pydantic_monty import MontyRuntimeError
+
+        printed = _Printed(self.limits.printed)
+        last = session.feed_run(code, print_callback=printed)
+        try:
+            value = session.feed_run(variable, print_callback=printed)
+        except MontyRuntimeError as error:
+            if not isinstance(error.exception(), NameError):
+                raise
+            value = last
+        if value is None:
+            said = f" (it printed: {printed.text[:500]})" if printed.text else ""
+            raise ToolError(f"the code gave no value; assign the result to {variable}{said}")
+        return value
+
+
+class _Printed:
+    """Where `print` goes. More than `limit` characters end the program."""
+
+    def __init__(self, limit: int) -> None:
+        self.text = ""
+        self._limit = limit
+
+    def __call__(self, _: str, text: str) -> None:
+        if len(self.text) + len(text) > self._limit:
+            raise RuntimeError(f"more than {self._limit:,} characters were printed")
+        self.text += text
+
+
+def _message(error: MontyError) -> str:
+    """The kind of error, what it says and where, as a model can use it."""
+    what = error.exception()
+    said = " ".join(str(what).split())[:500]
+    if said.startswith(_NOT_YET):
+        said = f"{said.removeprefix(_NOT_YET)} cannot be used here; write it another way"
+    if isinstance(what, ModuleNotFoundError):
+        said += f"; there are: {MODULES}"
+    frames: list[Frame] = getattr(error, "traceback", list)()
+    frame = frames[-1] if frames else None
+    where = "" if frame is None else f" (line {frame.line}: {(frame.source_line or '').strip()[:100]})"
+    return f"{type(what).__name__}: {said}{where}"

@@ -1,0 +1,232 @@
+"""`PythonRuntime`: what it gives, and what hostile programs come to."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from retinue import Pipeline, PromptModel, PromptNode, PythonRuntime, Tool, ToolError, UsageError
+from retinue.components import SandboxLimits
+
+pytest.importorskip("pydantic_monty")
+
+SMALL = SandboxLimits(seconds=0.2, sleep=0.1, memory=20_000_000, recursion=100, printed=1_000, suspensions=50)
+
+
+@pytest.fixture(scope="module")
+def runtime() -> PythonRuntime:
+    return PythonRuntime(SMALL)
+
+
+def result(runtime: PythonRuntime, code: Any) -> Any:
+    return runtime.run(code)["results"]
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("import math\ndef f():\n    return math.sqrt(16)\nfinal_result = f()", 4.0),
+        ("final_result = 1\n2", 1),
+        ("47**0.23", 2.4242784855673896),
+        ("x = 20\nx + 1", 21),
+        ("final_result = {'a': [1, (2, None)], 3: {True}}", {"a": [1, (2, None)], 3: {True}}),
+        ("from decimal import Decimal\nDecimal('0.10')", "0.10"),
+        ("class A:\n    pass\n[A()]", ["<A>"]),
+        ("print('shown')\n'and kept'", "and kept"),
+        ("def f(n):\n    return 1 if n == 0 else n * f(n - 1)\nf(20)", 2432902008176640000),
+    ],
+)
+def test_the_result_is_final_result_or_the_last_expression(runtime: PythonRuntime, code: str, value: Any) -> None:
+    assert result(runtime, code) == value
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "```python\nfinal_result = 6 * 7\n```",
+        "Here it is:\n\n```py\nx = 6\nfinal_result = x * 7\n```\nIt prints 42.\n```output\n42\n```",
+        "```\nx = 6\n```\nand then\n```\nx * 7\n```",
+        "  ```Python\n  x = 42\n  x\n",
+        " x = 6\nx * 7",
+        "    x = 6\n    if x:\n        x *= 7\n    x\n",
+        "`6 * 7`",
+        ["6 * 7"],
+        ["```python\n42\n```", "41"],
+        ("42",),
+    ],
+)
+def test_code_is_taken_as_models_give_it(runtime: PythonRuntime, given: Any) -> None:
+    assert result(runtime, given) == 42
+
+
+def test_in_a_pipeline_it_takes_what_a_prompt_node_wrote() -> None:
+    pipeline = Pipeline()
+    code = "```python\ndef power():\n    return 47 ** 0.23\n\nfinal_result = power()\n```"
+    model = PromptModel(script=[code, "1/0"])
+    pipeline.add_node(PromptNode(model, "# calculate $query", output_variable="python_runtime_input"))
+    pipeline.add_node(PythonRuntime(SMALL))
+    assert pipeline.run("47^0.23")["results"] == 2.4242784855673896
+
+
+def test_alone_it_takes_a_query_and_tells_models_what_is_missing() -> None:
+    tool = Tool("Python", PythonRuntime(SMALL))
+    assert asyncio.run(tool.call("final_result = [1, 2]")) == "[1, 2]"
+    for word in ("final_result", "yield", "class inheritance", "statistics", "numpy"):
+        assert word in tool.description
+
+
+def test_batches(runtime: PythonRuntime) -> None:
+    assert [one["results"] for one in runtime.run_batch(["1", ["2"], "3"])] == [1, 2, 3]
+
+
+# ── errors for a model to read ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("def f(n):\n    return 1 / n\n\nf(0)", "ZeroDivisionError: division by zero (line 2: return 1 / n)"),
+        ("x = 1\nprint(y)", "NameError: name 'y' is not defined (line 2: print(y))"),
+        ("def f(:\n  1", "SyntaxError: Expected a parameter or the end of the parameter list (line 1: def f(:)"),
+        ("class A:\n    pass\nclass B(A):\n    pass", "class inheritance and metaclasses cannot be used here"),
+        ("def f():\n    yield 1", "NotImplementedError: yield expressions cannot be used here; write it another way"),
+        ("import numpy as np", "ModuleNotFoundError: No module named 'numpy'; there are: asyncio, base64"),
+        ("import statistics", "No module named 'statistics'; there are:"),
+        ("x = 1", "the code gave no value; assign the result to final_result"),
+        ("print(42)", "the code gave no value; assign the result to final_result (it printed: 42\n)"),
+        ("final_result = None", "the code gave no value"),
+        ("raise ValueError('a\\nb' + 'c' * 10_000)", "ValueError: a bccc"),
+        ("", "there is no code to run"),
+        ("```python\n```", "there is no code to run"),
+        ([], "there is no code to run"),
+        (None, "there is no code to run"),
+        ("#" * 100_001, "longer than 100,000 characters"),
+    ],
+)
+def test_errors_say_what_and_where(runtime: PythonRuntime, code: Any, problem: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        runtime.run(code)
+    assert problem in str(caught.value)
+    assert len(str(caught.value)) < 800
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    with pytest.raises(UsageError, match=r"pip install 'retinue\[sandbox\]'"):
+        PythonRuntime()
+
+
+# ── hostile programs ─────────────────────────────────────────────────────────────────────────────
+
+HOSTILE = {
+    "while True: pass": "TimeoutError",
+    "while True:\n  try:\n    while True: pass\n  except BaseException: pass": "TimeoutError",
+    "[0] * 10**9": "MemoryError",
+    "x = []\nwhile True: x.append('x' * 1000)": "MemoryError",
+    "10**10**8": "MemoryError",
+    "9**9**9**9": "MemoryError",
+    "len(str(7**10000000))": "",
+    "'%1000000000d' % 3": "MemoryError",
+    "'x' * 10**10": "MemoryError",
+    "list(range(300_000))": "MemoryError",
+    "import json\njson.loads('[' * 100_000)": "recursion",
+    "import re\nre.match('(a+)+$', 'a' * 100_000 + 'b')\nwhile 1: pass": "TimeoutError",
+    "import time\ntime.sleep(5)": "sleep limit exceeded",
+    "import time\nwhile True: time.sleep(0.001)": "",
+    "import asyncio\nasyncio.run(asyncio.sleep(5))": "sleep limit exceeded",
+    "def f(): return f()\nf()": "RecursionError",
+    "f = lambda g: g(g)\nf(f)": "RecursionError",
+    "(" * 5000 + ")" * 5000: "too deeply nested",
+    "-" * 50_000 + "1": "too deeply nested",
+    "open('/etc/passwd').read()": "PermissionError",
+    "open('/tmp/canary', 'w')": "PermissionError",
+    "from pathlib import Path\nPath('/etc/passwd').read_text()": "PermissionError",
+    "import os\nos.listdir('/')": "PermissionError",
+    "import os\nos.environ['PATH']": "not supported",
+    "import os\nos.getenv('PATH')": "",
+    "import os\nos.system('id')": "AttributeError",
+    "import sys\nsys.exit(1)": "AttributeError",
+    "import sys\nsys.modules['os']": "",
+    "import subprocess": "ModuleNotFoundError",
+    "import socket": "ModuleNotFoundError",
+    "import ctypes": "ModuleNotFoundError",
+    "import pickle": "ModuleNotFoundError",
+    "__import__('os').system('id')": "NameError",
+    "eval('__import__(\"os\")')": "NameError",
+    "exec('import subprocess')\n1": "ModuleNotFoundError",
+    "().__class__.__base__.__subclasses__()": "AttributeError",
+    "(lambda: 0).__globals__": "AttributeError",
+    "''.__class__.__mro__": "AttributeError",
+    "getattr((), '__cl' + 'ass__').__base__": "AttributeError",
+    "breakpoint()": "",
+    "input()": "NameError",
+    "print('x' * 10**7)": "more than 1,000 characters were printed",
+    "for i in range(10**6): print('x' * 100)": "more than 1,000 characters were printed",
+    "for i in range(10**6): print('x' * 100)\nfinal_result = 1": "more than 1,000 characters were printed",
+    "try:\n  print('x' * 2000)\nexcept BaseException: pass\nfinal_result = 1": "more than 1,000 characters",
+    "x = [1]\nfor i in range(60): x = [x, x]\nx": "the result is too large",
+    "x = 'a' * 1_000_000\n[x] * 10_000": "longer than 200,000 characters",
+    "x = []\nfor i in range(10_000): x = [x]\nx": "the result is too large",
+    "x = {}\nx['x'] = x\nfor i in range(1000): x = {'x': x}\nx": "the result is too large",
+    "10**5000": "more than 4,000 digits",
+    "[10**5000]": "more than 4,000 digits",
+}
+
+
+@pytest.mark.parametrize("code", HOSTILE, ids=lambda code: code[:40])
+def test_a_hostile_program_ends_with_an_error_and_the_next_one_runs(runtime: PythonRuntime, code: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(ToolError) as caught:
+        runtime.run(code)
+    assert HOSTILE[code] in str(caught.value)
+    assert time.perf_counter() - began < 2.5
+    assert result(runtime, "1 + 1") == 2
+
+
+def test_programs_know_nothing_of_each_other(runtime: PythonRuntime) -> None:
+    assert result(runtime, "final_result = x = 1\ndef sum(a):\n    return 0") == 1
+    with pytest.raises(ToolError, match="name 'x' is not defined"):
+        runtime.run("x")
+    assert result(runtime, "sum([1])") == 1
+
+
+async def _side_by_side(runtime: PythonRuntime) -> list[Any]:
+    codes = ["1", "while True: pass", "2", "1/0"]
+    return list(await asyncio.gather(*map(runtime.run_async, codes), return_exceptions=True))
+
+
+def test_many_run_side_by_side_and_the_loop_goes_on() -> None:
+    found = asyncio.run(_side_by_side(PythonRuntime(SandboxLimits(seconds=0.2, at_once=2))))
+    assert [found[0], found[2]] == [{"results": 1}, {"results": 2}]
+    assert "TimeoutError" in str(found[1])
+    assert "ZeroDivisionError" in str(found[3])
+
+
+def test_a_killed_worker_does_not_take_our_process_along() -> None:
+    code = (
+        "from retinue import PythonRuntime, ToolError\n"
+        "from retinue.components import SandboxLimits\n"
+        "runtime = PythonRuntime(SandboxLimits(seconds=0.1))\n"
+        "try:\n    runtime.run('len(str(7**10000000))')\n"
+        "except ToolError as error:\n    print(error)\n"
+        "print(runtime.run('1 + 1'))\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "the code was stopped: it did not end within 0.1 seconds\n{'results': 2}\n"
+
+
+def test_a_run_that_is_cancelled_gives_its_place_back() -> None:
+    runtime = PythonRuntime(SandboxLimits(seconds=0.1, at_once=1))
+
+    async def cancelled() -> Any:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(runtime.run_async("while True: pass"), 0.02)
+        return await runtime.run_async("2")
+
+    assert asyncio.run(cancelled()) == {"results": 2}

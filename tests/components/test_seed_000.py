@@ -1,0 +1,162 @@
+"""Seed 000's program, over HTTP, against stand-ins that speak the vendors' formats: its transcript, line for line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from fakes.openai_server import OpenAIServer
+from fakes.serpapi_server import KEY, SerpAPIServer, organic
+from retinue import Agent, Pipeline, PromptModel, PromptNode, PromptTemplate, PythonRuntime, SerpAPIComponent
+
+pytest.importorskip("pydantic_monty")
+
+QUESTION = "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?"
+ABOUT = (
+    "First linked in November 2011, Wilde and Sudeikis got engaged in January 2013. They later became parents, "
+    "welcoming son Otis in 2014 and daughter Daisy in 2016."
+)
+ANSWER = (
+    "Jason Sudeikis, Olivia Wilde's boyfriend, is 47 years old and his age raised to the 0.23 power is "
+    "2.4242784855673896."
+)
+TRANSCRIPT = f"""\
+Answer the following questions as best as you can. You have access to the following tools:
+Search: useful for when you need to answer questions about current events. You should ask targeted questions
+Calculator: useful for when you need to answer questions about math
+Use the following format:
+Question: the input question you must answer
+Thought: you should always think about what to do
+Action: the action to take, should be one of [Search, Calculator]
+Action Input: the input to the action
+Observation: the result of the action
+... (this Thought/Action/Action Input/Observation can repeat N times)
+Thought: I now know the final answer
+Final Answer: the final answer to the original input question
+Begin!
+Question: {QUESTION}
+Thought: I need to do some research to answer this question.
+Action: Search
+Action Input: Olivia Wilde's boyfriend
+Observation: {ABOUT}
+Thought: I need to find out his age
+Action: Search
+Action Input: Jason Sudeikis age
+Observation: 47 years
+Thought: I need to raise it to the 0.23 power
+Action: Calculator
+Action Input: 47^0.23
+Observation: 2.4242784855673896
+Thought: I now know the final answer
+Final Answer: {ANSWER}"""
+
+CALCULATOR = """\
+# Write a simple python function that calculates
+# $query
+# Do not print the result; invoke the function and assign the result to final_result variable
+# Start with import statement
+"""
+CODE = """
+
+import math
+
+def power(base, exponent):
+    return math.pow(base, exponent)
+
+final_result = power(47, 0.23)
+"""
+REPLIES = (
+    " I need to do some research to answer this question.\nAction: Search\nAction Input: Olivia Wilde's boyfriend\n",
+    " I need to find out his age\nAction: Search\nAction Input: Jason Sudeikis age\n",
+    " I need to raise it to the 0.23 power\nAction: Calculator\nAction Input: 47^0.23\n",
+    CODE,
+    f" I now know the final answer\nFinal Answer: {ANSWER}",
+)
+
+
+@pytest.fixture
+def serpapi(monkeypatch: pytest.MonkeyPatch) -> Iterator[SerpAPIServer]:
+    monkeypatch.setenv("SERPAPI_API_KEY", KEY)
+    with SerpAPIServer() as server:
+        server.found["Olivia Wilde's boyfriend"] = {
+            "answer_box": {
+                "type": "organic_result",
+                "title": "Olivia Wilde and Jason Sudeikis' Relationship Timeline",
+                "link": "https://example.com/timeline",
+                "snippet": ABOUT,
+                "snippet_highlighted_words": ["Wilde and Sudeikis"],
+            },
+            "organic_results": organic("Olivia Wilde is an American actress."),
+        }
+        server.found["Jason Sudeikis age"] = {
+            "answer_box": {"type": "organic_result", "title": "Jason Sudeikis / Age", "answer": "47 years"},
+            "organic_results": organic("Born: September 18, 1975."),
+        }
+        yield server
+
+
+@pytest.fixture
+def openai(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    monkeypatch.setenv("OPENAI_API_KEY", "the OpenAI key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    server.api_key = "the OpenAI key"
+    server.replies += REPLIES
+    return server
+
+
+def the_agent(serpapi: SerpAPIServer) -> Agent:
+    """As in the seed; but that the model, and not its prompt node, is given to the agent."""
+    search = SerpAPIComponent(
+        api_key=os.environ.get("SERPAPI_API_KEY"), name="Serp", inputs=["Query"], base_url=serpapi.url
+    )
+    prompt_model = PromptModel(model_name_or_path="text-davinci-003", api_key=os.environ.get("OPENAI_API_KEY"))
+
+    calculator = Pipeline()
+    calculator.add_node(
+        PromptNode(
+            model_name_or_path=prompt_model,
+            default_prompt_template=PromptTemplate(prompt_text=CALCULATOR),
+            output_variable="python_runtime_input",
+        )
+    )
+    calculator.add_node(PythonRuntime())
+
+    agent = Agent(prompt_model)
+    agent.add_tool(
+        "Search",
+        search,
+        "useful for when you need to answer questions about current events. You should ask targeted questions",
+    )
+    agent.add_tool("Calculator", calculator, "useful for when you need to answer questions about math")
+    return agent
+
+
+def test_the_seeds_program_gives_the_seeds_transcript(serpapi: SerpAPIServer, openai: OpenAIServer) -> None:
+    result = the_agent(serpapi).run(QUESTION)
+    assert result.transcript.splitlines() == TRANSCRIPT.splitlines()
+    assert result.answer == ANSWER
+    assert openai.replies == []
+
+
+def test_what_was_sent_is_what_the_seed_sends(serpapi: SerpAPIServer, openai: OpenAIServer) -> None:
+    the_agent(serpapi).run(QUESTION)
+    assert {request.path for request in openai.asked} == {"/v1/completions"}
+    prompts = [request.body["prompt"] for request in openai.asked]
+    assert prompts[0].endswith(f"Begin!\nQuestion: {QUESTION}\nThought:")
+    assert prompts[2].endswith("Action Input: Jason Sudeikis age\nObservation: 47 years\nThought:")
+    assert prompts[3] == CALCULATOR.replace("$query", "47^0.23")
+    assert openai.asked[0].body["stop"] == ["Observation:"]
+    assert [asked["q"] for asked in serpapi.asked] == ["Olivia Wilde's boyfriend", "Jason Sudeikis age"]
+
+
+def test_when_the_tools_fail_the_model_is_told_and_no_key_shows(serpapi: SerpAPIServer, openai: OpenAIServer) -> None:
+    serpapi.failure = (429, f"Your account has run out of searches. Your key is {KEY}")
+    openai.replies[3] = "final_result = 47 ^ 0.23"
+    result = the_agent(serpapi).run(QUESTION)
+    seen = [step.observations[0].text for step in result.steps if step.observations]
+    assert seen[0] == "Search failed: SerpAPI answered 429: Your account has run out of searches. Your key is ***"
+    assert "TypeError: unsupported operand type(s) for ^" in seen[2]
+    assert "(line 1: final_result = 47 ^ 0.23)" in seen[2]
+    assert KEY not in repr(result.events)
