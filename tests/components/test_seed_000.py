@@ -107,7 +107,7 @@ def openai(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServe
 
 
 def the_agent(serpapi: SerpAPIServer) -> Agent:
-    """As in the seed; but that the model, and not its prompt node, is given to the agent."""
+    """As in the seed."""
     search = SerpAPIComponent(
         api_key=os.environ.get("SERPAPI_API_KEY"), name="Serp", inputs=["Query"], base_url=serpapi.url
     )
@@ -123,7 +123,8 @@ def the_agent(serpapi: SerpAPIServer) -> Agent:
     )
     calculator.add_node(PythonRuntime())
 
-    agent = Agent(prompt_model)
+    prompt_node = PromptNode(model_name_or_path=prompt_model, stop_words=["Observation:"])
+    agent = Agent(prompt_node=prompt_node)
     agent.add_tool(
         "Search",
         search,

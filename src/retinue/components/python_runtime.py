@@ -38,6 +38,7 @@ class PythonRuntime:
 
     def __init__(self, limits: SandboxLimits = SandboxLimits(), *, name: str = "PythonRuntime") -> None:
         self.name = name
+        self.given = {"limits": limits}  # for a file
         self._sandbox = Sandbox(limits)
 
     async def run_async(

@@ -43,6 +43,7 @@ class SerpAPIComponent:
         if list(inputs) != ["Query"]:
             raise UsageError(f"{name}: say its inputs where it is added: add_node(search, {name!r}, inputs=…)")
         self.name = name
+        self.given = {"api_key": api_key, "top_k": top_k, "base_url": base_url, "seconds": seconds}  # for a file
         self._search = Search(_SerpAPI(), api_key, top_k, base_url, seconds)
 
     async def run_async(self, query: str) -> Searched:
