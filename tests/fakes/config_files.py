@@ -22,7 +22,6 @@ agents:
       max_new_tokens: 1024
       stream: true
       timeout: 60
-      with_memory: true
       custom_prompt: |
         You are a music expert.
       tools:

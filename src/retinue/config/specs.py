@@ -138,7 +138,6 @@ class AgentParams(Spec):
     custom_prompt: str | None = None
     tools: Tools | None = None
     require_human_feedback: Feedback | None = None
-    with_memory: bool | None = None
     answer_schema: dict[str, Any] | None = None
     # its limits
     budget: BudgetSpec | None = None
