@@ -7,6 +7,7 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -42,6 +43,8 @@ class Service:
     connect: float = 5.0
 
     def __post_init__(self) -> None:
+        if find_spec("aiohttp") is None:
+            raise UsageError(f"{self.name} needs the extra 'web': pip install 'retinue[web]'")
         try:
             address = urlsplit(self.base_url)
             _ = address.port

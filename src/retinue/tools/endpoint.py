@@ -9,18 +9,21 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..errors import ToolError
+from ..errors import ToolError, UsageError
 
 MAX_ANSWER = 1_000_000  # bytes
 
 
 def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any]]:
     """A function that posts its arguments to `url`. Of an answer that is a JSON object, the value under
-    `output` is the result; of any other, its text. Raises `ToolError`."""
+    `output` is the result; of any other, its text. Raises `ToolError`, and here `UsageError` without the
+    extra `web`."""
+    try:
+        import aiohttp
+    except ImportError as error:
+        raise UsageError("tools behind HTTP need the extra 'web': pip install 'retinue[web]'") from error
 
     async def call(**arguments: Any) -> Any:
-        import aiohttp
-
         headers = {"Accept-Encoding": "identity"}
         try:
             async with (
