@@ -14,7 +14,7 @@ from ..schema import AgentFinish, Message, Reply, StopReason
 from .parsing import FENCED
 from .planning import in_line
 from .quoting import quoted
-from .relaying import advanced
+from .relaying import Around, advanced
 
 TRIES = 3
 _ANSWER_CHARS = 2_000
@@ -24,26 +24,16 @@ _REPLY_TOKENS = 1_024
 
 def answering(strategy: Strategy, schema: Mapping[str, Any], check: Callable[[Any], str]) -> Strategy:
     """`strategy` with answers that fit the JSON Schema `schema`; `check` says what is wrong with a value."""
-    return Answering(strategy, schema, check)
+    return Around(strategy, _Answers(strategy, schema, check))
 
 
 @dataclass(frozen=True)
-class Answering:
-    """The strategy around `inner`."""
+class _Answers:
+    """The reasoning."""
 
     inner: Strategy
     schema: Mapping[str, Any]
     check: Callable[[Any], str] = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        """The inner strategy's."""
-        return self.inner.name
-
-    @property
-    def native(self) -> bool:
-        """Whether the inner strategy can use an engine's native tool calls."""
-        return bool(getattr(self.inner, "native", False))
 
     def __call__(self, task: Task) -> Flow:
         """The inner strategy's reasoning, then its answer as JSON; `INVALID_ANSWER` if it cannot be had."""

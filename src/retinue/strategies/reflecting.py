@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..schema import AgentAction, AgentFinish, Message, Observation, Reply, Tool
 from ..tooling import Tool
 from .parsing import read_input
 from .planning import in_line
-from .relaying import advanced
+from .relaying import Around, advanced
 from .shapes import INPUT_CHARS
 
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
@@ -41,30 +41,14 @@ Verdict:"""
 
 def reflecting(strategy: Strategy) -> Strategy:
     """`strategy` with self-reflection on the tools that ask for it."""
-    return Reflecting(strategy)
+    return Around(strategy, partial(_reflected, strategy))
 
 
-@dataclass(frozen=True)
-class Reflecting:
-    """The strategy around `inner`."""
-
-    inner: Strategy
-
-    @property
-    def name(self) -> str:
-        """The inner strategy's."""
-        return self.inner.name
-
-    @property
-    def native(self) -> bool:
-        """Whether the inner strategy can use an engine's native tool calls."""
-        return bool(getattr(self.inner, "native", False))
-
-    def __call__(self, task: Task) -> Flow:
-        """The inner strategy's reasoning, with better observations. Of two such around it, the outer does it."""
-        tools = {tool.name: tool for tool in task.tools if tool.reflections > 0}
-        inner = replace(task, tools=tuple(replace(tool, reflections=0) for tool in task.tools)) if tools else task
-        return _flow(self.inner(inner), tools)
+def _reflected(strategy: Strategy, task: Task) -> Flow:
+    """The inner strategy's reasoning, with better observations. Of two such around it, the outer does it."""
+    tools = {tool.name: tool for tool in task.tools if tool.reflections > 0}
+    inner = replace(task, tools=tuple(replace(tool, reflections=0) for tool in task.tools)) if tools else task
+    return _flow(strategy(inner), tools)
 
 
 def _flow(inner: Flow, tools: Mapping[str, Tool]) -> Flow:

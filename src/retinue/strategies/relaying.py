@@ -2,8 +2,33 @@
 
 from __future__ import annotations
 
-from ..ports import Flow, Request, Sent
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ports import Flow, Request, Sent, Strategy, Task
 from ..schema import AgentFinish
+
+
+@dataclass(frozen=True)
+class Around:
+    """A strategy that stands around `inner`, under its name and with its needs; `reason` is what it does."""
+
+    inner: Strategy
+    reason: Callable[[Task], Flow]
+
+    @property
+    def name(self) -> str:
+        """The inner strategy's."""
+        return self.inner.name
+
+    @property
+    def native(self) -> bool:
+        """Whether the inner strategy can use an engine's native tool calls."""
+        return bool(getattr(self.inner, "native", False))
+
+    def __call__(self, task: Task) -> Flow:
+        """The reasoning for one run."""
+        return self.reason(task)
 
 
 def advanced(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
