@@ -5,42 +5,10 @@ from __future__ import annotations
 import re
 
 from fakes.said import Said
+from fakes.seed_000 import QUESTION, TRANSCRIPT
 from retinue import Agent, PromptModel, Tool
 from retinue.schema import Abilities
 from retinue.strategies.react import React
-
-QUESTION = "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?"
-SEED = f"""\
-Answer the following questions as best as you can. You have access to the following tools:
-Search: useful for when you need to answer questions about current events. You should ask targeted questions
-Calculator: useful for when you need to answer questions about math
-Use the following format:
-Question: the input question you must answer
-Thought: you should always think about what to do
-Action: the action to take, should be one of [Search, Calculator]
-Action Input: the input to the action
-Observation: the result of the action
-... (this Thought/Action/Action Input/Observation can repeat N times)
-Thought: I now know the final answer
-Final Answer: the final answer to the original input question
-Begin!
-Question: {QUESTION}
-Thought: I need to do some research to answer this question.
-Action: Search
-Action Input: Olivia Wilde's boyfriend
-Observation: First linked in November 2011, Wilde and Sudeikis got engaged in January 2013. They later became parents, \
-welcoming son Otis in 2014 and daughter Daisy in 2016.
-Thought: I need to find out his age
-Action: Search
-Action Input: Jason Sudeikis age
-Observation: 47 years
-Thought: I need to raise it to the 0.23 power
-Action: Calculator
-Action Input: 47^0.23
-Observation: 2.4242784855673896
-Thought: I now know the final answer
-Final Answer: Jason Sudeikis, Olivia Wilde's boyfriend, is 47 years old and his age raised to the 0.23 power is \
-2.4242784855673896."""
 
 
 def replies_and_observations(transcript: str) -> tuple[list[str], dict[str, str]]:
@@ -52,7 +20,7 @@ def replies_and_observations(transcript: str) -> tuple[list[str], dict[str, str]
 
 
 def test_the_transcript_equals_seed_000s_line_for_line() -> None:
-    replies, seen = replies_and_observations(SEED)
+    replies, seen = replies_and_observations(TRANSCRIPT)
     assert len(replies) == 4
     agent = Agent(PromptModel(script=replies))
     agent.add_tool(
@@ -62,7 +30,7 @@ def test_the_transcript_equals_seed_000s_line_for_line() -> None:
     )
     agent.add_tool("Calculator", lambda query: seen[query], "useful for when you need to answer questions about math")
     result = agent.run(QUESTION)
-    assert result.transcript.splitlines() == SEED.splitlines()
+    assert result.transcript.splitlines() == TRANSCRIPT.splitlines()
     assert "2.4242784855673896" in result.answer
 
 
