@@ -13,7 +13,6 @@ import pytest
 from retinue import Pipeline, PromptModel, PromptNode, PythonRuntime, Tool, ToolError, UsageError
 from retinue.components import SandboxLimits
 
-
 SMALL = SandboxLimits(seconds=0.2, sleep=0.1, memory=20_000_000, recursion=100, printed=1_000, suspensions=50)
 
 
