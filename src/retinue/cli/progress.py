@@ -1,0 +1,36 @@
+"""What goes on meanwhile: one line that is rewritten in a terminal; a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Self
+
+import click
+
+
+class Progress:
+    """A line on stderr, as long as it is open."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._what = ""
+        self._shown = 0.0
+        self._open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open:
+            click.echo(err=True)
+
+    def show(self, what: str, done: int = 0, size: int = 0) -> None:
+        """`what` is going on; `done` of `size` bytes are there."""
+        pause = 0.1 if self._terminal else 5.0
+        if what.split(" ")[0] == self._what and time.monotonic() - self._shown < pause and done < size:
+            return
+        self._what, self._shown = what.split(" ")[0], time.monotonic()
+        share = f" {done / size:4.0%} of {size / 1e6:,.0f} MB" if size else ""
+        click.echo(f"\r\x1b[K{what}{share}" if self._terminal else f"{what}{share}", nl=not self._terminal, err=True)
+        self._open = self._terminal
