@@ -1,0 +1,322 @@
+"""A connection to a server that is there when it is needed: opened and closed by one task, watched, opened again.
+
+All of this runs on the background loop, which outlives a run: what is entered in a task must be left in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+from weakref import WeakSet
+
+import anyio
+from mcp import ClientSession, MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    Implementation,
+    ListToolsRequest,
+    ListToolsResult,
+    PaginatedRequestParams,
+    Tool as ListedTool,
+    ToolListChangedNotification,
+)
+from pydantic import ValidationError
+
+from .. import __version__
+from ..blocking import blocking
+from ..errors import ToolError
+from .http import over_http
+from .lost import Lost
+from .offers import Offer, Offered, sorted_out
+from .server import Server
+from .stdio import over_stdio
+
+IDLE = 60.0  # seconds without a call, after which it is asked whether it is there and what it offers
+MAX_PAUSE = 30.0  # seconds before a server that could not be reached is tried again
+MAX_TOOLS = 500
+_CHECK = 10.0  # seconds that one that is there may take to say so
+_LEAVING = 3.0  # seconds that taking leave of a server may take
+_AGAIN = (0.25, 0.5, 1.0)  # pauses between attempts to reach an address, as of a server that is just restarted
+
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it has to say, errors say
+
+
+class Session:
+    """The connection. `pinned`: what was approved; `None`: what the server offers first is taken as that."""
+
+    def __init__(self, server: Server, pinned: Mapping[str, Offer] | None) -> None:
+        self.server = server
+        self.pinned = pinned
+        self.offered: Offered | None = None
+        self._changed: set[str] = set()
+        self._owner: asyncio.Task[None] | None = None
+        self._opened: asyncio.Future[ClientSession]
+        self._lost = Lost()
+        self._stopping = False
+        self._news = asyncio.Event()  # something for the owner to look at
+        self._checked = asyncio.Event()  # what it offers is known, as far as it has said so
+        self._under_way = 0
+        self._failures = 0
+        self._not_before = 0.0
+
+    # ── what others ask of it ────────────────────────────────────────────────────────────────────
+
+    async def listed(self) -> Offered:
+        """What the server offers now. Raises `ToolError`."""
+        await self._connected()
+        assert self.offered is not None
+        return self.offered
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], *, repeatable: bool) -> CallToolResult:
+        """What `tool` gives. Raises `ToolError`.
+
+        If the server dies meanwhile, it is called once more if that is `repeatable`, or if the server never got it.
+        """
+        again = True
+        while True:
+            session = await self._connected()
+            if problem := self.problem(tool):
+                raise ToolError(problem)
+            lost, name = self._lost, self.server.name
+            try:
+                return await self._call(session, tool, arguments)
+            except MCPError as error:
+                unknown = error.message == "Session terminated"  # a server that was restarted: it did nothing
+                if error.code != CONNECTION_CLOSED and not unknown:
+                    detail = f" ({lost.complaint})" if lost.complaint else ""
+                    raise ToolError(f"{name}: {error.message:.500}{detail}") from error
+                lost.because(error.message)
+                await self._over()
+                if not again or not (repeatable or unknown):
+                    wait = "whether it took effect is not known"
+                    raise ToolError(f"{name} was lost during the call: {lost}; {wait}") from error
+                again = False
+            except (ValidationError, ValueError, RuntimeError) as error:
+                raise ToolError(f"{name} answered what is no result of a tool") from error
+
+    def problem(self, tool: str) -> str:
+        """Why `tool` cannot be used now; empty if it can."""
+        name = f"{self.server.name}'s tool {tool!r}"
+        if tool in self._changed:
+            approve = "until a person has looked at it and approved it: retinue pin FILE"
+            return f"{name} is not what was approved: its description or arguments changed. It is disabled {approve}"
+        if self.offered is not None and tool not in self.offered.offers:
+            return f"{name} is not offered any more"
+        return ""
+
+    async def stop(self) -> None:
+        """End it; a later call opens it again."""
+        self._end()
+        await self._over()
+
+    def let_go(self) -> None:
+        """End it, from any thread and without waiting."""
+        if self._owner is not None and not self._owner.get_loop().is_closed():
+            self._owner.get_loop().call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        if self._owner is not None and not self._owner.done():
+            self._stopping = True
+            if self._opened.done():
+                self._news.set()
+            else:
+                self._owner.cancel()
+
+    # ── the task that owns it ────────────────────────────────────────────────────────────────────
+
+    async def _connected(self) -> ClientSession:
+        if self._lost.event.is_set():
+            await self._over()
+        loop = asyncio.get_running_loop()
+        if self._owner is None or self._owner.done():
+            if (pause := self._not_before - loop.time()) > 0:
+                raise ToolError(f"{self.server.name}: {self._lost}; it is tried again in {pause:.1f} seconds")
+            _live().add(self)
+            self._stopping = False
+            self._opened = loop.create_future()
+            self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
+            self._owner = loop.create_task(self._own(self._opened))
+        session = await asyncio.shield(self._opened)
+        await self._checked.wait()
+        return session
+
+    async def _over(self) -> None:
+        """Wait until the owner has let go of a connection that is lost."""
+        if self._owner is not None:
+            await asyncio.wait({self._owner})
+
+    async def _own(self, opened: asyncio.Future[ClientSession]) -> None:
+        for pause in (*(_AGAIN if self.server.url else ()), 0.0):
+            self._lost = Lost()
+            self._checked.clear()
+            try:
+                await self._hold(opened)
+            except Exception as error:
+                self._lost.because(_said(error, self.server))
+            except asyncio.CancelledError:
+                self._lost.because("it was stopped")
+                if not self._stopping:
+                    opened.cancel()
+                    raise
+            finally:
+                self._checked.set()
+                self._lost.event.set()
+            if opened.done() or self._stopping or not self._lost.unreachable or not pause:
+                break
+            await asyncio.sleep(pause)
+        if not opened.done():
+            self._failures += 1
+            self._not_before = asyncio.get_running_loop().time() + min(MAX_PAUSE, 0.5 * 2**self._failures)
+            opened.set_exception(ToolError(f"{self.server.name} cannot be used: {self._lost}"))
+
+    async def _hold(self, opened: asyncio.Future[ClientSession]) -> None:
+        """Open it, watch it, close it."""
+        transport = over_http if self.server.url else over_stdio
+        client = Implementation(name="retinue", version=__version__)
+        with anyio.CancelScope() as leaving:
+            async with (
+                transport(self.server, self._lost) as streams,
+                ClientSession(*streams, message_handler=self._heard, client_info=client) as session,
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(self._tell_when_lost)
+                try:
+                    with anyio.fail_after(self.server.seconds):
+                        await _shake_hands(session)
+                        await self._check(session)
+                    self._failures = 0
+                    opened.set_result(session)
+                    await self._watch(session)
+                finally:
+                    leaving.deadline = anyio.current_time() + _LEAVING
+                    tasks.cancel_scope.cancel()
+
+    async def _watch(self, session: ClientSession) -> None:
+        """Until it is lost or stopped. When there is news, or nothing was asked for a while, look what is offered."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(IDLE):
+                    await self._news.wait()
+            if self._stopping or self._lost.event.is_set():
+                return
+            if self._news.is_set() or not self._under_way:
+                self._news.clear()
+                try:
+                    with anyio.fail_after(min(_CHECK, self.server.seconds)):
+                        await self._check(session)
+                except Exception as error:  # said before those who wait for an answer hear of it
+                    self._lost.because(_said(error, self.server))
+                    raise
+
+    async def _tell_when_lost(self) -> None:
+        await self._lost.event.wait()
+        self._news.set()
+
+    async def _heard(self, message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._checked.clear()  # calls wait until it is known what changed
+            self._news.set()
+
+    async def _check(self, session: ClientSession) -> None:
+        """Compare what is offered with what was approved."""
+        self.offered = sorted_out(self.server.name, await _listed(session))
+        if self.pinned is None:
+            self.pinned = self.offered.offers
+        listed = self.offered.offers
+        gone = {name for name in self.pinned if name in self.offered.refused}
+        self._changed |= gone | {
+            name for name, offer in self.pinned.items() if name in listed and listed[name].sha256 != offer.sha256
+        }
+        self._checked.set()
+
+    async def _call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        # Not session.call_tool: that also runs the server's output schema, with its regular expressions, here.
+        self._under_way += 1
+        try:
+            params = CallToolRequestParams(name=tool, arguments=dict(arguments))
+            return await session.send_request(CallToolRequest(params=params), CallToolResult)
+        except asyncio.CancelledError:  # its time was up, perhaps because nobody is there
+            self._news.set()
+            raise
+        finally:
+            self._under_way -= 1
+
+
+@cache
+def _live() -> WeakSet[Session]:
+    """The sessions there are. They end with the program; the loop is there by now, so they end before it does."""
+    atexit.register(_stop_all)
+    return WeakSet()
+
+
+def _stop_all() -> None:
+    async def stop() -> None:
+        await asyncio.gather(*(session.stop() for session in _live()))
+
+    blocking(stop())
+
+
+async def _shake_hands(session: ClientSession) -> None:
+    """Servers of today know `initialize`; one that knows only what comes next refuses it."""
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if error.code == CONNECTION_CLOSED:
+            raise
+        try:
+            await session.discover()
+        except MCPError:
+            raise error from None
+
+
+async def _listed(session: ClientSession) -> list[Offer]:
+    offers: list[Offer] = []
+    cursor: str | None = None
+    while True:
+        request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
+        page = await session.send_request(request, ListToolsResult)
+        offers += [_offer(tool) for tool in page.tools]
+        cursor = page.next_cursor
+        if len(offers) > MAX_TOOLS:
+            raise ToolError(f"it offers more than {MAX_TOOLS} tools")
+        if not cursor:
+            return offers
+
+
+def _offer(tool: ListedTool) -> Offer:
+    hints = tool.annotations
+    read, same = hints and hints.read_only_hint, hints and hints.idempotent_hint
+    effects = "read" if read else "idempotent" if same else "once"
+    return Offer(tool.name, tool.description or "", tool.input_schema, effects)
+
+
+def _said(error: Exception, server: Server) -> str:
+    """The first thing that went wrong, in words for a person."""
+    first = next(_leaves(error))
+    match first:
+        case ToolError():
+            return str(first).removeprefix(f"{server.name}: ")
+        case TimeoutError():
+            return f"it did not answer within {server.seconds:g} seconds"
+        case MCPError():
+            return first.message[:300]
+        case ValidationError():
+            return "what it says is not valid MCP"
+        case _:
+            return f"{type(first).__name__}: {first!s:.300}"
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
