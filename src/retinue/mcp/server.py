@@ -36,7 +36,15 @@ def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "name", f"an MCP server's name: want at most 32 letters, digits and underscores, not {name[:40]!r}"
     if (given.get("command") is None) == (given.get("url") is None):
         yield "", "want either a 'command', which is run, or a 'url'"
-        return
+    elif given.get("command") == "":
+        yield "command", "the command is empty"
+    elif (url := given.get("url")) is not None and not _is_address(url):
+        yield "url", f"url: want http://… or https://…, without a user's name, not {url[:60]!r}"
+    else:
+        yield from _misplaced(given)
+
+
+def _misplaced(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, other in (("args", "command"), ("env", "command"), ("headers", "url")):
         if given.get(key) and given.get(other) is None:
             yield key, f"{key!r} goes with {other!r}"
@@ -47,10 +55,6 @@ def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         pairs = given.get(key) or {}
         if not all(isinstance(one, str) and "\n" not in f"{name}{one}" for name, one in pairs.items()):
             yield key, f"{key}: want a mapping of names to texts of one line; put numbers in quotes"
-    if given.get("command") == "":
-        yield "command", "the command is empty"
-    if (url := given.get("url")) is not None and not _is_address(url):
-        yield "url", f"url: want http://… or https://…, without a user's name, not {url[:60]!r}"
 
 
 def _is_address(url: str) -> bool:

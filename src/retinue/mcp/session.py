@@ -30,9 +30,9 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from .. import __version__
 from ..blocking import blocking
 from ..errors import ToolError
+from ..tooling import Effects
 from .http import over_http
 from .lost import Lost
 from .offers import Offer, Offered, sorted_out
@@ -112,6 +112,11 @@ class Session:
             return f"{name} is not offered any more"
         return ""
 
+    def approve(self, offers: Mapping[str, Offer]) -> None:
+        """From now on these are what was approved."""
+        self.pinned = offers
+        self._changed.clear()
+
     async def stop(self) -> None:
         """End it; a later call opens it again."""
         self._end()
@@ -180,7 +185,7 @@ class Session:
     async def _hold(self, opened: asyncio.Future[ClientSession]) -> None:
         """Open it, watch it, close it."""
         transport = over_http if self.server.url else over_stdio
-        client = Implementation(name="retinue", version=__version__)
+        client = Implementation(name="retinue", version="")
         with anyio.CancelScope() as leaving:
             async with (
                 transport(self.server, self._lost) as streams,
@@ -294,7 +299,7 @@ async def _listed(session: ClientSession) -> list[Offer]:
 def _offer(tool: ListedTool) -> Offer:
     hints = tool.annotations
     read, same = hints and hints.read_only_hint, hints and hints.idempotent_hint
-    effects = "read" if read else "idempotent" if same else "once"
+    effects: Effects = "read" if read else "idempotent" if same else "once"
     return Offer(tool.name, tool.description or "", tool.input_schema, effects)
 
 

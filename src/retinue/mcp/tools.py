@@ -32,8 +32,9 @@ class MCPTools:
     approved, and one that the server describes otherwise by now is disabled. `pin` writes it. Without `pins` the
     server is taken at its word the first time, and held to it.
 
-    A tool is called `name_tool`. `tools` is a choice of them (the server's names), `options` are those of `Tool` for
-    some: `{"write": {"approval": True, "effects": "idempotent"}}`. Else `effects` are the server's hints.
+    A tool is called `name_tool`. `tools` is a choice of them (the server's names; all if there are none), `options`
+    are those of `Tool` for some: `{"write": {"approval": True, "effects": "idempotent"}}`. Else `effects` are the
+    server's hints.
 
     Raises `UsageError` for what cannot be.
     """
@@ -47,7 +48,7 @@ class MCPTools:
         env: Mapping[str, str] | None = None,
         url: str | None = None,
         headers: Mapping[str, str] | None = None,
-        tools: Iterable[str] | None = None,
+        tools: Iterable[str] = (),
         options: Mapping[str, Mapping[str, Any]] | None = None,
         seconds: float = 30.0,
         pins: str | Path | None = None,
@@ -55,7 +56,7 @@ class MCPTools:
     ) -> None:
         self.given: dict[str, Any] = {  # for a file
             "command": command, "args": list(args), "env": dict(env or {}), "url": url, "headers": dict(headers or {}),
-            "tools": None if tools is None else list(tools), "options": {k: dict(v) for k, v in (options or {}).items()},
+            "tools": list(tools or ()), "options": {name: dict(one) for name, one in (options or {}).items()},
             "seconds": seconds,
         }  # fmt: skip
         for _, problem in problems(name, self.given):
@@ -72,15 +73,15 @@ class MCPTools:
         Raises `UsageError` if none is approved, or one is not there; `ToolError` if the server cannot be asked.
         """
         if self.pins is None:
-            offered = await in_background(self._opened().listed())
-            offers = offered.offers
+            offers = (await self.offered_async()).offers
         else:
             offers = sorted_out(self.name, self._pinned().values()).offers
-        chosen = self.given["tools"]
-        wanted = list(offers) if chosen is None else chosen
+        wanted = self.given["tools"] or list(offers)
         for name in {*wanted, *self.given["options"]} - {*offers}:
             there_are = ", ".join(offers) or "none"
-            raise UsageError(f"{self.name} has no approved tool {name!r}; there are: {there_are} (see: retinue pin FILE)")
+            raise UsageError(
+                f"{self.name} has no approved tool {name!r}; there are: {there_are} (see: retinue pin FILE)"
+            )
         return [self._tool(offers[name]) for name in wanted]
 
     def tools(self) -> list[Tool]:
@@ -88,8 +89,13 @@ class MCPTools:
         return blocking(self.tools_async())
 
     async def offered_async(self) -> Offered:
-        """What the server offers now, whatever was approved. Raises `ToolError`."""
-        return await in_background(self._opened().listed())
+        """What the server offers now (of the chosen `tools`), whatever was approved. Raises `ToolError`."""
+        offered = await in_background(self._opened().listed())
+        chosen = self.given["tools"] or [*offered.offers, *offered.refused]
+        return Offered(
+            {name: offered.offers[name] for name in chosen if name in offered.offers},
+            {name: offered.refused[name] for name in chosen if name in offered.refused},
+        )
 
     def offered(self) -> Offered:
         """`offered_async`, blocking."""
@@ -100,6 +106,8 @@ class MCPTools:
         if self.pins is None:
             raise UsageError(f"{self.name}: say where what you approve is to be kept: pins='retinue.pins.json'")
         write_pins(self.pins, read_pins(self.pins) | {self.name: dict(offered.offers)})
+        if self._session is not None:
+            self._session.approve(offered.offers)
 
     async def stop_async(self) -> None:
         """End the server's process, or the session with it, and all that it started."""
