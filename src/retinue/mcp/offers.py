@@ -71,7 +71,7 @@ def sorted_out(server: str, offers: Iterable[Offer]) -> Offered:
 
 
 def _problem(offer: Offer, called: str) -> str:
-    if not _TOOL.fullmatch(called):
+    if not offer.name or not _TOOL.fullmatch(called):
         return "its name has other characters than letters, digits, _ - . /, or more than 64 with its server's"
     try:
         if len(json.dumps([offer.name, offer.description, offer.schema])) > MAX_TOOL:

@@ -27,7 +27,8 @@ def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
     if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), Mapping):
         raise DataError("its arguments are no object with properties")
     made = _Plain(schema).of(schema, MAX_DEPTH)
-    if missing := [name for name in made.get("required", ()) if name not in made.get("properties", {})]:
+    required = schema.get("required", ())
+    if missing := [name for name in required if name not in made.get("properties", {})]:
         raise DataError(f"it requires an argument it does not describe: {missing[0]!r:.80}")
     made = {"type": "object", "properties": {}} | made
     if len(json.dumps(made)) > MAX_CHARS:

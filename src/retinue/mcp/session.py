@@ -116,6 +116,7 @@ class Session:
         """From now on these are what was approved."""
         self.pinned = offers
         self._changed.clear()
+        self._compare()
 
     async def stop(self) -> None:
         """End it; a later call opens it again."""
@@ -231,16 +232,20 @@ class Session:
             self._news.set()
 
     async def _check(self, session: ClientSession) -> None:
-        """Compare what is offered with what was approved."""
+        """See what is offered now."""
         self.offered = sorted_out(self.server.name, await _listed(session))
         if self.pinned is None:
             self.pinned = self.offered.offers
-        listed = self.offered.offers
-        gone = {name for name in self.pinned if name in self.offered.refused}
-        self._changed |= gone | {
-            name for name, offer in self.pinned.items() if name in listed and listed[name].sha256 != offer.sha256
-        }
+        self._compare()
         self._checked.set()
+
+    def _compare(self) -> None:
+        """What is offered with what was approved; what has changed once stays disabled until it is approved."""
+        assert self.pinned is not None
+        now = self.offered or Offered({}, {})
+        for name, offer in self.pinned.items():
+            if name in now.refused or (name in now.offers and now.offers[name].sha256 != offer.sha256):
+                self._changed.add(name)
 
     async def _call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
         # Not session.call_tool: that also runs the server's output schema, with its regular expressions, here.
@@ -314,7 +319,8 @@ def _said(error: Exception, server: Server) -> str:
         case MCPError():
             return first.message[:300]
         case ValidationError():
-            return "what it says is not valid MCP"
+            wrong = first.errors(include_url=False, include_input=False)[0]
+            return f"what it says is not valid MCP: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"[:300]
         case _:
             return f"{type(first).__name__}: {first!s:.300}"
 
