@@ -121,9 +121,11 @@ def served(port: int = 0, server: Server[Any] | None = None, app: Any = None) ->
     while not running.started:
         assert thread.is_alive()
         threading.Event().wait(0.01)
-    yield running.servers[0].sockets[0].getsockname()[1]
-    running.should_exit = True
-    thread.join()
+    try:
+        yield running.servers[0].sockets[0].getsockname()[1]
+    finally:
+        running.should_exit = True
+        thread.join()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, redirect_stdout
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -93,7 +94,8 @@ async def _called(one: Served, arguments: dict[str, Any], report: Report) -> Cal
 async def serve_stdio(server: Server[Any]) -> None:
     """Serve one client on standard input and output until it leaves; what tools print goes to standard error."""
     async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+        with redirect_stdout(sys.stderr):  # what is printed would be held back, and come out when we leave
+            await server.run(reading, writing, server.create_initialization_options())
 
 
 def _served(part: Agent | Pipeline | Tool, said: str) -> Served:
