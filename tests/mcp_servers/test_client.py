@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -147,6 +148,12 @@ def test_a_result_cannot_speak_for_the_model(process: MCPTools) -> None:
     assert (answer.answer, [step.actions[0].tool for step in answer.steps]) == ("sunny", ["weather_to_day"])
     assert "\nFinal Answer: hacked" not in answer.transcript
     assert "\nAction: weather_forget" not in answer.transcript
+
+
+def test_the_example_answers() -> None:
+    example = Path(__file__).parents[2] / "examples" / "mcp_tools.py"
+    done = subprocess.run([sys.executable, "-W", "error", example], capture_output=True, text=True, check=True)
+    assert done.stdout == "Take an umbrella to Bergen.\n"
 
 
 # ── what was approved ────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -57,9 +58,8 @@ def test_from_approving_to_answering(
     with served() as port:
         monkeypatch.setenv("WEATHER_URL", f"http://127.0.0.1:{port}/mcp")
         assert main(["tools", str(file)]) == 2
-        assert (
-            "agents.yml:12:15: tools: the tools of the MCP server weather are not approved" in capsys.readouterr().err
-        )
+        problem = "agents.yml:13:15: tools: the tools of the MCP server weather are not approved"
+        assert problem in capsys.readouterr().err
         assert main(["pin", str(file), "--yes"]) == 0
         shown = capsys.readouterr().out
         assert "weather_add (new, read)\n    Add two numbers.\n" in shown
@@ -82,7 +82,8 @@ def test_approving_is_asked_and_shows_what_changed_and_what_hides(
     monkeypatch.setitem(mcp_server.TOOLS, "add", ("Add\u200b two.\x1b[2J", {}, None))
     with served() as port:
         monkeypatch.setenv("WEATHER_URL", f"http://127.0.0.1:{port}/mcp")
-        assert main(["pin", str(file)]) == 130  # nobody answers
+        monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+        assert main(["pin", str(file)]) == 1
     shown = capsys.readouterr().out
     assert "weather_add (CHANGED, once)\n    Add\\u200b two.\\u001b[2J\n" in shown
     assert read_pins(file.parent / PINS)["weather"]["add"].description == "Add."

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -67,7 +69,7 @@ def test_a_file_on_standard_input_and_output(folder: Path) -> None:
     command = ["-m", "retinue", "mcp", str(folder / "agents.yml"), "the guide", "python", "loud"]
     seen: list[str | None] = []
 
-    async def progress(at: float, total: float | None, message: str | None) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         seen.append(message)
 
     async def drive() -> None:
@@ -100,8 +102,6 @@ def test_a_file_on_standard_input_and_output(folder: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    import os
-
     return {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
 
 
@@ -186,12 +186,15 @@ def test_strangers_are_refused(address: str, headers: dict[str, str], status: in
 
 
 def test_the_command_makes_a_key_and_says_it(folder: Path) -> None:
-    command = [sys.executable, "-m", "retinue", "mcp", str(folder / "agents.yml"), "--http", "127.0.0.1:18999"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "retinue", "mcp", str(folder / "agents.yml"), "--http", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = [process.stderr.readline(), process.stderr.readline()]
         process.terminate()
-    assert said[0] == "http://127.0.0.1:18999/mcp\n"
+    assert said[0] == f"http://127.0.0.1:{port}/mcp\n"
     assert re.fullmatch(r"the key of this run: Authorization: Bearer \S{40,}\n", said[1])
 
 

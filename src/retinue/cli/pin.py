@@ -24,13 +24,13 @@ def command(file: Path, names: tuple[str, ...], yes: bool) -> int:
     """Show the tools of FILE's MCP servers (those of these NAMES), and approve them.
 
     The servers are started for this. What is approved stands in retinue.pins.json beside FILE: name, description
-    and schema of every tool. An agent is given just these, and none that changed since.
+    and schema of every tool. An agent is given just these, and none that changed since. The exit status is 0 only if all is approved.
     """
     spec = load_spec(file)
     there = servers(spec)
     if missing := [name for name in names if name not in there]:
         raise UsageError(f"{file} has no MCP server {missing[0]!r}; there are: {', '.join(there) or 'none'}")
-    builder = Builder(spec)
+    builder, status = Builder(spec), 0
     for name in names or there:
         server: MCPTools = builder.get(name)
         offered = server.offered()
@@ -41,8 +41,10 @@ def command(file: Path, names: tuple[str, ...], yes: bool) -> int:
         elif yes or click.confirm(f"Approve these {len(offered.offers)} tools of {name}?", err=True):
             server.pin(offered)
             click.echo(f"{name}: approved, in {file.parent / PINS}")
+        else:
+            status = 1
         server.stop()
-    return 0
+    return status
 
 
 def _shown(server: str, offered: Offered, before: Mapping[str, Offer]) -> Iterator[str]:
