@@ -24,7 +24,8 @@ def command(file: Path, names: tuple[str, ...], yes: bool) -> int:
     """Show the tools of FILE's MCP servers (those of these NAMES), and approve them.
 
     The servers are started for this. What is approved stands in retinue.pins.json beside FILE: name, description
-    and schema of every tool. An agent is given just these, and none that changed since. The exit status is 0 only if all is approved.
+    and schema of every tool. An agent is given just these, and none that changed since. The exit status is 0 only
+    if all of them are approved.
     """
     spec = load_spec(file)
     there = servers(spec)
