@@ -119,27 +119,20 @@ def test_a_server_at_an_address_may_be_restarted(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_a_change_in_mid_run_disables_the_tool() -> None:
-    with served() as port:
-        server = MCPTools("weather", url=f"http://127.0.0.1:{port}/mcp")
-        tools = by_name(server)
-        agent = Agent(
-            Parrot(
-                [
-                    " Change.\nAction: weather_changes\nAction Input: {}\n",
-                    ' Add.\nAction: weather_add\nAction Input: {"a": 1, "b": 2}\n',
-                    " So.\nFinal Answer: done\n",
-                ]
-            ),
-            tools.values(),
-        )
-        asked = agent.run("What?")
-        assert [step.observations[0].outcome for step in asked.steps] == ["result", "failed"]
-        assert "is not what was approved" in asked.steps[1].observations[0].text
-        assert "retinue pin FILE" in asked.steps[1].observations[0].text
-        assert "secrets" not in asked.transcript
-        assert call(tools["forget"]) == "done"  # the others are as they were
-        server.stop()
+def test_a_change_in_mid_run_disables_the_tool(process: MCPTools) -> None:
+    process.stop()
+    tools = by_name(process)
+    script = [
+        " Change.\nAction: weather_changes\nAction Input: {}\n",
+        ' Add.\nAction: weather_add\nAction Input: {"a": 1, "b": 2}\n',
+        " So.\nFinal Answer: done\n",
+    ]
+    asked = Agent(Parrot(script), tools.values()).run("What?")
+    assert [step.observations[0].outcome for step in asked.steps] == ["result", "failed"]
+    assert "is not what was approved" in asked.steps[1].observations[0].text
+    assert "retinue pin FILE" in asked.steps[1].observations[0].text
+    assert "secrets" not in asked.transcript
+    assert call(tools["forget"]) == "done"  # the others are as they were
 
 
 def test_a_result_cannot_speak_for_the_model(process: MCPTools) -> None:
@@ -209,6 +202,7 @@ def test_options_and_choice() -> None:
         ({}, "either a 'command'"),
         ({"command": "a", "url": "http://a"}, "either a 'command'"),
         ({"command": ""}, "the command is empty"),
+        ({"command": "a", "seconds": 0}, "want more than 0"),
         ({"command": "a", "headers": {"A": "b"}}, "'headers' goes with 'url'"),
         ({"url": "http://a", "env": {"A": "b"}}, "'env' goes with 'command'"),
         ({"url": "http://a", "headers": {"A": "b\nC: d"}}, "texts of one line"),

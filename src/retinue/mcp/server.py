@@ -34,6 +34,8 @@ def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     may stand for anything."""
     if not _NAME.fullmatch(name):
         yield "name", f"an MCP server's name: want at most 32 letters, digits and underscores, not {name[:40]!r}"
+    if isinstance(seconds := given.get("seconds"), int | float) and seconds <= 0:
+        yield "seconds", f"seconds: want more than 0, not {seconds:g}"
     if (given.get("command") is None) == (given.get("url") is None):
         yield "", "want either a 'command', which is run, or a 'url'"
     elif given.get("command") == "":

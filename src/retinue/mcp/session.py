@@ -9,7 +9,8 @@ import asyncio
 import atexit
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 from weakref import WeakSet
@@ -22,17 +23,13 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     Implementation,
-    ListToolsRequest,
-    ListToolsResult,
-    PaginatedRequestParams,
-    Tool as ListedTool,
     ToolListChangedNotification,
 )
 from pydantic import ValidationError
 
 from ..blocking import blocking
 from ..errors import ToolError
-from ..tooling import Effects
+from .asking import listed, said, shake_hands
 from .http import over_http
 from .lost import Lost
 from .offers import Offer, Offered, sorted_out
@@ -41,7 +38,6 @@ from .stdio import over_stdio
 
 IDLE = 60.0  # seconds without a call, after which it is asked whether it is there and what it offers
 MAX_PAUSE = 30.0  # seconds before a server that could not be reached is tried again
-MAX_TOOLS = 500
 _CHECK = 10.0  # seconds that one that is there may take to say so
 _LEAVING = 3.0  # seconds that taking leave of a server may take
 _AGAIN = (0.25, 0.5, 1.0)  # pauses between attempts to reach an address, as of a server that is just restarted
@@ -96,8 +92,8 @@ class Session:
                 lost.because(error.message)
                 await self._over()
                 if not again or not (repeatable or unknown):
-                    wait = "whether it took effect is not known"
-                    raise ToolError(f"{name} was lost during the call: {lost}; {wait}") from error
+                    outcome = "whether it took effect is not known"
+                    raise ToolError(f"{name} was lost during the call: {lost}; {outcome}") from error
                 again = False
             except (ValidationError, ValueError, RuntimeError) as error:
                 raise ToolError(f"{name} answered what is no result of a tool") from error
@@ -139,7 +135,7 @@ class Session:
     # ── the task that owns it ────────────────────────────────────────────────────────────────────
 
     async def _connected(self) -> ClientSession:
-        if self._lost.event.is_set():
+        if self._owner is not None and self._opened.done() and self._lost.event.is_set():
             await self._over()
         loop = asyncio.get_running_loop()
         if self._owner is None or self._owner.done():
@@ -160,28 +156,27 @@ class Session:
             await asyncio.wait({self._owner})
 
     async def _own(self, opened: asyncio.Future[ClientSession]) -> None:
-        for pause in (*(_AGAIN if self.server.url else ()), 0.0):
-            self._lost = Lost()
-            self._checked.clear()
-            try:
-                await self._hold(opened)
-            except Exception as error:
-                self._lost.because(_said(error, self.server))
-            except asyncio.CancelledError:
-                self._lost.because("it was stopped")
+        now = asyncio.get_running_loop().time
+        until = now() + self.server.seconds
+        try:
+            for pause in (*_AGAIN, math.inf):
+                self._lost = Lost()
+                self._checked.clear()
+                try:
+                    await self._hold(opened)
+                except Exception as error:
+                    self._lost.because(said(error, self.server))
+                if opened.done() or not self._lost.unreachable or now() + pause > until:
+                    break
+                await asyncio.sleep(pause)
+        finally:
+            self._lost.because("it was stopped")
+            self._checked.set()
+            if not opened.done():
                 if not self._stopping:
-                    opened.cancel()
-                    raise
-            finally:
-                self._checked.set()
-                self._lost.event.set()
-            if opened.done() or self._stopping or not self._lost.unreachable or not pause:
-                break
-            await asyncio.sleep(pause)
-        if not opened.done():
-            self._failures += 1
-            self._not_before = asyncio.get_running_loop().time() + min(MAX_PAUSE, 0.5 * 2**self._failures)
-            opened.set_exception(ToolError(f"{self.server.name} cannot be used: {self._lost}"))
+                    self._failures += 1
+                    self._not_before = now() + min(MAX_PAUSE, 0.5 * 2**self._failures)
+                opened.set_exception(ToolError(f"{self.server.name} cannot be used: {self._lost}"))
 
     async def _hold(self, opened: asyncio.Future[ClientSession]) -> None:
         """Open it, watch it, close it."""
@@ -196,7 +191,7 @@ class Session:
                 tasks.start_soon(self._tell_when_lost)
                 try:
                     with anyio.fail_after(self.server.seconds):
-                        await _shake_hands(session)
+                        await shake_hands(session)
                         await self._check(session)
                     self._failures = 0
                     opened.set_result(session)
@@ -219,7 +214,7 @@ class Session:
                     with anyio.fail_after(min(_CHECK, self.server.seconds)):
                         await self._check(session)
                 except Exception as error:  # said before those who wait for an answer hear of it
-                    self._lost.because(_said(error, self.server))
+                    self._lost.because(said(error, self.server))
                     raise
 
     async def _tell_when_lost(self) -> None:
@@ -233,7 +228,7 @@ class Session:
 
     async def _check(self, session: ClientSession) -> None:
         """See what is offered now."""
-        self.offered = sorted_out(self.server.name, await _listed(session))
+        self.offered = sorted_out(self.server.name, await listed(session))
         if self.pinned is None:
             self.pinned = self.offered.offers
         self._compare()
@@ -272,62 +267,3 @@ def _stop_all() -> None:
         await asyncio.gather(*(session.stop() for session in _live()))
 
     blocking(stop())
-
-
-async def _shake_hands(session: ClientSession) -> None:
-    """Servers of today know `initialize`; one that knows only what comes next refuses it."""
-    try:
-        await session.initialize()
-    except MCPError as error:
-        if error.code == CONNECTION_CLOSED:
-            raise
-        try:
-            await session.discover()
-        except MCPError:
-            raise error from None
-
-
-async def _listed(session: ClientSession) -> list[Offer]:
-    offers: list[Offer] = []
-    cursor: str | None = None
-    while True:
-        request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
-        page = await session.send_request(request, ListToolsResult)
-        offers += [_offer(tool) for tool in page.tools]
-        cursor = page.next_cursor
-        if len(offers) > MAX_TOOLS:
-            raise ToolError(f"it offers more than {MAX_TOOLS} tools")
-        if not cursor:
-            return offers
-
-
-def _offer(tool: ListedTool) -> Offer:
-    hints = tool.annotations
-    read, same = hints and hints.read_only_hint, hints and hints.idempotent_hint
-    effects: Effects = "read" if read else "idempotent" if same else "once"
-    return Offer(tool.name, tool.description or "", tool.input_schema, effects)
-
-
-def _said(error: Exception, server: Server) -> str:
-    """The first thing that went wrong, in words for a person."""
-    first = next(_leaves(error))
-    match first:
-        case ToolError():
-            return str(first).removeprefix(f"{server.name}: ")
-        case TimeoutError():
-            return f"it did not answer within {server.seconds:g} seconds"
-        case MCPError():
-            return first.message[:300]
-        case ValidationError():
-            wrong = first.errors(include_url=False, include_input=False)[0]
-            return f"what it says is not valid MCP: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"[:300]
-        case _:
-            return f"{type(first).__name__}: {first!s:.300}"
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
