@@ -47,6 +47,15 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
         del future  # it holds its exception, whose traceback holds this frame
 
 
+async def in_background(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which runs on the background loop, whatever loop the caller is on, and is cancelled
+    with the caller. For what outlives the caller's loop, as a connection does that several runs use."""
+    loop = _loop()
+    if threading.current_thread() is _thread(loop):
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
 def iterate(source: AsyncGenerator[T, None]) -> Iterator[T]:
     """The items of `source`, as they come."""
     try:

@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .errors import UsageError
@@ -14,6 +15,8 @@ from .schema import ToolInput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+Checked = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class InvalidInput(Exception):
@@ -25,25 +28,17 @@ class Signature:
     """The input side of a tool.
 
     `parameters` is a JSON Schema of type `object`. `text_argument` is the argument that plain text
-    goes to, if the tool takes exactly one string.
+    goes to, if the tool takes exactly one string. `checked` gives values by name as they are to be
+    passed, or raises `InvalidInput`.
     """
 
     parameters: Mapping[str, Any]
     text_argument: str | None
-    model: type[BaseModel]
+    checked: Checked
 
     def arguments(self, tool_input: ToolInput) -> dict[str, Any]:
         """`tool_input` as checked values by argument name. Raises `InvalidInput`."""
-        from pydantic import ValidationError
-
-        values = tool_input if isinstance(tool_input, dict) else self._from_text(tool_input)
-        try:
-            checked = self.model.model_validate(values)
-        except ValidationError as error:
-            problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()]
-            raise InvalidInput("; ".join(problems)) from error
-        given = checked.model_fields_set
-        return {name: value for name, value in checked.__dict__.items() if name in given}
+        return self.checked(tool_input if isinstance(tool_input, dict) else self._from_text(tool_input))
 
     def _from_text(self, text: str) -> dict[str, Any]:
         if self.text_argument is not None:
@@ -102,6 +97,23 @@ def signature_of(tool: str, arguments: Mapping[str, Argument]) -> Signature:
     return _signature(tool, definitions)
 
 
+def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
+    """The signature of a tool whose arguments are said by a JSON Schema of type `object`, without references."""
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
+    validator = Draft202012Validator(schema, registry=Registry())  # an empty registry fetches nothing
+
+    def checked(values: dict[str, Any]) -> dict[str, Any]:
+        errors = sorted(validator.iter_errors(values), key=lambda error: error.json_path)
+        problems = [f"{error.json_path[2:] or 'input'}: {error.message:.200}" for error in errors[:5]]
+        if problems:
+            raise InvalidInput("; ".join(problems))
+        return values
+
+    return Signature(schema, _text_argument(schema), checked)
+
+
 def _signature(tool: str, definitions: dict[str, Any]) -> Signature:
     from pydantic import ConfigDict, PydanticUserError, create_model
 
@@ -113,7 +125,19 @@ def _signature(tool: str, definitions: dict[str, Any]) -> Signature:
         raise UsageError(f"tool {tool}: a model cannot pass its parameters: {error.message}") from error
     except (NameError, ValueError) as error:  # pydantic's own names, and those that begin with "_"
         raise UsageError(f"tool {tool}: {error}") from error
-    return Signature(parameters, _text_argument(parameters), model)
+    return Signature(parameters, _text_argument(parameters), partial(_checked_by, model))
+
+
+def _checked_by(model: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
+    from pydantic import ValidationError
+
+    try:
+        checked = model.model_validate(values)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()]
+        raise InvalidInput("; ".join(problems)) from error
+    given = checked.model_fields_set
+    return {name: value for name, value in checked.__dict__.items() if name in given}
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..pipelines import Pipeline
 from ..tooling import Tool, tool_of
 from .callables import existing
 from .places import Found, Path
-from .reach import parts, shares
+from .reach import parts, servers, shares
 from .registry import TOOLS
 from .specs import AgentSpec, FileSpec, ToolRef, Tools
 from .toolfiles import Loading, entry_tools, load_tools
@@ -57,11 +57,15 @@ class Toolmaker:
         return made
 
     def _named(self, text: str, agent: AgentSpec | None) -> list[Tool]:
-        """The tool at the top of the file, the one that comes along, or the file or folder that `text` names."""
+        """The tool at the top of the file, the one that comes along, those of an MCP server of the file, or of the
+        file or folder that `text` names."""
         if agent is not None and shares(agent, self._spec) and text in self.shared:
             return [self.shared[text]]
         if text in TOOLS:
             return [built_in(text)]
+        if text in servers(self._spec):
+            tools: list[Tool] = self._part(text).tools()
+            return tools
         return load_tools(existing(self.folder, text), self._loading)
 
     def _used(self, ref: ToolRef) -> Tool:

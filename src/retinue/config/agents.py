@@ -22,7 +22,7 @@ _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
     """Every agent, and the tools that all of them share."""
     components = names(root, "components")
-    targets = dict.fromkeys([*components, *names(root, "pipelines"), *names(root, "agents")])
+    targets = {**components, **names(root, "pipelines"), **names(root, "agents")}
     shared: dict[str, Node] = {}
     yield from _check_tools(root.at("tools"), targets, files, shared)
     uses: dict[str, dict[str, Node]] = {}
@@ -113,7 +113,7 @@ def _check_limits(params: Node) -> Iterator[Found]:
 
 def _check_tools(
     tools: Node,
-    targets: Mapping[str, None],
+    targets: Mapping[str, Node],
     files: ToolFiles,
     own: dict[str, Node],
     shared: Mapping[str, Node] | None = None,
@@ -125,7 +125,7 @@ def _check_tools(
         return
     for item in [tools] if tools.text else tools:
         try:
-            brought = _brought(item, files, shared or {})
+            brought = _brought(item, targets, files, shared or {})
         except ValueError as error:
             yield Found(item.path, f"tools: {error}")
             continue
@@ -138,13 +138,16 @@ def _check_tools(
             yield Found(named.path, unknown("component, pipeline or agent", named.text, targets))
 
 
-def _brought(item: Node, files: ToolFiles, shared: Mapping[str, Node]) -> tuple[str, ...]:
+def _brought(item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: Mapping[str, Node]) -> tuple[str, ...]:
     if not item.text:
         return (item.name,) if item.name else ()
     if item.text in TOOLS and item.text not in shared and TOOLS[item.text].required:
         raise ValueError(f"{item.text} needs parameters; define it as a tool with callable_api: {item.text}")
     if item.text in shared or item.text in TOOLS:
         return (item.text,)
+    if item.text in targets and targets[item.text].at("type").text == "MCPTools":
+        files.unnamed = True
+        return (item.text,)  # stands for its tools, whose names only its pins say
     if "/" in item.text or "." in item.text or (files.folder / item.text).is_dir():
         return files.names(item.text)
     raise ValueError(unknown("tool", item.text, [*shared, *TOOLS]))

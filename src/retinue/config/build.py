@@ -11,6 +11,8 @@ from ..agent import Agent
 from ..effects import Human
 from ..errors import DataError, UsageError
 from ..filing import Filed
+from ..mcp import MCPTools
+from ..mcp.offers import PINS
 from ..models import PromptModel
 from ..models.limited import limited
 from ..models.settings import TimeLimits
@@ -23,7 +25,7 @@ from .callables import existing
 from .environment import resolve_component
 from .origins import Origin
 from .places import Found, Path, fail, unknown
-from .reach import parts, reached
+from .reach import needed_by, parts, reached
 from .registry import COMPONENTS
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec
 from .toolfiles import Loading
@@ -64,6 +66,11 @@ class Builder:
         made = self._tools.of(agent, _index(self.spec.agents or (), agent))
         asked = agent.params.require_human_feedback
         return [replace(one, approval=True) if asked is True or one.name in (asked or ()) else one for one in made]
+
+    def shared_tools(self) -> list[Tool]:
+        """The tools at the top of the file."""
+        self._complain(*needed_by(self.spec.tools, self.spec))
+        return list(self._tools.shared.values())
 
     def _complain(self, *names: str) -> None:
         """Raise all that the environment lacks for `names`."""
@@ -116,6 +123,8 @@ class Builder:
         params = {name: self._referred(component, name, value) for name, value in resolved.value.items()}
         if component.type == "PromptModel":
             return prompt_model(params)
+        if component.type == "MCPTools":
+            return MCPTools(component.name, pins=self._tools.folder / PINS, cwd=self._tools.folder, **params)
         return builder_of(component.type)(**params)
 
     def _referred(self, component: ComponentSpec, name: str, value: Any) -> Any:

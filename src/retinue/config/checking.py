@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from .agents import check_agents
+from .mcpchecks import check_servers
 from .names import check_components, check_names, check_pipelines
 from .places import Node, Problem, Source, fail
 from .reading import read_file
@@ -37,7 +38,8 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
         source = Source(source.file, {}, problems=source.problems)
     root = Node(source.value)
     spec, found = validated(FileSpec, source)
-    checks = chain(check_names(root), check_components(root), check_pipelines(root), check_agents(root, files))
+    parts = (check_components(root), check_servers(root), check_pipelines(root), check_agents(root, files))
+    checks = chain(check_names(root), *parts)
     wrong = {one.path for one in found}  # has the wrong shape already; nothing more is said of it
     more = (one for one in checks if one.path not in wrong)
     problems = source.placed(chain(found, more)) + sorted(files.problems)

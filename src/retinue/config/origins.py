@@ -50,7 +50,8 @@ class Origin:
     @cached_property
     def names_files(self) -> bool:
         """Whether it names other files, which only that folder has."""
-        return any(_is_path(text) for text in _texts(self.written))
+        pinned = any(component["type"] == "MCPTools" for component in self.written.get("components", ()))
+        return pinned or any(_is_path(text) for text in _texts(self.written))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Origin) and self.written == other.written

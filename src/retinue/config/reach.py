@@ -15,6 +15,11 @@ def parts(spec: FileSpec) -> dict[str, Part]:
     return {part.name: part for part in (*(spec.components or ()), *(spec.pipelines or ()), *(spec.agents or ()))}
 
 
+def servers(spec: FileSpec) -> list[str]:
+    """The names of its MCP servers."""
+    return [component.name for component in spec.components or () if component.type == "MCPTools"]
+
+
 def reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
     """`names`, and all that they need."""
     defined = parts(spec)
@@ -46,11 +51,16 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
         yield from (node.name for node in part.nodes)
     else:
         yield from filter(None, (part.params.model, part.params.prompt_node))
-        yield from _used(part.params.tools)
+        yield from needed_by(part.params.tools, spec)
         if shares(part, spec):
-            yield from _used(spec.tools)
+            yield from needed_by(spec.tools, spec)
 
 
-def _used(tools: Tools | None) -> Iterator[str]:
+def needed_by(tools: Tools | None, spec: FileSpec) -> Iterator[str]:
+    """What a `tools` of the file names of it."""
+    if isinstance(tools, str):
+        tools = [tools]
     if isinstance(tools, list):
+        mine = servers(spec)
         yield from (tool.pipeline_or_node for tool in tools if isinstance(tool, ToolRef))
+        yield from (tool for tool in tools if isinstance(tool, str) and tool in mine)

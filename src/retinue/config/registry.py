@@ -58,6 +58,13 @@ COMPONENTS: Mapping[str, Known] = {
         {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
     ),
     "PythonRuntime": Known("retinue.components:PythonRuntime"),
+    "MCPTools": Known(
+        "retinue.mcp:MCPTools",
+        {
+            "command": TEXT, "args": LIST, "env": MAPPING, "url": TEXT, "headers": MAPPING,
+            "tools": LIST, "options": MAPPING, "seconds": NUMBER,
+        },
+    ),
 }  # fmt: skip
 
 TOOLS: Mapping[str, Known] = {

@@ -53,12 +53,31 @@ def _entry(key: str, value: Any, name: str) -> Any:
     place = f"{name}_{key}"
     if _KEY.search(key) and isinstance(value, str | int | float) and not isinstance(value, bool):
         return value if _refers(str(value)) else f"${{{_upper(place)}}}"
+    if key in ("env", "headers") and isinstance(value, dict):  # of an MCP server: any of them may be one
+        server = name.removesuffix("_PARAMS")
+        return {k: one if _refers(one) else f"${{{_upper(f'{server}_{k}')}}}" for k, one in value.items()}
+    if key == "args" and isinstance(value, list):
+        return _arguments(value, name.removesuffix("_PARAMS"))
     if key == "env" and isinstance(value, str):
         return _ASSIGNED.sub(
             lambda found: found[0] if _refers(found[2].strip()) else f"{found[1]}=${{{found[1]}}}",
             value,
         )
     return _inner(value, place)
+
+
+def _arguments(args: list[Any], name: str) -> list[Any]:
+    """A command's arguments, such as `--token secret` and `--token=secret`."""
+    clean: list[Any] = []
+    for before, given in zip(["", *args], args, strict=False):
+        option, equals, value = str(given).partition("=")
+        if equals and _KEY.search(option) and not _refers(value):
+            clean.append(f"{option}=${{{_upper(name + option)}}}")
+        elif str(before).startswith("-") and _KEY.search(str(before)) and not _refers(str(given)):
+            clean.append(f"${{{_upper(name + str(before))}}}")
+        else:
+            clean.append(_inner(given, name))
+    return clean
 
 
 def _upper(name: str) -> str:

@@ -126,7 +126,7 @@ def _is_inside(folder: Path, name: str) -> bool:
 
 class ToolFiles:
     """The tool files that a file names, each read once; `problems` are those of all of them. `unnamed`: there is
-    a Python file among them, whose tools' names are not known without importing it."""
+    a Python file or an MCP server among them, whose tools' names are not known without importing or asking it."""
 
     def __init__(self, folder: Path, roots: Roots = PYTHON_ROOTS) -> None:
         self.folder = folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from ..agent import Agent
 from ..components import PromptNode
 from ..errors import UsageError
 from ..filing import Filed
+from ..mcp import MCPTools
+from ..mcp.offers import PINS
+from ..mcp.tools import Remote
 from ..models import PromptModel
 from ..models.limited import Limited
 from ..pipelines import Pipeline, inputs_of
@@ -88,7 +91,7 @@ class Writer:
                 self._add_later(agent, agent.origin)
             return agent.name
         params = described(agent, lambda what, name: self.component(what, self._free(f"{agent.name}_{name}")))
-        if tools := [self._tool(tool, agent) for tool in agent.tools]:
+        if tools := list(_unique(self._tool(tool, agent) for tool in agent.tools)):
             params["tools"] = tools
         self._put("agents", {"name": agent.name, "params": params})
         return agent.name
@@ -101,7 +104,7 @@ class Writer:
         if others != same or now[: len(before)] != before or isinstance(own, dict):
             raise UsageError(f"{agent.name} was changed since it was loaded; a file can only say of added tools")
         items = [own] if isinstance(own, str) else list(own)
-        items += [self._tool(tool, agent) for tool in agent.tools[len(before) :]]
+        items += _unique(self._tool(tool, agent) for tool in agent.tools[len(before) :])
         self._sections["agents"][agent.name] = {"name": agent.name, "params": params | {"tools": items}}
 
     def _tool(self, tool: Tool, agent: Agent) -> Any:
@@ -109,6 +112,8 @@ class Writer:
         options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != _DEFAULTS[key]}
         if asked is True or (asked and tool.name in asked):
             options.pop("approval", None)
+        if isinstance(tool.something, Remote):
+            return self._server(tool.something.server, agent)
         said = {"description": tool.description} if tool.description else {}
         if isinstance(tool.something, Agent | Pipeline) or type(tool.something).__name__ in COMPONENTS:
             return {"name": tool.name, "pipeline_or_node": self._part(tool), **said, **options}
@@ -121,6 +126,14 @@ class Writer:
         if self._tools.setdefault(tool.name, entry) != entry:
             raise UsageError(f"two different tools are called {tool.name!r}; in a file a name stands for one")
         return tool.name
+
+    def _server(self, server: MCPTools, agent: Agent) -> str:
+        """An MCP server, which stands for its tools."""
+        if server.pins is None or server.pins.resolve() != self._folder / PINS:
+            raise UsageError(f"{server.name}: what was approved of it must be beside the file: pins={PINS!r}")
+        if missing := {tool.name for tool in server.tools()} - {tool.name for tool in agent.tools}:
+            raise UsageError(f"{server.name}: {min(missing)} is not used here; say which are: MCPTools(tools=[…])")
+        return self.component(server, server.name, forced=True)
 
     def _part(self, tool: Tool) -> str:
         if isinstance(tool.something, Agent):
@@ -198,7 +211,7 @@ class Writer:
                 raise UsageError(f"a {type_.__name__} does not say its {missing[0]}, so it cannot be written")
             given = {key: getattr(something, own) for key, own in owns.items()}
         defaults = {name: one.default for name, one in known.items()}
-        return {key: one for key, one in given.items() if one is not None and one not in (defaults.get(key), ())}
+        return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
 
     def _value(self, name: str, key: str, value: Any) -> Any:
         if type(value).__name__ in ("PromptModel", "PromptTemplate", "Limited"):
@@ -236,6 +249,15 @@ class Writer:
     def _free(self, name: str) -> str:
         taken = {*self._names.values(), *(name for items in self._sections.values() for name in items)}
         return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 10_000))) if free not in taken)
+
+
+def _unique(items: Iterable[Any]) -> Iterator[Any]:
+    """Each of them once."""
+    seen: list[Any] = []
+    for item in items:
+        if item not in seen:
+            seen.append(item)
+            yield item
 
 
 def _is(tool: Tool, name: str) -> bool:

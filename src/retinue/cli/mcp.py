@@ -1,0 +1,75 @@
+"""`retinue mcp`: what a file defines, as an MCP server."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..agent import Agent
+from ..config import load_spec
+from ..config.build import Builder
+from ..config.specs import FileSpec
+from ..errors import DataError, UsageError
+from ..pipelines import Pipeline
+from ..tooling import Tool
+
+
+@click.command("mcp")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("names", nargs=-1)
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, and not on standard input.")
+@click.option("--api-key", envvar="RETINUE_MCP_KEY", help="What clients must say; one is made if none is given.")
+@click.option("--allow-host", multiple=True, help="A name by which clients reach it, besides localhost.")
+def command(
+    file: Path, names: tuple[str, ...], address: str | None, api_key: str | None, allow_host: tuple[str, ...]
+) -> int:
+    """Serve what FILE defines as an MCP server: its agents, pipelines and tools of these NAMES.
+
+    Without NAMES: all agents and pipelines, or the tools at the top of a file that has neither. A client sees an
+    agent as the tool ask_NAME(question), a pipeline as run_NAME(query). The key may also be in RETINUE_MCP_KEY.
+    """
+    spec = load_spec(file)
+    parts = _parts(spec, names)
+    try:
+        from ..mcp.serving import serve_stdio, server_of
+        from ..mcp.web import serve_http
+    except ModuleNotFoundError as error:
+        raise UsageError("MCP needs the extra 'mcp': pip install 'retinue[mcp]'") from error
+    said = {agent.name: agent.params.role_description or "" for agent in spec.agents or ()}
+    server = server_of(parts, file.stem, said)
+    if address is None:
+        asyncio.run(serve_stdio(server))
+        return 0
+    host, port = _host_and_port(address)
+    key = api_key or secrets.token_urlsafe(32)
+    click.echo(f"http://{host}:{port}/mcp", err=True)
+    if not api_key:
+        click.echo(f"the key of this run: Authorization: Bearer {key}", err=True)
+    serve_http(server, host, port, key, allow_host)
+    return 0
+
+
+def _parts(spec: FileSpec, names: tuple[str, ...]) -> list[Agent | Pipeline | Tool]:
+    builder = Builder(spec)
+    there: list[Any] = [*(spec.agents or ()), *(spec.pipelines or ())]
+    own = [part.name for part in there]
+    if own and not names:
+        return [builder.get(name) for name in own]
+    shared = {tool.name: tool for tool in builder.shared_tools()} if {*names} - {*own} or not own else {}
+    wanted = names or tuple(shared)
+    if missing := [name for name in wanted if name not in own and name not in shared]:
+        raise DataError(
+            f"{spec.source.file}: no agent, pipeline or tool {missing[0]!r}; there are: {', '.join([*own, *shared])}"
+        )
+    return [builder.get(name) if name in own else shared[name] for name in wanted]
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 65_536:
+        raise UsageError(f"--http {address}: want HOST:PORT, such as 127.0.0.1:8080")
+    return host or "127.0.0.1", int(port)

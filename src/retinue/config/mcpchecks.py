@@ -1,0 +1,33 @@
+"""Checks of MCP servers. Nothing is started.
+
+This is the one place that sees every command a file would run. Files are the operator's; definitions that come
+over an API may name no command, and will be refused it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..mcp.server import problems
+from .places import Found, Node, Source
+from .specs import ToolOptions
+from .wording import validated
+
+
+def check_servers(root: Node) -> Iterator[Found]:
+    """What is wrong with the file's MCP servers, beyond the kinds of their parameters."""
+    for component in root.at("components"):
+        params = component.at("params")
+        if component.at("type").text != "MCPTools" or not isinstance(params.value, dict | None):
+            continue
+        if any(isinstance(one.value, dict | list) != (one.path[-1] in _MANY) for one in params if one.value):
+            continue  # not of its kind: that is said already
+        for key, problem in problems(component.name, params.value or {}):
+            place = {"": params, "name": component.at("name")}.get(key, params.at(key))
+            yield Found(place.path if place.value else component.path, problem)
+        for tool in params.at("options"):
+            _, found = validated(ToolOptions, Source("", tool.value))
+            yield from (one._replace(path=(*tool.path, *one.path)) for one in found)
+
+
+_MANY = ("args", "env", "headers", "tools", "options")

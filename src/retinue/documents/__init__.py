@@ -1,0 +1,1 @@
+"""Documents: texts out of files and pages, cut into pieces, kept and found again."""

@@ -1,0 +1,48 @@
+"""Long texts as documents of a paragraph's size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ..schema import Document
+
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
+
+
+def split(documents: Iterable[Document], size: int = 1_000) -> list[Document]:
+    """`documents` in pieces of at most `size` characters: whole paragraphs where they fit, else whole
+    sentences, else cut. Each piece has its document's `meta` and `part`, its number from 0."""
+    return [
+        replace(document, id=f"{document.id}#{part}" if document.id else "", content=piece,
+                meta={**document.meta, "part": part})
+        for document in documents
+        for part, piece in enumerate(_packed(_pieces(document.content, size), size))
+    ]  # fmt: skip
+
+
+def _packed(pieces: Iterable[tuple[str, str]], size: int) -> Iterator[str]:
+    """Neighbouring pieces together, as many as fit; each comes with what stands before it."""
+    whole = ""
+    for gap, piece in pieces:
+        if whole and len(whole) + len(gap) + len(piece) > size:
+            yield whole
+            whole = piece
+        else:
+            whole = f"{whole}{gap}{piece}" if whole else piece
+    if whole:
+        yield whole
+
+
+def _pieces(text: str, size: int) -> Iterator[tuple[str, str]]:
+    for paragraph in filter(None, map(str.strip, _PARAGRAPH.split(text))):
+        if len(paragraph) <= size:
+            yield "\n\n", paragraph
+            continue
+        gap = "\n\n"
+        for sentence in _SENTENCE_END.split(paragraph):
+            for start in range(0, len(sentence), size):
+                yield gap, sentence[start : start + size]
+                gap = "" if len(sentence) > size else " "

@@ -1,0 +1,101 @@
+"""A server's JSON Schema as one that models, grammars and checks can be given: small, and without references.
+
+A stranger's schema may be deep, circular, or made to blow up; a regular expression in it can stop the process.
+So what is used is what strategies know of it. The rest is left to the server, whose complaint the model reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import DataError
+
+MAX_NODES = 400  # of the schema that is made
+MAX_DEPTH = 8
+MAX_CHARS = 60_000
+_TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_SIZES = {"minLength": 1_000, "maxLength": 1_000_000, "minItems": 16, "maxItems": 1_000}
+_NAME = re.compile(r"[\w$@:. -]{1,64}")
+
+
+def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a tool. Raises `DataError` if they are none."""
+    if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), Mapping):
+        raise DataError("its arguments are no object with properties")
+    made = _Plain(schema).of(schema, MAX_DEPTH)
+    required = schema.get("required", ())
+    if missing := [name for name in required if name not in made.get("properties", {})]:
+        raise DataError(f"it requires an argument it does not describe: {missing[0]!r:.80}")
+    made = {"type": "object", "properties": {}} | made
+    if len(json.dumps(made)) > MAX_CHARS:
+        raise DataError(f"its arguments take more than {MAX_CHARS:,} characters to describe")
+    return made
+
+
+class _Plain:
+    """Makes one schema; `root` is where its references lead."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = MAX_NODES
+
+    def of(self, schema: Any, depth: int) -> dict[str, Any]:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
+            return {}
+        if "$ref" in schema:
+            return self._said(schema) | self.of(self._referred(schema["$ref"]), depth - 1)
+        made = self._said(schema) | dict(self._sizes(schema))
+        for choice in ("anyOf", "oneOf"):
+            if isinstance(schema.get(choice), list) and schema[choice]:
+                made["anyOf"] = [self.of(one, depth - 1) for one in schema[choice][:16]]
+        if isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
+            made = self.of(schema["allOf"][0], depth - 1) | made
+        if isinstance(schema.get("items"), Mapping):
+            made["items"] = self.of(schema["items"], depth - 1)
+        if isinstance(schema.get("properties"), Mapping):
+            made |= self._object(schema, depth)
+        return made
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        properties = schema["properties"]
+        if wrong := [name for name in properties if not _NAME.fullmatch(name)]:
+            raise DataError(f"an argument cannot be called {wrong[0][:40]!r}")
+        made: dict[str, Any] = {"properties": {name: self.of(one, depth - 1) for name, one in properties.items()}}
+        required = schema.get("required")
+        if isinstance(required, list) and required and all(isinstance(name, str) for name in required):
+            made["required"] = list(dict.fromkeys(required))
+        if schema.get("additionalProperties") is False:
+            made["additionalProperties"] = False
+        return made
+
+    def _referred(self, reference: Any) -> Any:
+        """What a reference such as `#/$defs/city` leads to; nothing if it leads elsewhere."""
+        begin, *path = str(reference).split("/")
+        found: Any = self._root if begin == "#" else None
+        for key in (part.replace("~1", "/").replace("~0", "~") for part in path):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+    def _said(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        kinds = schema.get("type")
+        if kinds in _TYPES or (isinstance(kinds, list) and kinds and all(kind in _TYPES for kind in kinds)):
+            made["type"] = kinds
+        if isinstance(text := schema.get("description"), str) and text.strip():
+            made["description"] = " ".join(text.split())[:1_000]
+        if isinstance(values := schema.get("enum"), list) and 0 < len(values) <= 200:
+            made["enum"] = values
+        return made | {key: schema[key] for key in ("const", "default") if key in schema}
+
+    def _sizes(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        for key in _BOUNDS:
+            if isinstance(value := schema.get(key), int | float) and not isinstance(value, bool):
+                yield key, value
+        for key, most in _SIZES.items():
+            if isinstance(value := schema.get(key), int) and not isinstance(value, bool) and 0 <= value <= most:
+                yield key, value

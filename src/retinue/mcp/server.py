@@ -1,0 +1,69 @@
+"""How an MCP server is reached: a command that is run, or an address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+_NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server and how it is reached; `seconds` is what connecting and listing may take.
+
+    What may hold a secret is in no `repr`.
+    """
+
+    name: str
+    command: str | None = None
+    args: Sequence[str] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    url: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: Path | None = None
+    seconds: float = 30.0
+
+
+def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What cannot be in what is said of a server: the parameter (`""`: all of it), and why. A `${NAME}` in a text
+    may stand for anything."""
+    if not _NAME.fullmatch(name):
+        yield "name", f"an MCP server's name: want at most 32 letters, digits and underscores, not {name[:40]!r}"
+    if isinstance(seconds := given.get("seconds"), int | float) and seconds <= 0:
+        yield "seconds", f"seconds: want more than 0, not {seconds:g}"
+    if (given.get("command") is None) == (given.get("url") is None):
+        yield "", "want either a 'command', which is run, or a 'url'"
+    elif given.get("command") == "":
+        yield "command", "the command is empty"
+    elif (url := given.get("url")) is not None and not _is_address(url):
+        yield "url", f"url: want http://… or https://…, without a user's name, not {url[:60]!r}"
+    else:
+        yield from _misplaced(given)
+
+
+def _misplaced(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, other in (("args", "command"), ("env", "command"), ("headers", "url")):
+        if given.get(key) and given.get(other) is None:
+            yield key, f"{key!r} goes with {other!r}"
+    for key in ("args", "tools"):
+        if not all(isinstance(one, str) for one in given.get(key) or ()):
+            yield key, f"{key}: want a list of texts"
+    for key in ("env", "headers"):
+        pairs = given.get(key) or {}
+        if not all(isinstance(one, str) and "\n" not in f"{name}{one}" for name, one in pairs.items()):
+            yield key, f"{key}: want a mapping of names to texts of one line; put numbers in quotes"
+
+
+def _is_address(url: str) -> bool:
+    if "${" in url:
+        return True
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        return False

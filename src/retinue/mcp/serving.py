@@ -1,0 +1,160 @@
+"""Agents, pipelines and tools as an MCP server, so that other programs can use them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, redirect_stdout
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool as ListedTool,
+    ToolAnnotations,
+)
+
+from ..agent import Agent
+from ..errors import RetinueError, ToolError, UsageError
+from ..events import Asked, Called, Observed
+from ..pipelines import Pipeline
+from ..signature import Argument, InvalidInput, Signature, signature_of
+from ..tooling import Tool
+
+Report = Callable[[str], Awaitable[None]]
+"""Tells the client what is going on."""
+
+Serve = Callable[[dict[str, Any], Report], Awaitable[str]]
+
+PIPELINE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """A tool of our server: how it is listed, and what answers a call."""
+
+    listed: ListedTool
+    call: Serve
+
+
+def server_of(
+    parts: Iterable[Agent | Pipeline | Tool], name: str = "retinue", descriptions: Mapping[str, str] = {}
+) -> Server[Any]:
+    """The server: `ask_NAME(question)` for an agent, `run_NAME(query)` for a pipeline, a tool as itself.
+
+    `descriptions`, by name, say what agents and pipelines are good for.
+    Raises `UsageError` if there is nothing to serve, or two would have the same name.
+    """
+    served: dict[str, Served] = {}
+    for part in parts:
+        one = _served(part, descriptions.get(part.name, ""))
+        if one.listed.name in served:
+            raise UsageError(f"two of what is to be served would be called {one.listed.name!r}")
+        served[one.listed.name] = one
+    if not served:
+        raise UsageError("there is nothing to serve: name agents, pipelines or tools")
+
+    async def list_tools(context: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[one.listed for one in served.values()])
+
+    async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        numbers = count(1)
+
+        async def report(message: str) -> None:
+            await context.session.report_progress(next(numbers), message=message)
+
+        one = served.get(params.name)
+        if one is None:
+            return _result(f"there is no tool {params.name[:80]!r}; there are: {', '.join(served)}", is_error=True)
+        return await _called(one, params.arguments or {}, report)
+
+    return Server(name, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+async def _called(one: Served, arguments: dict[str, Any], report: Report) -> CallToolResult:
+    try:
+        return _result(await one.call(arguments, report))
+    except (InvalidInput, RetinueError) as error:
+        reason = str(error)
+    except TimeoutError:
+        reason = "it did not finish in time"
+    except Exception as error:  # a tool may raise anything; the client's model is told
+        reason = f"{type(error).__name__}: {error}"
+    return _result(reason, is_error=True)
+
+
+async def serve_stdio(server: Server[Any]) -> None:
+    """Serve one client on standard input and output until it leaves; what tools print goes to standard error."""
+    async with stdio_server() as (reading, writing):
+        with redirect_stdout(sys.stderr):  # what is printed would be held back, and come out when we leave
+            await server.run(reading, writing, server.create_initialization_options())
+
+
+def _served(part: Agent | Pipeline | Tool, said: str) -> Served:
+    if isinstance(part, Agent):
+        name, question = _name(f"ask_{part.name}"), {"question": Argument(str)}
+        takes = signature_of(name, question)
+        return Served(_listed(name, said or f"Ask the agent {part.name}.", takes, None), _asking(part, takes))
+    if isinstance(part, Pipeline):
+        if part.inputs != ("query",):
+            raise UsageError(f"pipeline {part.name} takes other inputs than a query, and cannot be served")
+        said = said or f"Run the pipeline {part.name}."
+        part = Tool(_name(f"run_{part.name}"), part, said, timeout=PIPELINE_SECONDS)
+    hints = ToolAnnotations(read_only_hint=part.effects == "read", idempotent_hint=part.effects != "once")
+    return Served(_listed(part.name, part.description, part.signature, hints), _calling(part))
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", text)[:64]
+
+
+def _listed(name: str, description: str, takes: Signature, hints: ToolAnnotations | None) -> ListedTool:
+    return ListedTool(name=name, description=description, input_schema=dict(takes.parameters), annotations=hints)
+
+
+def _calling(tool: Tool) -> Serve:
+    async def call(arguments: dict[str, Any], report: Report) -> str:
+        if tool.approval:
+            raise ToolError(f"{tool.name} runs only with a person's approval, and here is nobody to ask")
+        return await tool.call(arguments)
+
+    return call
+
+
+def _asking(agent: Agent, takes: Signature) -> Serve:
+    async def ask(arguments: dict[str, Any], report: Report) -> str:
+        run = agent.start(takes.arguments(arguments)["question"])
+        async with aclosing(run.events()) as events:  # a call that is cancelled cancels the run
+            async for event in events:
+                if message := _progress(event):
+                    await report(message)
+        if not run.result.answer:
+            best = f" So far: {run.result.best_answer}" if run.result.best_answer else ""
+            raise ToolError(f"{run.result}{best}")
+        return run.result.answer
+
+    return ask
+
+
+def _progress(event: Any) -> str:
+    match event:
+        case Asked(step=step):
+            return f"step {step}: the model is asked"
+        case Called(action=action):
+            return f"{action.tool} is called"
+        case Observed(observation=seen):
+            return f"it came back: {seen.outcome}"
+        case _:
+            return ""
+
+
+def _result(text: str, *, is_error: bool = False) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)

@@ -1,0 +1,269 @@
+"""A connection to a server that is there when it is needed: opened and closed by one task, watched, opened again.
+
+All of this runs on the background loop, which outlives a run: what is entered in a task must be left in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from weakref import WeakSet
+
+import anyio
+from mcp import ClientSession, MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    Implementation,
+    ToolListChangedNotification,
+)
+from pydantic import ValidationError
+
+from ..blocking import blocking
+from ..errors import ToolError
+from .asking import listed, said, shake_hands
+from .http import over_http
+from .lost import Lost
+from .offers import Offer, Offered, sorted_out
+from .server import Server
+from .stdio import over_stdio
+
+IDLE = 60.0  # seconds without a call, after which it is asked whether it is there and what it offers
+MAX_PAUSE = 30.0  # seconds before a server that could not be reached is tried again
+_CHECK = 10.0  # seconds that one that is there may take to say so
+_LEAVING = 3.0  # seconds that taking leave of a server may take
+_AGAIN = (0.25, 0.5, 1.0)  # pauses between attempts to reach an address, as of a server that is just restarted
+
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it has to say, errors say
+
+
+class Session:
+    """The connection. `pinned`: what was approved; `None`: what the server offers first is taken as that."""
+
+    def __init__(self, server: Server, pinned: Mapping[str, Offer] | None) -> None:
+        self.server = server
+        self.pinned = pinned
+        self.offered: Offered | None = None
+        self._changed: set[str] = set()
+        self._owner: asyncio.Task[None] | None = None
+        self._opened: asyncio.Future[ClientSession]
+        self._lost = Lost()
+        self._stopping = False
+        self._news = asyncio.Event()  # something for the owner to look at
+        self._checked = asyncio.Event()  # what it offers is known, as far as it has said so
+        self._under_way = 0
+        self._failures = 0
+        self._not_before = 0.0
+
+    # ── what others ask of it ────────────────────────────────────────────────────────────────────
+
+    async def listed(self) -> Offered:
+        """What the server offers now. Raises `ToolError`."""
+        await self._connected()
+        assert self.offered is not None
+        return self.offered
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], *, repeatable: bool) -> CallToolResult:
+        """What `tool` gives. Raises `ToolError`.
+
+        If the server dies meanwhile, it is called once more if that is `repeatable`, or if the server never got it.
+        """
+        again = True
+        while True:
+            session = await self._connected()
+            if problem := self.problem(tool):
+                raise ToolError(problem)
+            lost, name = self._lost, self.server.name
+            try:
+                return await self._call(session, tool, arguments)
+            except MCPError as error:
+                unknown = error.message == "Session terminated"  # a server that was restarted: it did nothing
+                if error.code != CONNECTION_CLOSED and not unknown:
+                    detail = f" ({lost.complaint})" if lost.complaint else ""
+                    raise ToolError(f"{name}: {error.message:.500}{detail}") from error
+                lost.because(error.message)
+                await self._over()
+                if not again or not (repeatable or unknown):
+                    outcome = "whether it took effect is not known"
+                    raise ToolError(f"{name} was lost during the call: {lost}; {outcome}") from error
+                again = False
+            except (ValidationError, ValueError, RuntimeError) as error:
+                raise ToolError(f"{name} answered what is no result of a tool") from error
+
+    def problem(self, tool: str) -> str:
+        """Why `tool` cannot be used now; empty if it can."""
+        name = f"{self.server.name}'s tool {tool!r}"
+        if tool in self._changed:
+            approve = "until a person has looked at it and approved it: retinue pin FILE"
+            return f"{name} is not what was approved: its description or arguments changed. It is disabled {approve}"
+        if self.offered is not None and tool not in self.offered.offers:
+            return f"{name} is not offered any more"
+        return ""
+
+    def approve(self, offers: Mapping[str, Offer]) -> None:
+        """From now on these are what was approved."""
+        self.pinned = offers
+        self._changed.clear()
+        self._compare()
+
+    async def stop(self) -> None:
+        """End it; a later call opens it again."""
+        self._end()
+        await self._over()
+
+    def let_go(self) -> None:
+        """End it, from any thread and without waiting."""
+        if self._owner is not None and not self._owner.get_loop().is_closed():
+            self._owner.get_loop().call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        if self._owner is not None and not self._owner.done():
+            self._stopping = True
+            if self._opened.done():
+                self._news.set()
+            else:
+                self._owner.cancel()
+
+    # ── the task that owns it ────────────────────────────────────────────────────────────────────
+
+    async def _connected(self) -> ClientSession:
+        if self._owner is not None and self._opened.done() and self._lost.event.is_set():
+            await self._over()
+        loop = asyncio.get_running_loop()
+        if self._owner is None or self._owner.done():
+            if (pause := self._not_before - loop.time()) > 0:
+                raise ToolError(f"{self.server.name}: {self._lost}; it is tried again in {pause:.1f} seconds")
+            _live().add(self)
+            self._stopping = False
+            self._opened = loop.create_future()
+            self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
+            self._owner = loop.create_task(self._own(self._opened))
+        session = await asyncio.shield(self._opened)
+        await self._checked.wait()
+        return session
+
+    async def _over(self) -> None:
+        """Wait until the owner has let go of a connection that is lost."""
+        if self._owner is not None:
+            await asyncio.wait({self._owner})
+
+    async def _own(self, opened: asyncio.Future[ClientSession]) -> None:
+        now = asyncio.get_running_loop().time
+        until = now() + self.server.seconds
+        try:
+            for pause in (*_AGAIN, math.inf):
+                self._lost = Lost()
+                self._checked.clear()
+                try:
+                    await self._hold(opened)
+                except Exception as error:
+                    self._lost.because(said(error, self.server))
+                if opened.done() or not self._lost.unreachable or now() + pause > until:
+                    break
+                await asyncio.sleep(pause)
+        finally:
+            self._lost.because("it was stopped")
+            self._checked.set()
+            if not opened.done():
+                if not self._stopping:
+                    self._failures += 1
+                    self._not_before = now() + min(MAX_PAUSE, 0.5 * 2**self._failures)
+                opened.set_exception(ToolError(f"{self.server.name} cannot be used: {self._lost}"))
+
+    async def _hold(self, opened: asyncio.Future[ClientSession]) -> None:
+        """Open it, watch it, close it."""
+        transport = over_http if self.server.url else over_stdio
+        client = Implementation(name="retinue", version="")
+        with anyio.CancelScope() as leaving:
+            async with (
+                transport(self.server, self._lost) as streams,
+                ClientSession(*streams, message_handler=self._heard, client_info=client) as session,
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(self._tell_when_lost)
+                try:
+                    with anyio.fail_after(self.server.seconds):
+                        await shake_hands(session)
+                        await self._check(session)
+                    self._failures = 0
+                    opened.set_result(session)
+                    await self._watch(session)
+                finally:
+                    leaving.deadline = anyio.current_time() + _LEAVING
+                    tasks.cancel_scope.cancel()
+
+    async def _watch(self, session: ClientSession) -> None:
+        """Until it is lost or stopped. When there is news, or nothing was asked for a while, look what is offered."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(IDLE):
+                    await self._news.wait()
+            if self._stopping or self._lost.event.is_set():
+                return
+            if self._news.is_set() or not self._under_way:
+                self._news.clear()
+                try:
+                    with anyio.fail_after(min(_CHECK, self.server.seconds)):
+                        await self._check(session)
+                except Exception as error:  # said before those who wait for an answer hear of it
+                    self._lost.because(said(error, self.server))
+                    raise
+
+    async def _tell_when_lost(self) -> None:
+        await self._lost.event.wait()
+        self._news.set()
+
+    async def _heard(self, message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._checked.clear()  # calls wait until it is known what changed
+            self._news.set()
+
+    async def _check(self, session: ClientSession) -> None:
+        """See what is offered now."""
+        self.offered = sorted_out(self.server.name, await listed(session))
+        if self.pinned is None:
+            self.pinned = self.offered.offers
+        self._compare()
+        self._checked.set()
+
+    def _compare(self) -> None:
+        """What is offered with what was approved; what has changed once stays disabled until it is approved."""
+        assert self.pinned is not None
+        now = self.offered or Offered({}, {})
+        for name, offer in self.pinned.items():
+            if name in now.refused or (name in now.offers and now.offers[name].sha256 != offer.sha256):
+                self._changed.add(name)
+
+    async def _call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        # Not session.call_tool: that also runs the server's output schema, with its regular expressions, here.
+        self._under_way += 1
+        try:
+            params = CallToolRequestParams(name=tool, arguments=dict(arguments))
+            return await session.send_request(CallToolRequest(params=params), CallToolResult)
+        except asyncio.CancelledError:  # its time was up, perhaps because nobody is there
+            self._news.set()
+            raise
+        finally:
+            self._under_way -= 1
+
+
+@cache
+def _live() -> WeakSet[Session]:
+    """The sessions there are. They end with the program; the loop is there by now, so they end before it does."""
+    atexit.register(_stop_all)
+    return WeakSet()
+
+
+def _stop_all() -> None:
+    async def stop() -> None:
+        await asyncio.gather(*(session.stop() for session in _live()))
+
+    blocking(stop())

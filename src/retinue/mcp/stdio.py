@@ -1,0 +1,127 @@
+"""A server as a process of its own: with an environment of its own, in a group of its own, of which nothing is left.
+
+The SDK's own transport reads a message of any size and leaves alone what the server started if it ends by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from ..errors import ToolError
+from .lost import Lost
+from .server import Server
+
+MAX_MESSAGE = 16 * 1024 * 1024  # bytes; an image in a result may be some
+GRACE = 1.0  # seconds to end by itself once its input is closed
+_MAX_GARBAGE = MAX_MESSAGE  # bytes of output that is no message
+_TAIL = 2_000  # bytes of its complaints that are kept
+_LAST_WORDS = 0.5  # seconds to wait for them when it has ended
+
+
+@asynccontextmanager
+async def over_stdio(server: Server, lost: Lost) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams of messages from and to a new process of `server`. Raises `ToolError` if it cannot be started."""
+    process = await _started(server)
+    inward, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    writing, outward = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as tasks:
+            heard = anyio.Event()
+            tasks.start_soon(_listen, process, lost, heard)
+            tasks.start_soon(_read, process, inward, lost, heard)
+            tasks.start_soon(_write, process, outward)
+            try:
+                yield reading, writing
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        for stream in (inward, reading, writing, outward):
+            stream.close()
+        with anyio.CancelScope(shield=True):
+            await _ended(process)
+
+
+async def _started(server: Server) -> Process:
+    assert server.command is not None
+    try:
+        return await asyncio.create_subprocess_exec(
+            server.command, *server.args, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=server.cwd,
+            env=get_default_environment() | dict(server.env), start_new_session=True, limit=MAX_MESSAGE,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ToolError(f"{server.name}: {server.command!r} cannot be started: {why}") from error
+
+
+async def _read(
+    process: Process, inward: MemoryObjectSendStream[SessionMessage | Exception], lost: Lost, heard: anyio.Event
+) -> None:
+    """What the server says; lines that are no messages (some print there) are passed over."""
+    assert process.stdout is not None
+    garbage = 0
+    with inward, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        while garbage <= _MAX_GARBAGE:
+            try:
+                line = await process.stdout.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                with anyio.move_on_after(_LAST_WORDS):
+                    await heard.wait()
+                lost.because("it ended")
+                return
+            except asyncio.LimitOverrunError:
+                lost.because(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+                return
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                garbage += len(line)
+            else:
+                await inward.send(SessionMessage(message))
+        lost.because("it writes what are no messages")
+
+
+async def _write(process: Process, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(ConnectionError):  # it ended; reading says so
+        async for message in outward:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(text.encode() + b"\n")
+            await process.stdin.drain()
+
+
+async def _listen(process: Process, lost: Lost, heard: anyio.Event) -> None:
+    """Keep the last of its complaints, to say why it ended."""
+    assert process.stderr is not None
+    kept = b""
+    while chunk := await process.stderr.read(65_536):
+        kept = (kept + chunk)[-_TAIL:]
+        lines = kept.decode(errors="replace").strip().splitlines()
+        lost.complaint = lines[-1][:300] if lines else ""
+    heard.set()
+
+
+async def _ended(process: Process) -> None:
+    """End it and all that it started."""
+    assert process.stdin is not None
+    process.stdin.close()
+    if process.returncode is None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):  # what left the group may hold its pipes
+        await asyncio.wait_for(process.wait(), GRACE)
+    process._transport.close()  # type: ignore[attr-defined]

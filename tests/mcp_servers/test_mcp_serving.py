@@ -1,0 +1,224 @@
+"""Agents, pipelines and tools as an MCP server, driven by the official client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from fakes.mcp_server import served
+from fakes.parrot import Parrot
+from retinue import Agent, Pipeline, Tool, UsageError, tool
+from retinue.mcp.serving import server_of
+from retinue.mcp.web import app_of
+from retinue.tools import calculator
+
+FILE = """
+components:
+  - {name: Upper, type: PythonRuntime}
+pipelines:
+  - {name: python, nodes: [{name: Upper, inputs: [Query]}]}
+tools:
+  sum: {callable_api: calculator}
+  loud: {callable_api: "loud.py:loud"}
+agents:
+  - name: the guide
+    params:
+      role_description: You know sums.
+      script:
+        - {when: give up, call: {tool: nope, input: x}}
+        - {when: "^8", finish: It is 8.}
+        - {when: power, call: {tool: sum, input: 2^3}}
+"""
+LOUD = '''
+def loud(word: str) -> str:
+    """Prints."""
+    print("printed", word)
+    return word.upper()
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "agents.yml").write_text(FILE)
+    (tmp_path / "loud.py").write_text(LOUD)
+    return tmp_path
+
+
+def text(result: Any) -> tuple[bool, str]:
+    return bool(result.is_error), result.content[0].text
+
+
+def test_a_file_on_standard_input_and_output(folder: Path) -> None:
+    command = ["-m", "retinue", "mcp", str(folder / "agents.yml"), "the guide", "python", "loud"]
+    seen: list[str | None] = []
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(message)
+
+    async def drive() -> None:
+        parameters = StdioServerParameters(command=sys.executable, args=command, cwd=folder, env=environment())
+        async with Client(parameters) as client:
+            listed = {one.name: one for one in (await client.list_tools()).tools}
+            assert list(listed) == ["ask_the_guide", "run_python", "loud"]
+            assert listed["ask_the_guide"].description == "You know sums."
+            assert listed["ask_the_guide"].input_schema["required"] == ["question"]
+            asked = await client.call_tool(
+                "ask_the_guide", {"question": "2 to the power of 3?"}, progress_callback=progress
+            )
+            assert text(asked) == (False, "It is 8.")
+            assert text(await client.call_tool("run_python", {"query": "2 + 3"})) == (False, "5")
+            assert text(await client.call_tool("loud", {"word": "a"})) == (False, "A")
+            failed = await client.call_tool("ask_the_guide", {"question": "give up"})
+            assert text(failed)[0]
+            assert text(failed)[1].startswith("no answer (ERROR: no rule of the script fits")
+            for name, given, problem in (
+                ("ask_the_guide", {}, "question: Field required"),
+                ("nope", {}, "there is no tool 'nope'"),
+                ("loud", {"word": "a", "x": 1}, "x: Extra inputs"),
+            ):
+                wrong = text(await client.call_tool(name, given))
+                assert wrong[0]
+                assert problem in wrong[1]
+
+    asyncio.run(drive())
+    assert "sum is called" in seen
+
+
+def environment() -> dict[str, str]:
+    return {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+
+
+# ── over HTTP ────────────────────────────────────────────────────────────────────────────────────
+
+KEY = "the key"
+
+
+class Slow:
+    """A tool that waits, and says whether it was cancelled."""
+
+    def __init__(self) -> None:
+        self.began, self.ended = threading.Event(), threading.Event()
+
+    async def __call__(self, query: str) -> str:
+        """Waits."""
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+        return ""
+
+
+@tool
+def broken(query: str) -> str:
+    """Breaks."""
+    raise ZeroDivisionError("by zero")
+
+
+SLOW = Slow()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    asking = [" Wait.\nAction: slow\nAction Input: x\n"] * 9
+    agent = Agent(Parrot(asking), [Tool("slow", SLOW, "waits")], name="slow")
+    server = server_of([agent, calculator, broken, Tool("asks", SLOW, "Asks.", approval=True)])
+    with served(app=app_of(server, KEY)) as port:
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+def test_calls_over_http_and_their_cancelling(address: str) -> None:
+    async def drive() -> None:
+        headers = {"Authorization": f"Bearer {KEY}"}
+        async with (
+            httpx2.AsyncClient(headers=headers) as http,
+            Client(streamable_http_client(address, http_client=http)) as client,
+        ):
+            assert text(await client.call_tool("Calculator", {"expression": "2^3"})) == (False, "8")
+            assert text(await client.call_tool("broken", {"query": "x"})) == (True, "ZeroDivisionError: by zero")
+            assert "person's approval" in text(await client.call_tool("asks", {"query": "x"}))[1]
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "ask_slow", {"question": "wait"})
+                assert await asyncio.to_thread(SLOW.began.wait, 10)
+                group.cancel_scope.cancel()
+            assert await asyncio.to_thread(SLOW.ended.wait, 10)
+
+    asyncio.run(drive())
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"Basic {KEY}"}, 401),
+        ({"Authorization": f"Bearer {KEY}", "Host": "evil.test"}, 421),
+        ({"Authorization": f"Bearer {KEY}", "Host": "127.0.0.1.evil.test:80"}, 421),
+        ({"Authorization": f"Bearer {KEY}", "Origin": "http://evil.test"}, 403),
+        ({"Authorization": f"Bearer {KEY}", "Origin": "http://localhost:3000"}, 403),
+    ],
+)
+def test_strangers_are_refused(address: str, headers: dict[str, str], status: int) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+    more = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    request = urllib.request.Request(address, body, {**more, **headers})
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(request)
+    raised.value.close()
+    assert raised.value.code == status
+
+
+def test_the_command_makes_a_key_and_says_it(folder: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "retinue", "mcp", str(folder / "agents.yml"), "--http", f"127.0.0.1:{port}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = [process.stderr.readline(), process.stderr.readline()]
+        process.terminate()
+    assert said[0] == f"http://127.0.0.1:{port}/mcp\n"
+    assert re.fullmatch(r"the key of this run: Authorization: Bearer \S{40,}\n", said[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nobody"], "no agent, pipeline or tool 'nobody'; there are: the guide, python, sum, loud"),
+        (["--http", "x"], "HOST:PORT"),
+    ],
+)
+def test_what_cannot_be_served(
+    folder: Path, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from retinue.cli import main
+
+    assert main(["mcp", str(folder / "agents.yml"), *arguments]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_names_and_inputs_that_cannot_be_served() -> None:
+    agents = [Agent(Parrot([]), name=name) for name in ("a b", "a_b")]
+    with pytest.raises(UsageError, match="would be called 'ask_a_b'"):
+        server_of(agents)
+    with pytest.raises(UsageError, match="takes other inputs than a query"):
+        server_of([Pipeline(inputs=("a", "b"))])
+    with pytest.raises(UsageError, match="nothing to serve"):
+        server_of([])
