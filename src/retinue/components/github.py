@@ -187,7 +187,7 @@ class GitHubAPI:
             following = _NEXT.search(answer.headers.get("link", ""))
             if len(kept) >= most or following is None:
                 break
-            params = dict(parse_qsl(urlsplit(following[1]).query))
+            params = {**params, **dict(parse_qsl(urlsplit(following[1]).query))}
         return kept[:most]
 
     async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> Answer:

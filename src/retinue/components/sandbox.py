@@ -6,10 +6,11 @@ after a worker had to be killed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import ToolError, UsageError
 
@@ -20,6 +21,7 @@ MODULES = (
     "asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, "
     "itertools, json, math, random, re, time, typing"
 )
+_KINDS: Mapping[type, str] = {int: "whole number", float: "number"}
 _GRACE = 0.5  # seconds after its limit at which a worker that does not end by itself is killed
 _NOT_YET = "The monty syntax parser does not yet support "
 
@@ -36,6 +38,26 @@ class SandboxLimits:
     printed: int = 10_000
     suspensions: int = 200
     at_once: int = 4
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, kind = getattr(self, one.name), type(one.default)
+            fits = isinstance(value, kind | int) and not isinstance(value, bool)
+            if not fits or not 0 < value < float("inf"):
+                raise UsageError(f"limits: {one.name} must be a positive {_KINDS[kind]}, not {value!r}")
+
+    @classmethod
+    def of(cls, given: Mapping[str, float]) -> Self:
+        """The defaults, but for those `given` by name. Raises `UsageError`."""
+        names = [one.name for one in fields(cls)]
+        if unknown := [name for name in given if name not in names]:
+            raise UsageError(f"limits: no limit {unknown[0]!r}; there are: {', '.join(names)}")
+        values: dict[str, Any] = dict(given)
+        return cls(**values)
+
+    def others(self) -> dict[str, float]:
+        """Those that are not the defaults: what `of` makes the same of."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
 
 class Sandbox:

@@ -135,7 +135,7 @@ class Wikipedia:
         missing: set[str] = set()
         for tool, action, seen in SO_FAR.get():
             wiki = tool.something
-            if not isinstance(wiki, Wikipedia) or wiki._service != self._service:
+            if not isinstance(wiki, Wikipedia) or wiki._service.base_url != self._service.base_url:
                 continue
             try:
                 (word,) = tool.signature.arguments(action.tool_input).values()
@@ -166,7 +166,8 @@ class Wikipedia:
     async def _similar(self, words: str) -> list[str]:
         params = {"list": "search", "srsearch": words, "srlimit": str(SIMILAR), "srprop": "", "srinfo": ""}
         found = (await self._query(params)).get("search")
-        titles = [text(one.get("title")) for one in found or () if isinstance(one, Mapping)]
+        listed = found if isinstance(found, list) else []
+        titles = [text(one.get("title")) for one in listed if isinstance(one, Mapping)]
         return [title for title in titles if title][:SIMILAR]
 
     async def _query(self, params: Mapping[str, str]) -> Mapping[str, Any]:
@@ -188,7 +189,7 @@ def _document(page: Any) -> Document | None:
     properties = page.get("pageprops")
     marked = isinstance(properties, Mapping) and "disambiguation" in properties
     link = text(page.get("fullurl"))
-    meta = {"title": text(page.get("title")), "link": link, "ambiguous": marked or _AMBIGUOUS in page["extract"]}
+    meta = {"title": text(page.get("title")), "link": link, "ambiguous": marked or _AMBIGUOUS in page["extract"][:500]}
     return Document(page["extract"].strip(), link, meta)
 
 
