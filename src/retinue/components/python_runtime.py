@@ -51,7 +51,8 @@ class PythonRuntime:
         """Runs Python code; the result is the value of final_result, else of the last expression. Modules such as
         math, json, re, datetime, decimal, random, itertools and collections are there; statistics, fractions,
         heapq, operator, string, enum and packages such as numpy are not, nor are files, network, input(),
-        yield, class inheritance, del and `import *`.
+        yield, class inheritance, del and `import *`. Methods can be called but not passed on (key=lambda k: d.get(k),
+        not key=d.get), and next() wants iter(…).
 
         Raises `ToolError` for whatever is wrong with the code, or with what it does.
         """

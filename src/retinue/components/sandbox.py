@@ -6,6 +6,7 @@ after a worker had to be killed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -24,6 +25,9 @@ MODULES = (
 _KINDS: Mapping[type, str] = {int: "whole number", float: "number"}
 _GRACE = 0.5  # seconds after its limit at which a worker that does not end by itself is killed
 _NOT_YET = "The monty syntax parser does not yet support "
+_NO_ITERATOR = "'list' object is not an iterator"
+_NO_ATTRIBUTE = re.compile(r"(?:type object )?'(\w+)'(?: object)? has no attribute '([a-z]\w*)'")
+_BUILT_IN = {one.__name__: one for one in (bytes, dict, float, frozenset, int, list, set, str, tuple)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,5 +162,16 @@ def _message(error: MontyError) -> str:
         said += f"; there are: {MODULES}"
     frames: list[Frame] = getattr(error, "traceback", list)()
     frame = frames[-1] if frames else None
+    said += _hint(said, (frame and frame.source_line) or "")
     where = "" if frame is None else f" (line {frame.line}: {(frame.source_line or '').strip()[:100]})"
     return f"{type(what).__name__}: {said}{where}"
+
+
+def _hint(said: str, line: str) -> str:
+    """What to write instead, where the sandbox's Python is another than the message lets one think."""
+    if said == _NO_ITERATOR:
+        return "; a generator expression is a list here: put iter(…) around it"
+    missing = _NO_ATTRIBUTE.fullmatch(said)
+    if missing and hasattr(_BUILT_IN.get(missing[1]), missing[2]) and f".{missing[2]}(" not in line:
+        return f"; a method can only be called here, not passed on: write lambda x: x.{missing[2]}(…) or the like"
+    return ""
