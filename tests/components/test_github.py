@@ -218,7 +218,7 @@ def test_long_limits_are_said(github: GitHubServer, limits: list[Any], problem: 
         ((200, b"<html>", {}), "not the JSON of a list"),
         ((200, {"items": 5}, {}), "not the JSON of a list"),
         ((200, {"items": "text"}, {}), "not the JSON of a list"),
-        ((200, ["a"] * 3, {"Link": '<no link>; rel="next"'}), ""),
+        ((200, ["a"] * 3, {"Link": '<http://[>; rel="next"'}), ""),
         (
             (200, {"items": [None, 5, {}, {"number": "1", "title": []}, {"number": 1, "title": "T", "labels": 5}]}, {}),
             "",

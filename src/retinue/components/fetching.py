@@ -7,15 +7,15 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus, urlsplit
 
-from .. import __version__
 from ..errors import ToolError, UsageError
 
 MAX_ANSWER = 4_000_000  # bytes
-AGENT = f"Retinue/{__version__}"  # how it names itself, which some services ask for
+AGENT = f"Retinue/{import_module('retinue').__version__}"  # how it names itself, which some services ask for
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _PIECE = 65_536
 

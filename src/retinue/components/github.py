@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from ..batches import in_order
 from ..blocking import blocking
@@ -187,7 +187,7 @@ class GitHubAPI:
             following = _NEXT.search(answer.headers.get("link", ""))
             if len(kept) >= most or following is None:
                 break
-            params = {**params, **dict(parse_qsl(urlsplit(following[1]).query))}
+            params = {**params, **dict(parse_qsl(following[1].partition("?")[2]))}
         return kept[:most]
 
     async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
