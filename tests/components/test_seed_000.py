@@ -107,6 +107,6 @@ def test_when_the_tools_fail_the_model_is_told_and_no_key_shows(serpapi: SerpAPI
 )
 def test_the_seeds_calculator_with_the_embedded_model(embedded_model: Path, query: str, value: float) -> None:
     calculator = Pipeline()
-    calculator.add_node(PromptNode("local", CALCULATOR, output_variable="python_runtime_input"))
+    calculator.add_node(PromptNode("local", CALCULATOR, output_variable="python_runtime_input", max_length=200))
     calculator.add_node(PythonRuntime())
     assert calculator.run(query)["results"] == pytest.approx(value)
