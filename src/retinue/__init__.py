@@ -10,10 +10,17 @@ if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
     from .budgets import Budget as Budget
     from .components import (
+        CurrencyConverter as CurrencyConverter,
+        DeepsetCloudPipeline as DeepsetCloudPipeline,
+        GitHubAPI as GitHubAPI,
+        HaystackPipeline as HaystackPipeline,
+        IssueLink as IssueLink,
         PromptNode as PromptNode,
         PromptTemplate as PromptTemplate,
         PythonRuntime as PythonRuntime,
         SerpAPIComponent as SerpAPIComponent,
+        Weather as Weather,
+        Wikipedia as Wikipedia,
     )
     from .contract import Component as Component
     from .declaring import component as component
@@ -52,7 +59,11 @@ __version__ = "0.1.0"
 _HOME = {
     "agent": ("Agent", "Run"),
     "budgets": ("Budget",),
-    "components": ("PromptNode", "PromptTemplate", "PythonRuntime", "SerpAPIComponent"),
+    "components": (
+        "PromptNode", "PromptTemplate", "PythonRuntime", "SerpAPIComponent",
+        "CurrencyConverter", "DeepsetCloudPipeline", "GitHubAPI", "HaystackPipeline", "IssueLink", "Weather",
+        "Wikipedia",
+    ),
     "contract": ("Component",),
     "declaring": ("component",),
     "errors": (

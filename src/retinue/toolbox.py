@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 
 from .errors import ToolError, UsageError
 from .schema import AgentAction, Observation, Outcome
@@ -13,6 +14,10 @@ from .signature import InvalidInput
 from .tooling import Tool
 
 MAX_RESULT = 8_000  # characters of a tool's result that a model is shown
+Call = tuple[Tool, AgentAction, Observation]
+SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
+"""The calls of a run up to the one under way, in their order, for a tool whose work depends on them. It keeps
+nothing itself: so it may serve many runs at once, and in one that is resumed it finds what was recorded."""
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
 
 
@@ -24,6 +29,7 @@ class Toolbox:
         self._said: dict[tuple[str, str], str] = {}
         self._seen: set[tuple[str, str]] = set()
         self._running: dict[tuple[str, str], asyncio.Event] = {}
+        self._calls: list[Call] = []
         for tool in tools:
             if tool.name in self._tools:
                 raise UsageError(f"two tools are called '{tool.name}'; give one of them another name")
@@ -50,12 +56,18 @@ class Toolbox:
         if observation.outcome == "result":
             self._said[_key(action)] = observation.text
         self._seen.add((action.tool, observation.text))
+        if (tool := self.find(action.tool)) is not None:
+            self._calls.append((tool, action, observation))
 
     async def run(self, action: AgentAction) -> Observation:
         """Run one action. Never raises for what the model or the tool did wrong: the observation says it."""
         began = time.perf_counter()
         tool = self.find(action.tool)
-        outcome, text = await self._once_at_a_time(action, tool)
+        token = SO_FAR.set(self._calls)
+        try:
+            outcome, text = await self._once_at_a_time(action, tool)
+        finally:
+            SO_FAR.reset(token)
         text = _shortened(text)
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct

@@ -24,7 +24,8 @@ class Tool:
     """Something an agent can use.
 
     `something` is a function (sync or async), or anything with `run_async` or `run` that takes one
-    text: a component, a pipeline, another agent. Functions without async run in a thread.
+    text: a component, a pipeline, another agent. A component that a model is to give more than one text has
+    a `tool_function` for it. Functions without async run in a thread.
 
     `effects` says what a repeated call would do: `read` changes nothing, `idempotent` may be repeated,
     `once` must not be (the default for what is not labelled). `timeout` is in seconds. `approval`: a
@@ -65,15 +66,13 @@ class Tool:
         """What the tool takes; read from the function when first needed."""
         if self.takes is not None:
             return self.takes
-        if self._function is self.something:
-            return read_signature(self.something)
-        return read_signature(_takes_query)
+        return read_signature(self._function if self._names_arguments else _takes_query)
 
     async def call(self, tool_input: ToolInput) -> str:
         """Run it; the result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
         arguments = self.signature.arguments(tool_input)
         call = self._function
-        if call is not self.something and "query" not in inspect.signature(call).parameters:
+        if not self._names_arguments and "query" not in inspect.signature(call).parameters:
             call, arguments = partial(call, *arguments.values()), {}
         async with asyncio.timeout(self.timeout):
             if self._is_async:
@@ -89,10 +88,14 @@ class Tool:
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
-        found: Callable[..., Any] = (
-            getattr(self.something, "run_async", None) or getattr(self.something, "run", None) or self.something
-        )
+        names = ("tool_function", "run_async", "run")
+        given = (getattr(self.something, name, None) for name in names)
+        found: Callable[..., Any] = next(filter(None, given), self.something)
         return found
+
+    @property
+    def _names_arguments(self) -> bool:
+        return self._function is self.something or hasattr(self.something, "tool_function")
 
 
 def _takes_query(query: str) -> None: ...

@@ -1,17 +1,18 @@
-"""`PythonRuntime`: what it gives, and what hostile programs come to."""
+"""`PythonRuntime`: what it gives, and what it says of code that is wrong."""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
 import sys
-import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retinue import Pipeline, PromptModel, PromptNode, PythonRuntime, Tool, ToolError, UsageError
+from retinue import Agent, DataError, Pipeline, PromptModel, PromptNode, PythonRuntime, Tool, ToolError, UsageError
 from retinue.components import SandboxLimits
+from retinue.config import check
 
 SMALL = SandboxLimits(seconds=0.2, sleep=0.1, memory=20_000_000, recursion=100, printed=1_000, suspensions=50)
 
@@ -95,6 +96,10 @@ def test_batches(runtime: PythonRuntime) -> None:
         ("def f():\n    yield 1", "NotImplementedError: yield expressions cannot be used here; write it another way"),
         ("import numpy as np", "ModuleNotFoundError: No module named 'numpy'; there are: asyncio, base64"),
         ("import statistics", "No module named 'statistics'; there are:"),
+        ("next(n for n in [1])", "is not an iterator; a generator expression is a list here: put iter(…) around it"),
+        ("max({1: 2}, key={1: 2}.get)", "not passed on: write lambda x: x.get(…) or the like (line 1: max("),
+        ("list(map(str.upper, 'a'))", "not passed on: write lambda x: x.upper(…)"),
+        ("(5).bit_length()", "'int' object has no attribute 'bit_length' (line 1"),
         ("x = 1", "the code gave no value; assign the result to final_result"),
         ("print(42)", "the code gave no value; assign the result to final_result (it printed: 42\n)"),
         ("final_result = None", "the code gave no value"),
@@ -113,77 +118,48 @@ def test_errors_say_what_and_where(runtime: PythonRuntime, code: Any, problem: s
     assert len(str(caught.value)) < 800
 
 
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ({"second": 1}, "no limit 'second'; there are: seconds, sleep, memory"),
+        ({"seconds": 0}, "seconds must be a positive number, not 0"),
+        ({"memory": 1.5}, "memory must be a positive whole number, not 1.5"),
+        ({"memory": True}, "memory must be a positive whole number"),
+        ({"seconds": "1"}, "seconds must be a positive number, not '1'"),
+        ({"seconds": float("inf")}, "seconds must be a positive number"),
+    ],
+)
+def test_limits_that_cannot_be(limits: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        PythonRuntime(limits)
+
+
+def test_limits_are_said_in_files(tmp_path: Path) -> None:
+    given = {"seconds": 0.2, "memory": 20_000_000, "printed": 1_000}
+    agent = Agent(
+        PromptModel(script=[{"when": "x", "call": {"tool": "Py", "input": "while True: pass"}}, {"finish": "."}])
+    )
+    agent.add_tool("Py", PythonRuntime(given), "runs Python")
+    agent.add_tool("Other", PythonRuntime(), "runs Python")
+    agent.save_to_yaml(tmp_path / "a.yml")
+    assert check(tmp_path / "a.yml") == []
+    again = Agent.load_from_yaml(tmp_path / "a.yml")
+    assert [tool.something.given["limits"] for tool in again.tools] == [given, None]
+    assert "> 200ms" in again.run("x").steps[0].observations[0].text
+    again.save_to_yaml(tmp_path / "b.yml")
+    assert Agent.load_from_yaml(tmp_path / "b.yml") == again
+    (tmp_path / "a.yml").write_text((tmp_path / "a.yml").read_text().replace("seconds:", "second:"))
+    with pytest.raises(DataError, match="no limit 'second'"):
+        Agent.load_from_yaml(tmp_path / "a.yml")
+
+
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     with pytest.raises(UsageError, match=r"pip install 'retinue\[sandbox\]'"):
         PythonRuntime()
 
 
-# ── hostile programs ─────────────────────────────────────────────────────────────────────────────
-
-HOSTILE = {
-    "while True: pass": "TimeoutError",
-    "while True:\n  try:\n    while True: pass\n  except BaseException: pass": "TimeoutError",
-    "[0] * 10**9": "MemoryError",
-    "x = []\nwhile True: x.append('x' * 1000)": "MemoryError",
-    "10**10**8": "MemoryError",
-    "9**9**9**9": "MemoryError",
-    "len(str(7**10000000))": "",
-    "'%1000000000d' % 3": "MemoryError",
-    "'x' * 10**10": "MemoryError",
-    "list(range(300_000))": "MemoryError",
-    "import json\njson.loads('[' * 100_000)": "recursion",
-    "import re\nre.match('(a+)+$', 'a' * 100_000 + 'b')\nwhile 1: pass": "TimeoutError",
-    "import time\ntime.sleep(5)": "sleep limit exceeded",
-    "import time\nwhile True: time.sleep(0.001)": "",
-    "import asyncio\nasyncio.run(asyncio.sleep(5))": "sleep limit exceeded",
-    "def f(): return f()\nf()": "RecursionError",
-    "f = lambda g: g(g)\nf(f)": "RecursionError",
-    "(" * 5000 + ")" * 5000: "too deeply nested",
-    "-" * 50_000 + "1": "too deeply nested",
-    "open('/etc/passwd').read()": "PermissionError",
-    "open('/tmp/canary', 'w')": "PermissionError",
-    "from pathlib import Path\nPath('/etc/passwd').read_text()": "PermissionError",
-    "import os\nos.listdir('/')": "PermissionError",
-    "import os\nos.environ['PATH']": "not supported",
-    "import os\nos.getenv('PATH')": "",
-    "import os\nos.system('id')": "AttributeError",
-    "import sys\nsys.exit(1)": "AttributeError",
-    "import sys\nsys.modules['os']": "",
-    "import subprocess": "ModuleNotFoundError",
-    "import socket": "ModuleNotFoundError",
-    "import ctypes": "ModuleNotFoundError",
-    "import pickle": "ModuleNotFoundError",
-    "__import__('os').system('id')": "NameError",
-    "eval('__import__(\"os\")')": "NameError",
-    "exec('import subprocess')\n1": "ModuleNotFoundError",
-    "().__class__.__base__.__subclasses__()": "AttributeError",
-    "(lambda: 0).__globals__": "AttributeError",
-    "''.__class__.__mro__": "AttributeError",
-    "getattr((), '__cl' + 'ass__').__base__": "AttributeError",
-    "breakpoint()": "",
-    "input()": "NameError",
-    "print('x' * 10**7)": "more than 1,000 characters were printed",
-    "for i in range(10**6): print('x' * 100)": "more than 1,000 characters were printed",
-    "for i in range(10**6): print('x' * 100)\nfinal_result = 1": "more than 1,000 characters were printed",
-    "try:\n  print('x' * 2000)\nexcept BaseException: pass\nfinal_result = 1": "more than 1,000 characters",
-    "x = [1]\nfor i in range(60): x = [x, x]\nx": "the result is too large",
-    "x = 'a' * 1_000_000\n[x] * 10_000": "longer than 200,000 characters",
-    "x = []\nfor i in range(10_000): x = [x]\nx": "the result is too large",
-    "x = {}\nx['x'] = x\nfor i in range(1000): x = {'x': x}\nx": "the result is too large",
-    "10**5000": "more than 4,000 digits",
-    "[10**5000]": "more than 4,000 digits",
-}
-
-
-@pytest.mark.parametrize("code", HOSTILE, ids=lambda code: code[:40])
-def test_a_hostile_program_ends_with_an_error_and_the_next_one_runs(runtime: PythonRuntime, code: str) -> None:
-    began = time.perf_counter()
-    with pytest.raises(ToolError) as caught:
-        runtime.run(code)
-    assert HOSTILE[code] in str(caught.value)
-    assert time.perf_counter() - began < 2.5
-    assert result(runtime, "1 + 1") == 2
+# ── one beside the other (hostile ones: test_python_corpus) ──────────────────────────────────────
 
 
 def test_programs_know_nothing_of_each_other(runtime: PythonRuntime) -> None:

@@ -7,13 +7,15 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus, urlsplit
 
 from ..errors import ToolError, UsageError
 
 MAX_ANSWER = 4_000_000  # bytes
+AGENT = f"Retinue/{import_module('retinue').__version__}"  # how it names itself, which some services ask for
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _PIECE = 65_536
 
@@ -28,12 +30,20 @@ class Request:
     body: Any = field(default=None, repr=False)
 
 
+class Answer(NamedTuple):
+    """What came back: `body` is the JSON, `None` if it is none; names of `headers` are in lower case."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """Where to ask, as whom, and how long: `seconds` for all of it, `connect` to be let in.
 
-    Redirects are not followed, since they would carry the key elsewhere. Raises `UsageError` for an
-    address that is none, and a key that can be none.
+    `key` is empty for a service that needs none. Redirects are not followed, since they would carry the key
+    elsewhere. Raises `UsageError` for an address that is none, and a key that can be none.
     """
 
     name: str
@@ -57,33 +67,40 @@ class Service:
 
     async def ask(self, request: Request) -> tuple[int, Any]:
         """The status, and the JSON that came with it (`None` if it is none). Raises `ToolError`."""
+        status, body, _ = await self.answer(request)
+        return status, body
+
+    async def answer(self, request: Request) -> Answer:
+        """What the service answers, whatever its status. Raises `ToolError`."""
         import aiohttp
 
         try:
-            status, text = await self._exchange(request)
+            status, text, headers = await self._exchange(request)
         except (TimeoutError, aiohttp.ClientError, UnicodeError) as error:
             problem = self._problem(error)
         else:
             try:
-                return status, json.loads(self.redacted(text))
+                return Answer(status, json.loads(self.redacted(text)), headers)
             except (ValueError, RecursionError):
-                return status, None
+                return Answer(status, None, headers)
         raise ToolError(problem)  # out here, so that no error goes along that has the address, and so the key, in it
 
     def redacted(self, text: str) -> str:
         """`text` without the key, in any of the forms in which it is sent."""
+        if not self.key:
+            return text
         forms = {self.key, quote(self.key, safe=""), quote_plus(self.key), b64encode(self.key.encode()).decode()}
         for form in sorted(forms, key=len, reverse=True):
             text = text.replace(form, "***")
         return text
 
-    async def _exchange(self, request: Request) -> tuple[int, str]:
+    async def _exchange(self, request: Request) -> tuple[int, str, Mapping[str, str]]:
         import aiohttp
 
         limits = aiohttp.ClientTimeout(total=self.seconds, sock_connect=self.connect)
         async with (
             aiohttp.ClientSession(
-                headers={"Accept-Encoding": "identity", **request.headers},
+                headers={"Accept-Encoding": "identity", "User-Agent": AGENT, **request.headers},
                 timeout=limits,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -99,7 +116,8 @@ class Service:
         ):
             if 300 <= answer.status < 400:
                 raise ToolError(f"{self.name} answered {answer.status}, a redirect; these are not followed")
-            return answer.status, await self._text(answer)
+            headers = {name.lower(): self.redacted(value) for name, value in answer.headers.items()}
+            return answer.status, await self._text(answer), headers
 
     async def _text(self, answer: Any) -> str:
         coding = answer.headers.get("Content-Encoding", "identity")

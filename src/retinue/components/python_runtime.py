@@ -30,15 +30,19 @@ class PythonRuntime:
     are taken off, or a list of texts as `PromptNode` gives it, of which the first is run. Its output
     `results` is the value of `final_result`, else that of the last expression.
 
-    Raises `UsageError` if the extra `sandbox` is not installed.
+    `limits` are `SandboxLimits` or, as in a file, a mapping of those that are to be others.
+    Raises `UsageError` for limits that cannot be, and if the extra `sandbox` is not installed.
     """
 
     outputs: ClassVar[Mapping[str, Any]] = {"results": Any}
     outgoing_edges = 1
 
-    def __init__(self, limits: SandboxLimits = SandboxLimits(), *, name: str = "PythonRuntime") -> None:
+    def __init__(
+        self, limits: SandboxLimits | Mapping[str, float] = SandboxLimits(), *, name: str = "PythonRuntime"
+    ) -> None:
         self.name = name
-        self.given = {"limits": limits}  # for a file
+        limits = limits if isinstance(limits, SandboxLimits) else SandboxLimits.of(limits)
+        self.given = {"limits": limits.others() or None}  # for a file
         self._sandbox = Sandbox(limits)
 
     async def run_async(
@@ -47,7 +51,8 @@ class PythonRuntime:
         """Runs Python code; the result is the value of final_result, else of the last expression. Modules such as
         math, json, re, datetime, decimal, random, itertools and collections are there; statistics, fractions,
         heapq, operator, string, enum and packages such as numpy are not, nor are files, network, input(),
-        yield, class inheritance, del and `import *`.
+        yield, class inheritance, del and `import *`. Methods can be called but not passed on (key=lambda k: d.get(k),
+        not key=d.get), and next() wants iter(…).
 
         Raises `ToolError` for whatever is wrong with the code, or with what it does.
         """

@@ -6,10 +6,12 @@ after a worker had to be killed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import ToolError, UsageError
 
@@ -20,8 +22,12 @@ MODULES = (
     "asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, "
     "itertools, json, math, random, re, time, typing"
 )
+_KINDS: Mapping[type, str] = {int: "whole number", float: "number"}
 _GRACE = 0.5  # seconds after its limit at which a worker that does not end by itself is killed
 _NOT_YET = "The monty syntax parser does not yet support "
+_NO_ITERATOR = "'list' object is not an iterator"
+_NO_ATTRIBUTE = re.compile(r"(?:type object )?'(\w+)'(?: object)? has no attribute '([a-z]\w*)'")
+_BUILT_IN = {one.__name__: one for one in (bytes, dict, float, frozenset, int, list, set, str, tuple)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,26 @@ class SandboxLimits:
     printed: int = 10_000
     suspensions: int = 200
     at_once: int = 4
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, kind = getattr(self, one.name), type(one.default)
+            fits = isinstance(value, kind | int) and not isinstance(value, bool)
+            if not fits or not 0 < value < float("inf"):
+                raise UsageError(f"limits: {one.name} must be a positive {_KINDS[kind]}, not {value!r}")
+
+    @classmethod
+    def of(cls, given: Mapping[str, float]) -> Self:
+        """The defaults, but for those `given` by name. Raises `UsageError`."""
+        names = [one.name for one in fields(cls)]
+        if unknown := [name for name in given if name not in names]:
+            raise UsageError(f"limits: no limit {unknown[0]!r}; there are: {', '.join(names)}")
+        values: dict[str, Any] = dict(given)
+        return cls(**values)
+
+    def others(self) -> dict[str, float]:
+        """Those that are not the defaults: what `of` makes the same of."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
 
 class Sandbox:
@@ -136,5 +162,16 @@ def _message(error: MontyError) -> str:
         said += f"; there are: {MODULES}"
     frames: list[Frame] = getattr(error, "traceback", list)()
     frame = frames[-1] if frames else None
+    said += _hint(said, (frame and frame.source_line) or "")
     where = "" if frame is None else f" (line {frame.line}: {(frame.source_line or '').strip()[:100]})"
     return f"{type(what).__name__}: {said}{where}"
+
+
+def _hint(said: str, line: str) -> str:
+    """What to write instead, where the sandbox's Python is another than the message lets one think."""
+    if said == _NO_ITERATOR:
+        return "; a generator expression is a list here: put iter(…) around it"
+    missing = _NO_ATTRIBUTE.fullmatch(said)
+    if missing and hasattr(_BUILT_IN.get(missing[1]), missing[2]) and f".{missing[2]}(" not in line:
+        return f"; a method can only be called here, not passed on: write lambda x: x.{missing[2]}(…) or the like"
+    return ""

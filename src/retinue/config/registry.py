@@ -57,13 +57,38 @@ COMPONENTS: Mapping[str, Known] = {
         "retinue.components:SerpAPIComponent",
         {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
     ),
-    "PythonRuntime": Known("retinue.components:PythonRuntime"),
     "MCPTools": Known(
         "retinue.mcp:MCPTools",
         {
             "command": TEXT, "args": LIST, "env": MAPPING, "url": TEXT, "headers": MAPPING,
             "tools": LIST, "options": MAPPING, "seconds": NUMBER,
         },
+    ),
+    "PythonRuntime": Known("retinue.components:PythonRuntime", {"limits": MAPPING}),
+    "GitHubAPI": Known(
+        "retinue.components:GitHubAPI",
+        {
+            "token": TEXT, "repository": TEXT, "operation": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER,
+        },
+    ),
+    "IssueLink": Known(
+        "retinue.components:IssueLink",
+        {"repository": TEXT, "labels": LIST, "template": TEXT, "base_url": TEXT},
+        ("repository",),
+    ),
+    "DeepsetCloudPipeline": Known(
+        "retinue.components:DeepsetCloudPipeline",
+        {"pipeline": TEXT, "workspace": TEXT, "api_key": TEXT, "endpoint": TEXT, "seconds": NUMBER},
+        ("pipeline",),
+    ),
+    "HaystackPipeline": Known(
+        "retinue.components:HaystackPipeline", {"base_url": TEXT, "api_key": TEXT, "seconds": NUMBER}, ("base_url",)
+    ),
+    "CurrencyConverter": Known("retinue.components:CurrencyConverter", {"base_url": TEXT, "seconds": NUMBER}),
+    "Weather": Known("retinue.components:Weather", {"base_url": TEXT, "geocoding_url": TEXT, "seconds": NUMBER}),
+    "Wikipedia": Known(
+        "retinue.components:Wikipedia",
+        {"language": TEXT, "operation": TEXT, "base_url": TEXT, "contact": TEXT, "seconds": NUMBER},
     ),
 }  # fmt: skip
 

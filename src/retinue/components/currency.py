@@ -1,0 +1,86 @@
+"""`CurrencyConverter`: amounts of money in other currencies, by the reference rates of the European Central Bank."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import TypedDict
+
+from ..blocking import blocking
+from ..errors import ToolError
+from .fetching import Request, Service
+from .polite import ask, mapping, worded
+
+_QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
+_CODE = re.compile(r"[A-Z]{3}")
+
+
+class Converted(TypedDict):
+    """What `CurrencyConverter` gives: `results`, the text for a model, and what is in it. `date` is the rate's."""
+
+    results: str
+    amount: float
+    rate: float
+    date: str
+
+
+class CurrencyConverter:
+    """Converts money with rates from frankfurter.dev, a free service without keys, of the last working day.
+
+    As a component it takes a query such as `100 EUR in USD`. `base_url` is for a server of one's own,
+    `seconds` is the time limit.
+    """
+
+    def __init__(self, *, base_url: str = "https://api.frankfurter.dev/v1", seconds: float = 20.0) -> None:
+        self.name = "CurrencyConverter"
+        self.given = {"base_url": base_url, "seconds": seconds}  # for a file
+        self._service = Service("Frankfurter", base_url, "", seconds)
+        self.tool_function = self.convert
+
+    async def convert(self, amount: float, source: str, target: str) -> Converted:
+        """Convert an amount of money from one currency to another.
+
+        Args:
+            amount: how much
+            source: the currency it is in, as an ISO code such as EUR
+            target: the currency it is wanted in, such as USD
+        """
+        source, target = _code(source), _code(target)
+        if not math.isfinite(amount):
+            raise ToolError("the amount is not a number")
+        rate, date = (1.0, "") if source == target else await self._rate(source, target)
+        money = float(Decimal(str(amount)) * Decimal(str(rate)))
+        said = f"{amount:,.2f} {source} = {money:,.2f} {target}" + (f" (rate {rate:g} of {date})" if date else "")
+        return {"results": said, "amount": money, "rate": rate, "date": date}
+
+    async def run_async(self, query: str) -> Converted:
+        """Convert an amount of money, as in: 100 EUR in USD.
+
+        Raises `ToolError` for a query that is none, a currency that is not known, or if no rate can be had.
+        """
+        match = _QUERY.fullmatch(worded(query))
+        if match is None:
+            raise ToolError(f"want an amount and two currencies, as in 100 EUR in USD, not {query[:80]!r}")
+        amount = float(re.sub(r"[,_ ]", "", match[1] or "1"))
+        return await self.convert(amount, match[2], match[3])
+
+    def run(self, query: str) -> Converted:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query))
+
+    async def _rate(self, source: str, target: str) -> tuple[float, str]:
+        given = (await ask(self._service, Request("/latest", {"base": source, "symbols": target}))).body
+        body = mapping(self._service, given, "a rate")
+        rates, date = body.get("rates"), body.get("date")
+        rate = rates.get(target) if isinstance(rates, dict) else None
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
+            raise ToolError(f"there is no rate from {source} to {target}")
+        return float(rate), date if isinstance(date, str) else "an unknown day"
+
+
+def _code(currency: str) -> str:
+    code = currency.strip().upper()
+    if not _CODE.fullmatch(code):
+        raise ToolError(f"want a currency as an ISO code such as EUR or USD, not {currency[:40]!r}")
+    return code

@@ -1,0 +1,172 @@
+"""Pipelines that run elsewhere: on deepset Cloud, or behind Haystack's own REST API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+from urllib.parse import quote
+
+from ..batches import in_order
+from ..blocking import blocking
+from ..errors import ToolError, UsageError
+from ..schema import Document
+from .fetching import Request, Service
+from .polite import ask, mapping, worded
+from .searching import text
+
+SHOWN = 3  # answers, or documents where there are none, that a model is shown
+_OTHERS = ("answer", "content", "id", "score", "meta", "embedding")  # of a document or answer: not put into its meta
+
+
+class Answered(TypedDict):
+    """What a pipeline elsewhere gives: `results`, the text for a model; answers and documents, best first."""
+
+    results: str
+    answers: list[Document]
+    documents: list[Document]
+
+
+class _Remote:
+    """Asks a pipeline, wherever it is."""
+
+    def __init__(self, service: Service, path: str, *, batched: bool) -> None:
+        self._service = service
+        self._path = path
+        self._batched = batched
+
+    async def find(self, query: str) -> Answered:
+        """What it answers. deepset Cloud takes a list of queries and gives a list of results."""
+        query = worded(query)
+        body = {"queries": [query]} if self._batched else {"query": query}
+        headers = {"Authorization": f"Bearer {self._service.key}"} if self._service.key else {}
+        given = (await ask(self._service, Request(self._path, headers=headers, body=body))).body
+        found = mapping(self._service, given, "a pipeline")
+        if self._batched:
+            results = found.get("results")
+            found = mapping(self._service, results[0] if isinstance(results, list) and results else None, "a pipeline")
+        if not any(isinstance(found.get(key), list) for key in ("answers", "documents", "results")):
+            raise ToolError(f"{self._service.name} answered without 'answers', 'documents' or 'results'")
+        return _read(found)
+
+
+class DeepsetCloudPipeline:
+    """A pipeline that is deployed on deepset Cloud (seed 001).
+
+    The key is `api_key`, else in `DEEPSET_CLOUD_API_KEY`. Its outputs are `answers` and `documents`, both as
+    documents with their scores and what else is known of them in `meta` (an answer's content is the answer),
+    and `results`, the text that a model is shown: the first answers, else the first documents. `seconds` is the
+    time limit. Raises `UsageError` without a key.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        workspace: str = "default",
+        api_key: str | None = None,
+        *,
+        endpoint: str = "https://api.cloud.deepset.ai/api/v1",
+        seconds: float = 20.0,
+    ) -> None:
+        key = (api_key or os.environ.get("DEEPSET_CLOUD_API_KEY") or "").strip()
+        if not key:
+            raise UsageError("deepset Cloud needs a key: give api_key=… or set DEEPSET_CLOUD_API_KEY")
+        self.name = "DeepsetCloudPipeline"
+        self.given = {
+            "pipeline": pipeline,
+            "workspace": workspace,
+            "api_key": api_key,
+            "endpoint": endpoint,
+            "seconds": seconds,
+        }  # fmt: skip -- for a file
+        path = f"/workspaces/{_segment(workspace)}/pipelines/{_segment(pipeline)}/search"
+        self._remote = _Remote(Service("deepset Cloud", endpoint, key, seconds), path, batched=True)
+
+    async def run_async(self, query: str) -> Answered:
+        """Answer a question from documents that were indexed for it.
+
+        Raises `ToolError` if the pipeline cannot be asked or cannot answer, `UsageError` if the key is refused.
+        """
+        return await self._remote.find(query)
+
+    def run(self, query: str) -> Answered:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query))
+
+    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Answered]:
+        """`run_async` for each query, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, queries, at_once)
+
+    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Answered]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once))
+
+
+class HaystackPipeline:
+    """A pipeline behind Haystack's REST API (v1: `POST /query`) at `base_url`; outputs as of `DeepsetCloudPipeline`.
+
+    `api_key`, if it is given, is sent as a bearer token, for a proxy that wants one.
+    """
+
+    def __init__(self, base_url: str, api_key: str | None = None, *, seconds: float = 20.0) -> None:
+        self.name = "HaystackPipeline"
+        self.given = {"base_url": base_url, "api_key": api_key, "seconds": seconds}  # for a file
+        self._remote = _Remote(Service("Haystack", base_url, api_key or "", seconds), "/query", batched=False)
+
+    async def run_async(self, query: str) -> Answered:
+        """Answer a question from documents that were indexed for it.
+
+        Raises `ToolError` if the pipeline cannot be asked or cannot answer, `UsageError` if the key is refused.
+        """
+        return await self._remote.find(query)
+
+    def run(self, query: str) -> Answered:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query))
+
+    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Answered]:
+        """`run_async` for each query, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, queries, at_once)
+
+    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Answered]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once))
+
+
+def _segment(name: str) -> str:
+    """A name as one part of a path. Raises `UsageError` if it can be none."""
+    if name.strip(".") == "" or "/" in name:
+        raise UsageError(f"deepset Cloud: {name!r} is no name of a workspace or pipeline")
+    return quote(name, safe="")
+
+
+def _read(found: Mapping[str, Any]) -> Answered:
+    answers = _documents(found.get("answers"), "answer")
+    documents = _documents(found.get("documents"), "content")
+    said = [one for one in _list(found.get("results")) if isinstance(one, str) and one.strip()]  # of a PromptNode
+    shown = said or [_line(one) for one in (answers or documents)[:SHOWN]]
+    results = "\n".join(shown) or "Nothing was found. Try other words."
+    return {"results": results, "answers": answers, "documents": documents}
+
+
+def _documents(items: Any, key: str) -> list[Document]:
+    """Answers or documents; those that say nothing are left out, as a reader's "no answer"."""
+    kept = []
+    for item in _list(items):
+        content = item.get(key) if isinstance(item, Mapping) else None
+        if isinstance(content, str) and content.strip():
+            score, meta = item.get("score"), item.get("meta")
+            more = {name: value for name, value in item.items() if name not in _OTHERS and value is not None}
+            number = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
+            own = meta if isinstance(meta, Mapping) else {}
+            kept.append(Document(content.strip(), text(item.get("id")), {**more, **own}, number))
+    return kept
+
+
+def _line(document: Document) -> str:
+    title = next(filter(None, (text(document.meta.get(key)) for key in ("title", "name", "file_name"))), "")
+    return (f"{title}: " if title else "") + " ".join(document.content.split())
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,80 @@
+"""Asking a service as a guest does: a short pause that it asks for is kept; what it refuses, a model is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ..errors import ToolError, UsageError
+from ..models.retrying import retry_after
+from .fetching import Answer, Request, Service
+
+MAX_QUERY = 2_000  # characters
+TRIES = 3
+_MESSAGES = ("message", "msg", "reason", "detail", "info", "error", "errors")
+
+
+def pause(answer: Answer) -> float | None:
+    """The seconds to wait before the service is asked again; `None` if it does not ask for that."""
+    return retry_after(answer.headers.get("retry-after")) if answer.status in (429, 503) else None
+
+
+async def ask(service: Service, request: Request, wait: Callable[[Answer], float | None] = pause) -> Answer:
+    """What `service` answers with success. A pause is kept where `wait` finds one in the answer and it ends within
+    the service's time limit, a few times at most.
+
+    Raises `UsageError` if the key is refused, else `ToolError`.
+    """
+    clock = asyncio.get_running_loop().time
+    until = clock() + service.seconds
+    for left in reversed(range(TRIES)):
+        answer = await service.answer(request)
+        seconds = wait(answer)
+        if seconds is None:
+            break
+        if left == 0 or clock() + seconds > until:
+            at = datetime.now(UTC) + timedelta(seconds=min(seconds, 86_400))
+            when = f"in {seconds:,.0f} seconds, at {at:%H:%M:%S} UTC"
+            raise ToolError(f"{service.name} answers no more for now (its rate limit is reached); try again {when}")
+        await asyncio.sleep(seconds)
+    if answer.status == 401:
+        raise UsageError(
+            f"{service.name} {'refused the key' if service.key else 'wants a key'}: {message(answer.body)}"
+        )
+    if not 200 <= answer.status < 300:
+        raise ToolError(f"{service.name} answered {answer.status}: {message(answer.body)}")
+    return answer
+
+
+def message(body: Any) -> str:
+    """What an error's JSON says, in the shapes that services use."""
+    return " ".join(_message(body, 3).split())[:500] or "(no message)"
+
+
+def _message(body: Any, depth: int) -> str:
+    if isinstance(body, str):
+        return body
+    if isinstance(body, list):
+        return "; ".join(filter(None, (_message(item, depth - 1) for item in body[:5]))) if depth else ""
+    if not isinstance(body, Mapping) or not depth:
+        return ""
+    return ": ".join(dict.fromkeys(filter(None, (_message(body.get(key), depth - 1) for key in _MESSAGES))))
+
+
+def mapping(service: Service, body: Any, what: str) -> Mapping[str, Any]:
+    """`body`, which must be a JSON object. Raises `ToolError`."""
+    if not isinstance(body, Mapping):
+        raise ToolError(f"{service.name} answered with something that is not the JSON of {what}")
+    return body
+
+
+def worded(query: str, what: str = "query") -> str:
+    """`query` in one line. Raises `ToolError` if there is nothing in it, or too much."""
+    query = " ".join(query.split())
+    if not query:
+        raise ToolError(f"the {what} is empty; say what to look for")
+    if len(query) > MAX_QUERY:
+        raise ToolError(f"the {what} is longer than {MAX_QUERY:,} characters; use a few words")
+    return query

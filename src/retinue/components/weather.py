@@ -1,0 +1,146 @@
+"""`Weather`: what the weather is like at a place, now and today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+
+from ..batches import in_order
+from ..blocking import blocking
+from ..errors import ToolError
+from .fetching import Request, Service
+from .polite import ask, mapping, worded
+from .searching import text
+
+_NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
+_TODAY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"
+_CODES: Mapping[Any, str] = {
+    0: "clear sky",
+    1: "mainly clear",
+    2: "partly cloudy",
+    3: "overcast",
+    45: "fog",
+    48: "freezing fog",
+    51: "light drizzle",
+    53: "drizzle",
+    55: "dense drizzle",
+    56: "light freezing drizzle",
+    57: "freezing drizzle",
+    61: "slight rain",
+    63: "rain",
+    65: "heavy rain",
+    66: "light freezing rain",
+    67: "heavy freezing rain",
+    71: "slight snowfall",
+    73: "snowfall",
+    75: "heavy snowfall",
+    77: "snow grains",
+    80: "slight rain showers",
+    81: "rain showers",
+    82: "violent rain showers",
+    85: "slight snow showers",
+    86: "heavy snow showers",
+    95: "thunderstorm",
+    96: "thunderstorm with slight hail",
+    99: "thunderstorm with heavy hail",
+}  # fmt: skip -- the WMO's codes that Open-Meteo uses
+
+
+class Reported(TypedDict):
+    """What `Weather` gives: `results`, the text for a model; and the values `now` and `today`, each a value with its
+    unit by Open-Meteo's names."""
+
+    results: str
+    now: dict[str, str]
+    today: dict[str, str]
+
+
+class Weather:
+    """The weather at a place, from open-meteo.com, which is free without a key where it is not for profit.
+
+    `base_url` and `geocoding_url` are for servers of one's own; `seconds` is the time limit of each of the
+    two requests: where the place is, and what the weather is there.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str = "https://api.open-meteo.com/v1",
+        geocoding_url: str = "https://geocoding-api.open-meteo.com/v1",
+        seconds: float = 20.0,
+    ) -> None:
+        self.name = "Weather"
+        self.given = {"base_url": base_url, "geocoding_url": geocoding_url, "seconds": seconds}  # for a file
+        self._forecast = Service("Open-Meteo", base_url, "", seconds)
+        self._geocoding = Service("Open-Meteo", geocoding_url, "", seconds)
+
+    async def run_async(self, query: str) -> Reported:
+        """The weather at a place, now and today. Give the name of a town, or a postal code.
+
+        Raises `ToolError` for a place that is not known, or if the weather cannot be had.
+        """
+        place = await self._place(worded(query, "place"))
+        where = {key: str(place[key]) for key in ("latitude", "longitude")}
+        params = {**where, "current": _NOW, "daily": _TODAY, "timezone": "auto", "forecast_days": "1"}
+        given = mapping(self._forecast, (await ask(self._forecast, Request("/forecast", params))).body, "a forecast")
+        now, today = _values(given, "current"), _values(given, "daily")
+        if "temperature_2m" not in now:
+            raise ToolError("Open-Meteo answered with something that is not the JSON of a forecast")
+        return {"results": _said(place, now, today), "now": now, "today": today}
+
+    def run(self, query: str) -> Reported:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query))
+
+    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Reported]:
+        """`run_async` for each place, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, queries, at_once)
+
+    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Reported]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once))
+
+    async def _place(self, name: str) -> Mapping[str, Any]:
+        params = {"name": name, "count": "1", "language": "en", "format": "json"}
+        body = mapping(self._geocoding, (await ask(self._geocoding, Request("/search", params))).body, "places")
+        places = body.get("results")
+        place = places[0] if isinstance(places, list) and places else None
+        if not isinstance(place, Mapping) or not all(
+            isinstance(place.get(key), int | float) for key in ("latitude", "longitude")
+        ):
+            raise ToolError(
+                f"no place called {name[:80]!r} is known; give the name of a town alone, or another one near"
+            )
+        return place
+
+
+def _values(given: Mapping[str, Any], part: str) -> dict[str, str]:
+    """The values of a part of a forecast, with their units; of each day's, the first."""
+    values, units = given.get(part), given.get(f"{part}_units")
+    found: dict[str, str] = {}
+    for key, value in values.items() if isinstance(values, Mapping) else ():
+        first = value[0] if isinstance(value, list) and value else value
+        if key == "weather_code":
+            found[key] = _CODES.get(first if isinstance(first, int) else None, "")
+        elif text(first):
+            unit = text(units.get(key)) if isinstance(units, Mapping) and key not in ("time", "interval") else ""
+            found[str(key)] = f"{text(first)}{'' if unit.startswith(('°', '%')) else ' '}{unit}".strip()
+    return found
+
+
+def _said(place: Mapping[str, Any], now: Mapping[str, str], today: Mapping[str, str]) -> str:
+    where = ", ".join(filter(None, (text(place.get(key)) for key in ("name", "admin1", "country"))))
+    current = [now.get("weather_code", ""), now["temperature_2m"]]
+    current += [
+        f"{label} {now[key]}"
+        for key, label in (("relative_humidity_2m", "humidity"), ("wind_speed_10m", "wind"))
+        if key in now
+    ]
+    day = [today.get("weather_code", "")]
+    if "temperature_2m_min" in today and "temperature_2m_max" in today:
+        day.append(f"{today['temperature_2m_min']} to {today['temperature_2m_max']}")
+    if "precipitation_sum" in today:
+        chance = today.get("precipitation_probability_max", "")
+        day.append(f"precipitation {today['precipitation_sum']}" + (f" (chance {chance})" if chance else ""))
+    said = f"{where}, {now.get('time', 'now')}: {', '.join(filter(None, current))}."
+    return f"{said} Today: {', '.join(filter(None, day))}." if any(day) else said

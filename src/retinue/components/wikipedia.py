@@ -1,0 +1,200 @@
+"""`Wikipedia`: `search` and `lookup` as in the environment of the ReAct paper (Yao et al. 2023, arXiv:2210.03629)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from ..batches import in_order
+from ..blocking import blocking
+from ..errors import ToolError, UsageError
+from ..schema import Document
+from ..signature import InvalidInput
+from ..toolbox import SO_FAR
+from ..tooling import Tool
+from .fetching import AGENT, Request, Service
+from .polite import ask, mapping, message, worded
+from .searching import Searched, text
+
+OPERATIONS = ("search", "lookup")
+SENTENCES = 5  # of a page that is found
+SIMILAR = 5  # titles where none is
+NO_MORE = "No more results."
+_PAGES = 8  # kept, so that the next lookup need not fetch its page again
+_HEADING = re.compile(r"=+ .* =+")
+_RESULT = re.compile(r"\(Result (\d+) / \d+\) ")
+_AMBIGUOUS = "may refer to:"
+
+
+class Wikipedia:
+    """Finds a page of Wikipedia, or of another MediaWiki, and sentences on it.
+
+    `operation` is what it does where it is a component or a tool: `search` or `lookup`; `tools()` is both.
+    `base_url` is where `api.php` is, for another wiki than Wikipedia in `language`. `contact`: your address or
+    page, which Wikimedia wants to be told by those who ask often. `seconds` is the time limit of each request.
+
+    It keeps nothing of a run. Which page `lookup` means, and how many results it has given, it reads from the
+    calls of the run so far: so one agent may run many times at once, and a run that is resumed goes on at the
+    right sentence. As tools made by hand or in a file, `lookup` needs `polls`, since the same call again means
+    the next result. Raises `UsageError` for settings that cannot be.
+    """
+
+    def __init__(
+        self,
+        language: str = "en",
+        operation: str = "search",
+        *,
+        base_url: str | None = None,
+        contact: str = "",
+        seconds: float = 20.0,
+    ) -> None:
+        if operation not in OPERATIONS:
+            raise UsageError(f"Wikipedia: no operation {operation!r}; there are: {', '.join(OPERATIONS)}")
+        if not re.fullmatch(r"[a-z-]{2,20}", language):
+            raise UsageError(f"Wikipedia: want a language as in its addresses, such as en or de, not {language!r}")
+        if not contact.isascii() or not contact.isprintable():
+            raise UsageError("Wikipedia: want contact as an address or a link, in one line")
+        self.name = "Wikipedia"
+        self.operation = operation
+        self.given = {
+            "language": language,
+            "operation": operation,
+            "base_url": base_url,
+            "contact": contact,
+            "seconds": seconds,
+        }  # fmt: skip -- for a file
+        self._service = Service("Wikipedia", base_url or f"https://{language}.wikipedia.org/w", "", seconds)
+        self._agent = f"{AGENT} ({contact})" if contact else AGENT
+        self._pages: dict[str, Document | None] = {}
+        functions: dict[str, Callable[..., Awaitable[Searched]]] = {"search": self.search, "lookup": self._next}
+        self.tool_function = functions[operation]
+
+    def tools(self) -> list[Tool]:
+        """`search` and `lookup` as tools."""
+        given: dict[str, Any] = self.given
+        return [
+            Tool(name, Wikipedia(**given | {"operation": name}), effects="read", polls=name == "lookup")
+            for name in OPERATIONS
+        ]
+
+    async def run_async(self, query: str) -> Searched:
+        """Its operation, for an entity or a keyword. Raises `ToolError` if Wikipedia cannot be asked."""
+        return await self.tool_function(query)
+
+    def run(self, query: str) -> Searched:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query))
+
+    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
+        """`run_async` for each query, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, queries, at_once)
+
+    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once))
+
+    async def search(self, entity: str) -> Searched:
+        """Search Wikipedia for a person, place, work or thing: the first sentences of its page, or titles like it.
+
+        Args:
+            entity: its name, and nothing else
+        """
+        entity = worded(entity, "entity")
+        page = await self._page(entity)
+        if page is not None and page.meta["ambiguous"]:
+            page, entity = None, f"[{entity}]"
+        if page is None:
+            return {"results": f"Could not find {entity}. Similar: {await self._similar(entity)}.", "documents": []}
+        return {"results": " ".join(_sentences(page.content)[:SENTENCES]), "documents": [page]}
+
+    async def lookup(self, keyword: str, page: str, given: int = 0) -> Searched:
+        """The sentence with `keyword` on the page called `page` that comes after `given` others, and as documents
+        all that have it. Raises `ToolError` if Wikipedia cannot be asked."""
+        keyword = worded(keyword, "keyword")
+        found = await self._page(worded(page, "page"))
+        sentences = [] if found is None else _sentences(found.content)
+        matching = [sentence for sentence in sentences if keyword.lower() in sentence.lower()]
+        here = f"(Result {given + 1} / {len(matching)}) {matching[given]}" if given < len(matching) else NO_MORE
+        meta = {} if found is None else found.meta
+        return {"results": here, "documents": [Document(sentence, meta=meta) for sentence in matching]}
+
+    async def _next(self, keyword: str) -> Searched:
+        """Find the next sentence with a keyword on the page that was searched for last, as Ctrl+F does.
+
+        Args:
+            keyword: a word or a few, as they stand on the page
+        """
+        page, given = self._so_far(keyword)
+        return await self.lookup(keyword, page, given) if page else {"results": NO_MORE, "documents": []}
+
+    def _so_far(self, keyword: str) -> tuple[str, int]:
+        """Of this run: the page that was found last, and how many results were given on it since for `keyword`.
+        Another keyword in between starts it anew."""
+        page, last, given = "", "", 0
+        missing: set[str] = set()
+        for tool, action, seen in SO_FAR.get():
+            wiki = tool.something
+            if not isinstance(wiki, Wikipedia) or wiki._service.base_url != self._service.base_url:
+                continue
+            try:
+                (word,) = tool.signature.arguments(action.tool_input).values()
+            except InvalidInput:
+                continue
+            if wiki.operation == "search" and seen.outcome == "result" and seen.text.startswith("Could not find "):
+                missing.add(word)
+            elif wiki.operation == "search" and seen.outcome in ("result", "repeated") and word not in missing:
+                page, last, given = word, "", 0
+            elif wiki.operation == "lookup" and seen.outcome == "result":
+                number = _RESULT.match(seen.text)
+                last, given = word, int(number[1]) if number else given if word == last else 0
+        return page, given if keyword == last else 0
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _page(self, title: str) -> Document | None:
+        """The page that Wikipedia's own "Go" would go to: of this title but for its case, or to which it redirects."""
+        if title not in self._pages:
+            params = {"generator": "search", "gsrsearch": title, "gsrwhat": "nearmatch", "gsrlimit": "1"}
+            params |= {"prop": "extracts|pageprops|info", "ppprop": "disambiguation", "inprop": "url"}
+            pages = (await self._query(params | {"explaintext": "1", "redirects": "1"})).get("pages")
+            while len(self._pages) >= _PAGES:
+                self._pages.pop(next(iter(self._pages)))
+            self._pages[title] = _document(pages[0]) if isinstance(pages, list) and pages else None
+        return self._pages.get(title)
+
+    async def _similar(self, words: str) -> list[str]:
+        params = {"list": "search", "srsearch": words, "srlimit": str(SIMILAR), "srprop": "", "srinfo": ""}
+        found = (await self._query(params)).get("search")
+        listed = found if isinstance(found, list) else []
+        titles = [text(one.get("title")) for one in listed if isinstance(one, Mapping)]
+        return [title for title in titles if title][:SIMILAR]
+
+    async def _query(self, params: Mapping[str, str]) -> Mapping[str, Any]:
+        """The `query` in what the Action API answers; empty if nothing was found."""
+        params = {"action": "query", "format": "json", "formatversion": "2", **params}
+        request = Request("/api.php", params, {"User-Agent": self._agent})
+        body = mapping(self._service, (await ask(self._service, request)).body, "a query")
+        if "error" in body:
+            raise ToolError(f"Wikipedia answered: {message(body['error'])}")
+        query = body.get("query", {})
+        if not isinstance(query, Mapping):
+            raise ToolError("Wikipedia answered with something that is not the JSON of a query")
+        return query
+
+
+def _document(page: Any) -> Document | None:
+    if not isinstance(page, Mapping) or not isinstance(page.get("extract"), str):
+        return None
+    properties = page.get("pageprops")
+    marked = isinstance(properties, Mapping) and "disambiguation" in properties
+    link = text(page.get("fullurl"))
+    meta = {"title": text(page.get("title")), "link": link, "ambiguous": marked or _AMBIGUOUS in page["extract"][:500]}
+    return Document(page["extract"].strip(), link, meta)
+
+
+def _sentences(page: str) -> list[str]:
+    """A page's sentences as the paper cuts them: paragraphs at line breaks, these at ". "; without headings."""
+    paragraphs = (line.strip() for line in page.splitlines() if not _HEADING.fullmatch(line.strip()))
+    pieces = (piece.strip() for paragraph in paragraphs for piece in paragraph.split(". "))
+    return [piece if piece.endswith(".") else f"{piece}." for piece in pieces if piece]

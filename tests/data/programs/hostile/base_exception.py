@@ -1,0 +1,2 @@
+raise BaseException("x" * 10**6)
+# ends: BaseException

@@ -1,0 +1,2 @@
+breakpoint()
+# ends: NameError

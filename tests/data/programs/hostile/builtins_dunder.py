@@ -1,0 +1,2 @@
+__builtins__["__import__"]("os").system("id")
+# ends: NameError

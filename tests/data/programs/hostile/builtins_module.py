@@ -1,0 +1,3 @@
+import builtins
+builtins.__import__("os").system("id")
+# ends: ModuleNotFoundError

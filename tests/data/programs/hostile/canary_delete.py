@@ -1,0 +1,4 @@
+from pathlib import Path
+Path("CANARY_FILE").unlink()
+final_result = 1
+# ends: PermissionError

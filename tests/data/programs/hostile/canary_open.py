@@ -1,0 +1,2 @@
+open("CANARY_FILE").read()
+# ends: PermissionError

@@ -1,0 +1,3 @@
+import os
+final_result = list(os.walk("/"))
+# gives: []

@@ -1,0 +1,2 @@
+compile("import os", "x", "exec")
+# ends: NameError

@@ -1,0 +1,5 @@
+while True:
+  try:
+    while True: pass
+  except BaseException: pass
+# ends: TimeoutError

@@ -1,0 +1,3 @@
+import os
+os.environ['PATH']
+# ends: not supported

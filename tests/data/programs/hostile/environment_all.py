@@ -1,0 +1,3 @@
+import os
+final_result = dict(os.environ)
+# ends: RuntimeError

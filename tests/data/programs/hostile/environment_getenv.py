@@ -1,0 +1,3 @@
+import os
+final_result = os.getenv("RETINUE_CANARY", "none")
+# ends: RuntimeError

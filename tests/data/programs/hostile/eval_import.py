@@ -1,0 +1,2 @@
+eval('__import__("os")')
+# ends: NameError

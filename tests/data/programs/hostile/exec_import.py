@@ -1,0 +1,3 @@
+exec('import subprocess')
+1
+# ends: ModuleNotFoundError

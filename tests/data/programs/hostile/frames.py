@@ -1,0 +1,3 @@
+import sys
+sys._getframe().f_back.f_globals
+# ends: AttributeError

@@ -1,0 +1,2 @@
+getattr((), '__cl' + 'ass__').__base__
+# ends: AttributeError

@@ -1,0 +1,3 @@
+import os
+os.getenv('PATH')
+# ends: RuntimeError

@@ -1,0 +1,3 @@
+x = []
+while True: x.append('x' * 1000)
+# ends: MemoryError

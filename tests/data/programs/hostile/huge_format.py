@@ -1,0 +1,2 @@
+'%1000000000d' % 3
+# ends: MemoryError

@@ -1,0 +1,2 @@
+[0] * 10**9
+# ends: MemoryError

@@ -1,0 +1,2 @@
+10**10**8
+# ends: MemoryError

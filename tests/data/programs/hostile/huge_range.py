@@ -1,0 +1,2 @@
+list(range(300_000))
+# ends: MemoryError

@@ -1,0 +1,2 @@
+'x' * 10**10
+# ends: MemoryError

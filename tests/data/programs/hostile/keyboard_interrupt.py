@@ -1,0 +1,2 @@
+raise KeyboardInterrupt
+# ends: KeyboardInterrupt

@@ -1,0 +1,2 @@
+final_result = len(bytearray(10**11))
+# ends: NameError

@@ -1,0 +1,5 @@
+from collections import deque
+x = deque()
+while True:
+    x.append("x" * 1000)
+# ends: MemoryError

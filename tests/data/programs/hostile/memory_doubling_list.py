@@ -1,0 +1,4 @@
+x = [0]
+while True:
+    x += x
+# ends: MemoryError

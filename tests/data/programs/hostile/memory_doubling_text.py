@@ -1,0 +1,4 @@
+x = "ab"
+while True:
+    x = x + x
+# ends: MemoryError

@@ -1,0 +1,2 @@
+final_result = (1 << 10**11).bit_length()
+# ends: MemoryError

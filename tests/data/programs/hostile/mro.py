@@ -1,0 +1,2 @@
+''.__class__.__mro__
+# ends: AttributeError

@@ -1,0 +1,2 @@
+import pickle
+# ends: ModuleNotFoundError

@@ -1,0 +1,2 @@
+9**9**9**9
+# ends: MemoryError

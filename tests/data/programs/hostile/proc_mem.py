@@ -1,0 +1,2 @@
+open("/proc/self/mem", "rb").read(10)
+# ends: PermissionError

@@ -1,0 +1,3 @@
+from pathlib import Path
+Path("/proc/1/cmdline").read_text()
+# ends: PermissionError

@@ -1,0 +1,3 @@
+from multiprocessing import Process
+Process(target=print).start()
+# ends: ModuleNotFoundError

@@ -1,0 +1,2 @@
+open('/etc/passwd').read()
+# ends: PermissionError

@@ -1,0 +1,3 @@
+from pathlib import Path
+Path('/etc/passwd').read_text()
+# ends: PermissionError

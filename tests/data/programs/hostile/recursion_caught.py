@@ -1,0 +1,9 @@
+def f():
+    try:
+        f()
+    except RecursionError:
+        f()
+
+f()
+final_result = 1
+# ends: TimeoutError

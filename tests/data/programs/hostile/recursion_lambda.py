@@ -1,0 +1,3 @@
+f = lambda g: g(g)
+f(f)
+# ends: RecursionError

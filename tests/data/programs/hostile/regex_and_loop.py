@@ -1,0 +1,4 @@
+import re
+re.match('(a+)+$', 'a' * 100_000 + 'b')
+while 1: pass
+# ends: TimeoutError

@@ -1,0 +1,2 @@
+final_result = b"x" * 10**6
+# ends: longer than 200,000

@@ -1,0 +1,3 @@
+final_result = []
+final_result.append(final_result)
+# gives: ['[...]']

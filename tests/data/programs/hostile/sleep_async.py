@@ -1,0 +1,3 @@
+import asyncio
+asyncio.run(asyncio.sleep(5))
+# ends: sleep limit exceeded

@@ -1,0 +1,2 @@
+raise StopIteration
+# ends: StopIteration

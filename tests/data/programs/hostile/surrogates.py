@@ -1,0 +1,2 @@
+final_result = "\ud800"
+# gives: '�'

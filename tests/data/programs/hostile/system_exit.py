@@ -1,0 +1,2 @@
+raise SystemExit(3)
+# ends: RuntimeError

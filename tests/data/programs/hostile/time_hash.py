@@ -1,0 +1,5 @@
+import hashlib
+x = b""
+while True:
+    x = hashlib.sha256(x).digest()
+# ends: TimeoutError

@@ -1,0 +1,2 @@
+type(type(1)).__subclasses__(type)
+# ends: AttributeError

@@ -1,0 +1,2 @@
+open('/tmp/canary', 'w')
+# ends: PermissionError

@@ -1,0 +1,3 @@
+word = "strawberry"
+final_result = word.count("r")
+# 3

@@ -1,0 +1,4 @@
+price = 80
+percent = 15
+final_result = price * percent / 100
+# 12.0

@@ -1,0 +1,4 @@
+import re
+
+final_result = re.sub(r"(\w+) (\w+)", r"\2 \1", "hello world")
+# 'world hello'
