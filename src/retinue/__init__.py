@@ -13,7 +13,9 @@ if TYPE_CHECKING:
         PromptNode as PromptNode,
         PromptTemplate as PromptTemplate,
         PythonRuntime as PythonRuntime,
+        Ranker as Ranker,
         SerpAPIComponent as SerpAPIComponent,
+        TopPSampler as TopPSampler,
     )
     from .contract import Component as Component
     from .declaring import component as component
@@ -52,7 +54,7 @@ __version__ = "0.1.0"
 _HOME = {
     "agent": ("Agent", "Run"),
     "budgets": ("Budget",),
-    "components": ("PromptNode", "PromptTemplate", "PythonRuntime", "SerpAPIComponent"),
+    "components": ("PromptNode", "PromptTemplate", "PythonRuntime", "Ranker", "SerpAPIComponent", "TopPSampler"),
     "contract": ("Component",),
     "declaring": ("component",),
     "errors": (

@@ -57,6 +57,8 @@ COMPONENTS: Mapping[str, Known] = {
         {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
     ),
     "PythonRuntime": Known("retinue.components:PythonRuntime"),
+    "Ranker": Known("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
+    "TopPSampler": Known("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
 }  # fmt: skip
 
 TOOLS: Mapping[str, Known] = {
