@@ -109,25 +109,25 @@ class DocumentStore:
         """The `top_k` documents that fit the words of `query` best, best first; `score` is BM25, higher is
         better. A word in the title (`meta["title"]`) counts twice."""
         wanted = match(storable(query))
-        text, bound = condition(where)
+        allowed, bound = _allowed(where)
         if not wanted:
             return []
+        # the plus: a match is looked up among the allowed ones, rather than each of these among the matches
         return self._found(
             f"""
             SELECT id, content, meta, score FROM documents JOIN (
-                SELECT number AS best, -bm25(words, {TITLE_WEIGHT}, 1.0) AS score
-                FROM words JOIN documents ON number = words.rowid
-                WHERE words MATCH ? AND {_ALIVE} AND {text} ORDER BY score DESC, number LIMIT ?
+                SELECT rowid AS best, -bm25(words, {TITLE_WEIGHT}, 1.0) AS score FROM words
+                WHERE words MATCH ? AND +rowid {allowed} ORDER BY score DESC, rowid LIMIT ?
             ) ON number = best ORDER BY score DESC, number
             """,
-            [wanted, time.time(), *bound, _count(top_k)],
+            [wanted, *bound, _count(top_k)],
         )
 
     def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
         """The `top_k` documents whose vectors point most nearly where `vector` does, best first; `score` is
         the cosine of the angle between them, 1.0 at most. Raises `UsageError` for a vector that does not fit."""
         (blob,) = _blobs([vector], 1)
-        text, bound = condition(where)
+        allowed, bound = _allowed(where)
         held = self._database.rows(_DIMENSIONS)
         if not held:
             return []
@@ -135,12 +135,11 @@ class DocumentStore:
         return self._found(
             f"""
             SELECT id, content, meta, 1.0 - distance FROM documents JOIN (
-                SELECT number AS best, vec_distance_cosine(vector, ?) AS distance
-                FROM vectors JOIN documents USING (number)
-                WHERE {_ALIVE} AND {text} ORDER BY distance, number LIMIT ?
+                SELECT number AS best, vec_distance_cosine(vector, ?) AS distance FROM vectors
+                WHERE number {allowed} ORDER BY distance, number LIMIT ?
             ) ON number = best ORDER BY distance, number
             """,
-            [blob, time.time(), *bound, _count(top_k)],
+            [blob, *bound, _count(top_k)],
         )
 
     def __len__(self) -> int:
@@ -162,6 +161,14 @@ class DocumentStore:
     def _found(self, sql: str, bound: Sequence[Any]) -> list[Document]:
         rows = self._database.rows(sql, bound)
         return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
+
+
+def _allowed(where: Where | None) -> tuple[str, list[Any]]:
+    """What the number of a document that may be found must be, as SQL, and what is bound in it."""
+    if not where:
+        return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
+    text, bound = condition(where)
+    return f"IN (SELECT number FROM documents WHERE {_ALIVE} AND {text})", [time.time(), *bound]
 
 
 def _row(document: Document) -> _Row:
