@@ -1,9 +1,25 @@
 """Components that come with Retinue: one file each."""
 
+from .document_splitter import DocumentSplitter
+from .document_writer import DocumentWriter
+from .file_converter import FileConverter
 from .prompt_node import PromptNode
 from .prompt_template import PromptTemplate
 from .python_runtime import PythonRuntime
+from .reader import Reader
+from .retriever import Retriever
 from .sandbox import SandboxLimits
 from .serpapi import SerpAPIComponent
 
-__all__ = ["PromptNode", "PromptTemplate", "PythonRuntime", "SandboxLimits", "SerpAPIComponent"]
+__all__ = [
+    "DocumentSplitter",
+    "DocumentWriter",
+    "FileConverter",
+    "PromptNode",
+    "PromptTemplate",
+    "PythonRuntime",
+    "Reader",
+    "Retriever",
+    "SandboxLimits",
+    "SerpAPIComponent",
+]
