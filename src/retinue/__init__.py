@@ -10,15 +10,21 @@ if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
     from .budgets import Budget as Budget
     from .components import (
+        DocumentSplitter as DocumentSplitter,
+        DocumentWriter as DocumentWriter,
+        FileConverter as FileConverter,
         PromptNode as PromptNode,
         PromptTemplate as PromptTemplate,
         PythonRuntime as PythonRuntime,
         Ranker as Ranker,
+        Reader as Reader,
+        Retriever as Retriever,
         SerpAPIComponent as SerpAPIComponent,
         TopPSampler as TopPSampler,
     )
     from .contract import Component as Component
     from .declaring import component as component
+    from .documents import DocumentStore as DocumentStore
     from .errors import (
         DataError as DataError,
         LogMismatch as LogMismatch,
@@ -54,9 +60,13 @@ __version__ = "0.1.0"
 _HOME = {
     "agent": ("Agent", "Run"),
     "budgets": ("Budget",),
-    "components": ("PromptNode", "PromptTemplate", "PythonRuntime", "Ranker", "SerpAPIComponent", "TopPSampler"),
+    "components": (
+        "DocumentSplitter", "DocumentWriter", "FileConverter", "PromptNode", "PromptTemplate", "PythonRuntime",
+        "Ranker", "Reader", "Retriever", "SerpAPIComponent", "TopPSampler",
+    ),
     "contract": ("Component",),
     "declaring": ("component",),
+    "documents": ("DocumentStore",),
     "errors": (
         "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "NodeFailed", "RetinueError",
         "ToolError", "UsageError", "WindowExceeded",

