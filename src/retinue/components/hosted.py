@@ -136,7 +136,7 @@ class HostedEmbedder:
             vectors = numpy.asarray(rows or numpy.zeros((0, self.dimensions)), numpy.float32)
         except (TypeError, ValueError):
             vectors = numpy.zeros(0, numpy.float32)
-        if vectors.ndim != 2 or not numpy.isfinite(vectors).all():
+        if vectors.ndim != 2 or not vectors.shape[1] or not numpy.isfinite(vectors).all():
             raise ToolError("the embedder's answer is not one list of numbers for each text, all of one length")
         return unit(vectors)
 
