@@ -40,7 +40,7 @@ fix: setup ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-eval: model ## Answer HotpotQA's questions and report into bench/RESULTS.md (resumable; some 15 minutes)
+eval: model ## Answer HotpotQA's questions with BM25 and the best search, into bench/RESULTS.md (resumable; half an hour)
 	$(BIN)/python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench
 
 tasks: model ## Give ten small tasks to the embedded model under each strategy, into bench/RESULTS.md (resumable)

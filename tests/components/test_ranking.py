@@ -159,7 +159,7 @@ def test_both_in_a_pipeline_and_in_a_models_hands(store: DocumentStore, tmp_path
 
 
 FILE = """
-version: 1
+version: ignore
 components:
   - name: Cities
     type: DocumentStore

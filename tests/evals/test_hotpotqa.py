@@ -81,6 +81,14 @@ def test_a_changed_setup_starts_anew_and_the_old_one_can_still_go_on(tmp_path: P
     assert evaluated(kept, FILM, by=refusing()) == old
 
 
+def test_each_way_of_searching_has_answers_of_its_own(tmp_path: Path) -> None:
+    kept = tmp_path / "answers.jsonl"
+    (plain,) = evaluated(kept, FILM)
+    (best,) = asyncio.run(evaluate(agent(), [FILM], kept, "best"))
+    assert best.setup != plain.setup
+    assert asyncio.run(evaluate(refusing(), [FILM], kept, "best")) == [best]
+
+
 @pytest.mark.parametrize("cut", [1, 5, 200])
 def test_a_last_line_cut_short_is_asked_again_once(tmp_path: Path, cut: int) -> None:
     kept = tmp_path / "answers.jsonl"
@@ -118,18 +126,19 @@ RECORDS = [
 
 
 def test_the_report_holds_the_numbers() -> None:
-    section = report(RECORDS, "some-model")
+    section = report({"bm25": RECORDS, "best": RECORDS[:1]}, "some-model")
     assert section.startswith("Model some-model, ")
     for row in (
-        "| questions | 2 |",
-        "| exact match | 50.0% |",
-        "| F1 | 0.625 |",
-        "| replies a question | 4.50 |",
-        "| searches a question | 3.50 |",
-        "| seconds a question | 15.5 |",
-        "| tokens a question | 2,500 in (1,500 of them cached), 100 out |",
-        "| unparseable replies | 1 |",
-        "| stop reasons | ANSWER 1, MAX_ITERATION_EXCEEDED 1 |",
+        "| search | bm25 | best |",
+        "| questions | 2 | 1 |",
+        "| exact match | 50.0% | 100.0% |",
+        "| F1 | 0.625 | 1.000 |",
+        "| replies a question | 4.50 | 3.00 |",
+        "| searches a question | 3.50 | 2.00 |",
+        "| seconds a question | 15.5 | 10.0 |",
+        "| tokens a question | 2,500 in (1,500 of them cached), 100 out | 1,000 in (400 of them cached), 50 out |",
+        "| unparseable replies | 1 | 0 |",
+        "| stop reasons | ANSWER 1, MAX_ITERATION_EXCEEDED 1 | ANSWER 1 |",
     ):
         assert f"\n{row}\n" in section
 
