@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
@@ -28,6 +29,7 @@ def command(folder: Path, store: Path | None, size: int) -> int:
     place = store or folder / STORE
     if store is None:
         place.parent.mkdir(exist_ok=True)
+    logging.getLogger("pypdf").addHandler(logging.NullHandler())  # what is wrong with a file is said at the end
     progress = Progress(patience=1.0)
     with DocumentStore(place) as kept:
         try:

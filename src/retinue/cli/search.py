@@ -8,7 +8,8 @@ import click
 
 from ..documents import DocumentStore
 from ..documents.indexing import STORE
-from ..documents.retrieval import excerpt
+from ..errors import DataError
+from ..tools.passages import excerpt
 from .trace import clean
 
 
@@ -18,7 +19,10 @@ from .trace import clean
 @click.option("--top-k", default=5, show_default=True, type=click.IntRange(1), help="How many, at most.")
 def command(store: Path, query: str, top_k: int) -> int:
     """Show the passages of STORE (or of the folder that was indexed) that fit QUERY best. 1: none does."""
-    with DocumentStore(store / STORE if store.is_dir() else store) as kept:
+    place = store / STORE if store.is_dir() else store
+    if not place.is_file():
+        raise DataError(f"{store} was not indexed; see `retinue index`")
+    with DocumentStore(place) as kept:
         found = kept.keyword(query, top_k)
     for document in found:
         click.echo(f"{click.style(clean(document.id), bold=True)}  {document.score or 0:.2f}")

@@ -29,7 +29,6 @@ from .specs import FileSpec
 
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections")
 _OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node: its model was made with them
-_ROLES = {"model_name_or_path": "model", "default_prompt_template": "template"}
 _DEFAULTS = {field.name: field.default for field in fields(Tool)}
 
 
@@ -210,8 +209,9 @@ class Writer:
         return path.relative_to(self._folder).as_posix()
 
     def _value(self, name: str, key: str, value: Any) -> Any:
-        if type(value).__name__ in (*COMPONENTS, "Limited"):
-            return self.component(value, self._free(f"{name}_{_ROLES.get(key, key)}"))
+        if type(value).__name__ in ("Limited", *COMPONENTS):
+            role = "template" if "template" in key else "model" if "model" in key else key
+            return self.component(value, self._free(f"{name}_{role}"))
         value = list(value) if isinstance(value, tuple) else value
         if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: a file has texts, numbers, lists and mappings")

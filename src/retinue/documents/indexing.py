@@ -76,13 +76,13 @@ def index_folder(
 
 def _claim(store: DocumentStore, folder: Path) -> None:
     """A store is of one folder, named from where the store is: both may move together."""
-    own = "" if store.path == ":memory:" else Path(store.path).expanduser().resolve().parent
-    place = os.path.relpath(folder.resolve(), own) if own else str(folder.resolve())
+    own = Path() if store.path == ":memory:" else Path(store.path).expanduser().resolve().parent
+    place = os.path.relpath(folder.resolve(), own)
     with store.database.writing() as connection:
         connection.execute("INSERT OR IGNORE INTO settings VALUES ('folder', ?)", (place,))
         held = connection.execute("SELECT value FROM settings WHERE name = 'folder'").get
     if held != place:
-        raise UsageError(f"{store.path} is the index of the folder {held}; take another store for {folder}")
+        raise UsageError(f"{store.path} is the index of {(own / held).resolve()}; take another store for {folder}")
 
 
 class _Indexing:
