@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -14,6 +15,7 @@ from fakes import tiny_onnx
 from fakes.tiny_onnx import WORDS
 from retinue import DataError
 from retinue.documents.cross_encoders import OnnxCrossEncoder
+from retinue.documents.embedding import unit
 from retinue.documents.scoring import EmbeddingScorer
 
 WEIGHTS = {"paris": 2.0, "rome": -1.0, "capital": 0.5}
@@ -48,10 +50,10 @@ class Letters:
 
     dimensions = 5
 
-    def embed(self, texts: Sequence[str]) -> numpy.ndarray[tuple[int, int], numpy.dtype[numpy.float32]]:
+    def embed(self, texts: Sequence[str]) -> numpy.ndarray[Any, Any]:
         counts = [[1.0 + text.count(letter) for letter in "aeiou"] for text in texts]
         vectors = numpy.array(counts, numpy.float32).reshape(len(texts), 5)
-        return vectors / numpy.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit(vectors)
 
 
 TEXTS = st.lists(st.text(alphabet="abcdeiou \n", max_size=40), max_size=12, unique=True)
@@ -75,7 +77,7 @@ class Same:
 
     dimensions = 1
 
-    def embed(self, texts: Sequence[str]) -> numpy.ndarray[tuple[int, int], numpy.dtype[numpy.float32]]:
+    def embed(self, texts: Sequence[str]) -> numpy.ndarray[Any, Any]:
         return numpy.ones((len(texts), 1), numpy.float32)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -66,34 +67,25 @@ def test_any_texts_in_any_company_have_the_same_vectors(
         assert vector == pytest.approx(embedder.embed([text])[0], abs=1e-6)
 
 
-def no_model(folder: Path) -> None:
-    (folder / "model.onnx").unlink()
-
-
-def no_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-
-
-def broken(name: str, content: bytes) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_bytes(content) and None
-
-
 @pytest.mark.parametrize(
-    ("damage", "problem"),
+    ("name", "content", "problem"),
     [
-        (no_model, "holds no model as ONNX"),
-        (no_tokenizer, "tokenizer.json does not exist"),
-        (broken("model.onnx", b"\x08\x08garbage"), "model.onnx cannot be loaded"),
-        (broken("tokenizer.json", b"[1]"), "tokenizer.json is not a tokenizer"),
+        ("model.onnx", None, "holds no model as ONNX"),
+        ("tokenizer.json", None, r"tokenizer\.json does not exist"),
+        ("model.onnx", b"\x08\x08garbage", r"model\.onnx cannot be loaded"),
+        ("tokenizer.json", b"[1]", r"tokenizer\.json is not a tokenizer"),
     ],
 )
-def test_a_folder_that_holds_no_model_is_said(folder: Path, damage: Callable[[Path], None], problem: str) -> None:
-    damage(folder)
+def test_a_folder_that_holds_no_model_is_said(folder: Path, name: str, content: bytes | None, problem: str) -> None:
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
     with pytest.raises(DataError, match=problem):
         OnnxEmbedder(folder)
 
 
-def test_a_cross_encoder_is_no_embedder_of_tokens_but_its_vectors_are_taken_as_they_are(tmp_path: Path) -> None:
+def test_vectors_that_a_model_has_pooled_itself_are_taken_as_they_are(tmp_path: Path) -> None:
     pooled = OnnxEmbedder(tiny_onnx.cross_encoder(tmp_path / "pooled", TABLE)).embed(["paris"])
     assert pooled == pytest.approx(numpy.array([[3.6, 0.8]]) / numpy.hypot(3.6, 0.8))
 
@@ -112,7 +104,7 @@ class Counting:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
-    def embed(self, texts: Sequence[str]) -> numpy.ndarray[tuple[int, int], numpy.dtype[numpy.float32]]:
+    def embed(self, texts: Sequence[str]) -> numpy.ndarray[Any, Any]:
         self.asked.append(list(texts))
         return numpy.array([[float(len(text))] for text in texts], numpy.float32).reshape(len(texts), 1)
 

@@ -37,11 +37,11 @@ def chart(points: Sequence[tuple[float, float]]) -> str:
 
 def levels(values: Sequence[tuple[str, float]], title: str) -> str:
     """Bars that lie, one for each name, from 0 to 1 with their numbers."""
-    row, left, right = 26, 190, 60
+    row, left, longest = 26, 190, _WIDTH - 250
     bars = [
         f'<text x="4" y="{row * at + 17}">{escape(name)}</text>'
-        f'<rect x="{left}" y="{row * at + 4}" width="{share * (_WIDTH - left - right):.1f}" height="{row - 8}" '
-        f'fill="#2a9d8f"/><text x="{left + share * (_WIDTH - left - right) + 6:.1f}" y="{row * at + 17}">{share:.2f}</text>'
+        f'<rect x="{left}" y="{row * at + 4}" width="{share * longest:.1f}" height="{row - 8}" fill="#2a9d8f"/>'
+        f'<text x="{left + share * longest + 6:.1f}" y="{row * at + 17}">{share:.2f}</text>'
         for at, (name, share) in enumerate(values, 1)
     ]
     return (
