@@ -15,7 +15,7 @@ from retinue.documents.embedding import CachedEmbedder, MiniLM
 from retinue.documents.scoring import EmbeddingScorer
 
 DATA = Path(__file__).parents[1] / "data" / "hotpotqa" / "passages.jsonl"
-QUESTION = "Where is the company that distributed XXXTentacion's single Revenge based?"
+QUESTION = "What creature of American folklore gained notoriety in 1964?"
 
 
 def main(question: str, passages: int | None = None) -> None:

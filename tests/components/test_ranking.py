@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -159,7 +162,7 @@ def test_both_in_a_pipeline_and_in_a_models_hands(store: DocumentStore, tmp_path
 
 
 FILE = """
-version: ignore
+retinue: 1
 components:
   - name: Cities
     type: DocumentStore
@@ -192,3 +195,14 @@ def test_both_in_a_file_that_can_be_saved(store: DocumentStore, tmp_path: Path) 
     assert load_spec(saved).model_dump() == load_spec(path).model_dump()
     pipeline(store, folder).save_to_yaml(built)
     assert contents(Pipeline.load_from_yaml(built).run("paris rome")["documents"]) == ["paris paris paris"]
+
+
+@pytest.mark.model
+def test_the_example_runs() -> None:
+    example = run_path(str(Path(__file__).parents[2] / "examples" / "ranking.py"))
+    said = io.StringIO()
+    with redirect_stdout(said):
+        example["main"](example["QUESTION"], passages=30)
+    first, *others = said.getvalue().splitlines()
+    assert "Dewey Lake Monster: The Dewey Lake Monster is the name" in first
+    assert any("% Bigfoot: " in other for other in others)  # which the first leads to

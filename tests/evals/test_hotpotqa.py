@@ -14,7 +14,8 @@ import pytest
 
 from retinue import Agent, Budget, DataError, PromptModel, Tool
 from retinue.evals.hotpotqa import Answered, Question, evaluate, questions, report
-from retinue.evals.report import chart, replace_section
+from retinue.evals.report import chart, levels, replace_section
+from retinue.evals.searching import SEARCHES
 
 FILM = Question("q1", "Who directed The Piano?", "Jane Campion")
 RIVER = Question("q2", "Is the Seine a river?\u2028", "yes")
@@ -143,6 +144,18 @@ def test_the_report_holds_the_numbers() -> None:
         assert f"\n{row}\n" in section
 
 
+@pytest.mark.model
+def test_both_ways_of_searching_are_told_a_model_alike_and_find_passages(tmp_path: Path) -> None:
+    path = tmp_path / "passages.jsonl"
+    texts = {"The Piano": "A film directed by Jane Campion.", "Seine": "A river in France.", "Bread": "Is baked."}
+    path.write_text("".join(json.dumps({"title": at, "text": text}) + "\n" for at, text in texts.items()), "utf-8")
+    plain, best = (SEARCHES[name](path, 2) for name in ("bm25", "best"))
+    assert (best.name, best.description, best.effects) == (plain.name, plain.description, plain.effects)
+    for search in (plain, best):
+        found = asyncio.run(search.call("Who directed The Piano?"))
+        assert found.startswith("[The Piano] A film directed by Jane Campion.")
+
+
 def test_a_section_is_added_once_and_then_replaced_in_place(tmp_path: Path) -> None:
     path = tmp_path / "RESULTS.md"
     replace_section(path, "hotpotqa", "old\n")
@@ -173,3 +186,11 @@ def test_the_charts_bars_are_as_high_as_their_numbers() -> None:
     first, second, slow, fast = (float(bar.attrib["height"]) for bar in bars)
     assert second / first == pytest.approx(0.5)
     assert fast / slow == pytest.approx(0.25)
+
+
+def test_bars_that_lie_are_as_long_as_their_numbers() -> None:
+    svg = ET.fromstring(levels([("BM25", 0.4), ("a & b", 0.8)], "recall"))
+    space = "{http://www.w3.org/2000/svg}"
+    first, second = (float(bar.attrib["width"]) for bar in svg.findall(f"{space}rect")[1:])
+    assert second / first == pytest.approx(2)
+    assert [text.text for text in svg.findall(f"{space}text")] == ["recall", "BM25", "0.40", "a & b", "0.80"]
