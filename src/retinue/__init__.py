@@ -16,9 +16,11 @@ if TYPE_CHECKING:
         PromptNode as PromptNode,
         PromptTemplate as PromptTemplate,
         PythonRuntime as PythonRuntime,
+        Ranker as Ranker,
         Reader as Reader,
         Retriever as Retriever,
         SerpAPIComponent as SerpAPIComponent,
+        TopPSampler as TopPSampler,
     )
     from .contract import Component as Component
     from .declaring import component as component
@@ -60,7 +62,7 @@ _HOME = {
     "budgets": ("Budget",),
     "components": (
         "DocumentSplitter", "DocumentWriter", "FileConverter", "PromptNode", "PromptTemplate", "PythonRuntime",
-        "Reader", "Retriever", "SerpAPIComponent",
+        "Ranker", "Reader", "Retriever", "SerpAPIComponent", "TopPSampler",
     ),
     "contract": ("Component",),
     "declaring": ("component",),

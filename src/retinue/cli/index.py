@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..documents import DocumentStore, index_folder
+from ..documents.embedding import MiniLM
 from ..documents.indexing import STORE
 from .progress import Progress
 from .trace import clean
@@ -21,7 +22,8 @@ from .trace import clean
 @click.option(
     "--size", default=1_000, show_default=True, type=click.IntRange(1), help="Characters of a piece, at most."
 )
-def command(folder: Path, store: Path | None, size: int) -> int:
+@click.option("--vectors", is_flag=True, help="Also find by meaning (`retinue models pull minilm`).")
+def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
     """Keep the files under FOLDER (HTML, PDF, Markdown, plain text) so that a Retriever finds them.
 
     Run again, only what has changed is read. Hidden files and links are passed over.
@@ -37,6 +39,7 @@ def command(folder: Path, store: Path | None, size: int) -> int:
                 folder,
                 kept,
                 size=size,
+                embedder=MiniLM() if vectors else None,
                 report=lambda path, at, of: progress.show(f"indexing {clean(path)}", f"({at} of {of})"),
             )
         finally:

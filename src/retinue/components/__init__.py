@@ -6,10 +6,12 @@ from .file_converter import FileConverter
 from .prompt_node import PromptNode
 from .prompt_template import PromptTemplate
 from .python_runtime import PythonRuntime
+from .ranker import Ranker
 from .reader import Reader
 from .retriever import Retriever
 from .sandbox import SandboxLimits
 from .serpapi import SerpAPIComponent
+from .top_p import TopPSampler
 
 __all__ = [
     "DocumentSplitter",
@@ -18,8 +20,10 @@ __all__ = [
     "PromptNode",
     "PromptTemplate",
     "PythonRuntime",
+    "Ranker",
     "Reader",
     "Retriever",
     "SandboxLimits",
     "SerpAPIComponent",
+    "TopPSampler",
 ]

@@ -72,6 +72,8 @@ class Service:
 
     def redacted(self, text: str) -> str:
         """`text` without the key, in any of the forms in which it is sent."""
+        if not self.key:
+            return text
         forms = {self.key, quote(self.key, safe=""), quote_plus(self.key), b64encode(self.key.encode()).decode()}
         for form in sorted(forms, key=len, reverse=True):
             text = text.replace(form, "***")

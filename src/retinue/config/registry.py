@@ -71,6 +71,8 @@ COMPONENTS: Mapping[str, Known] = {
         {"store": STORE, "mode": TEXT, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING},
         ("store",),
     ),
+    "Ranker": Known("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
+    "TopPSampler": Known("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
 }  # fmt: skip
 
 TOOLS: Mapping[str, Known] = {
