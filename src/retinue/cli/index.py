@@ -32,18 +32,15 @@ def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
     if store is None:
         place.parent.mkdir(exist_ok=True)
     logging.getLogger("pypdf").addHandler(logging.NullHandler())  # what is wrong with a file is said at the end
-    progress = Progress(patience=1.0)
     with DocumentStore(place) as kept:
-        try:
+        with Progress(patience=1.0) as progress:
             done = index_folder(
                 folder,
                 kept,
                 size=size,
                 embedder=MiniLM() if vectors else None,
-                report=lambda path, at, of: progress.show(f"indexing {clean(path)}", f"({at} of {of})"),
+                report=lambda path, at, of: progress.show(f"indexing {clean(path)}", at, of, "files"),
             )
-        finally:
-            progress.end()
         click.echo(
             f"{done.new} new, {done.changed} changed, {done.removed} removed, {done.unchanged} unchanged files; "
             f"{len(kept):,} passages in {place}"

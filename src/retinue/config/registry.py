@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..models.prompt_model import ENGINES as _ENGINES
+from ..pipelines.wires import INPUTS
 
 Kind = Literal["text", "whole number", "number", "true or false", "list", "mapping", "text or mapping"]
 
@@ -81,7 +82,7 @@ TOOLS: Mapping[str, Known] = {
 }
 
 PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name what is under these
-ROOTS = ("Query", "File")  # where a pipeline begins
+ROOTS = tuple(INPUTS)  # where a pipeline begins
 ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # of an agent's llm_engine
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {
