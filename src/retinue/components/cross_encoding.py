@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import isfinite
 
 from ..documents.cross_encoders import CrossEncoder, OnnxCrossEncoder
+from ..documents.embedding import titled
 from ..documents.scoring import EmbeddingScorer
 from ..errors import DataError, UsageError
 from ..schema import Document
@@ -43,7 +44,7 @@ async def scored(scorer: CrossEncoder, query: str, documents: Sequence[Document]
     """
     if not documents:
         return []
-    texts = [text_of(document) for document in documents]
+    texts = [titled(document) for document in documents]
     scores = [float(score) for score in await in_thread(scorer.score, query, texts)]
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
         raise DataError(f"a cross-encoder must give a finite number for each of {len(texts)} texts, not {scores!r:.80}")
@@ -53,9 +54,3 @@ async def scored(scorer: CrossEncoder, query: str, documents: Sequence[Document]
 def best_first(documents: Sequence[Document]) -> list[Document]:
     """`documents` by descending score; those without one last, equals in their order."""
     return sorted(documents, key=lambda document: float("inf") if document.score is None else -document.score)
-
-
-def text_of(document: Document) -> str:
-    """What of a document is scored: its title, if it has one, and below it its content."""
-    title = document.meta.get("title")
-    return f"{title}\n{document.content}" if title else document.content

