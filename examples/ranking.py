@@ -10,9 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from retinue import Document, DocumentStore, Pipeline, Ranker, Retriever, TopPSampler
-from retinue.documents.embedding import CachedEmbedder, MiniLM
-from retinue.documents.scoring import EmbeddingScorer
+from retinue import Document, DocumentStore, DocumentWriter, Pipeline, Ranker, Retriever, TopPSampler
 
 DATA = Path(__file__).parents[1] / "data" / "hotpotqa" / "passages.jsonl"
 QUESTION = "What creature of American folklore gained notoriety in 1964?"
@@ -22,13 +20,12 @@ def main(question: str, passages: int | None = None) -> None:
     """Answer with documents, of the first so many `passages` or all."""
     lines = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()[:passages]]
     documents = [Document(line["text"], meta={"title": line["title"]}) for line in lines]
-    embedder = CachedEmbedder(MiniLM())  # what is stored and what is ranked is embedded once
     store = DocumentStore()
-    store.write(documents, embedder.embed([f"{one.meta['title']}\n{one.content}" for one in documents]))
+    DocumentWriter(store, "minilm").run(documents)
 
     pipeline = Pipeline()
-    pipeline.add_node(Retriever(store, "hybrid", 20, embedder), "Retriever", ["Query"])
-    pipeline.add_node(Ranker(EmbeddingScorer(embedder), top_k=5), "Ranker", ["Retriever"])
+    pipeline.add_node(Retriever(store, "hybrid", 20, "minilm"), "Retriever", ["Query"])
+    pipeline.add_node(Ranker("minilm", top_k=5), "Ranker", ["Retriever"])
     pipeline.add_node(TopPSampler(0.9), "TopP", ["Ranker"])
     for document in pipeline.run(question)["documents"]:
         share, title = document.meta["probability"], document.meta["title"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from math import log
 from typing import Any
 
 import numpy
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fakes.ranking_server import KEY, RankingServer
 from retinue import Document, Ranker, ToolError, TopPSampler, UsageError
@@ -125,6 +127,26 @@ def test_answers_without_a_score_for_each_text_are_refused(server: RankingServer
     server.body = body
     with pytest.raises(ToolError, match="does not have one relevance_score for each of 3 texts"):
         reranker(server, "jina").score("q", TEXTS)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["results", "data", "index", "score", "embedding"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=JSON)
+def test_whatever_comes_is_numbers_or_refused(server: RankingServer, body: Any) -> None:
+    server.body = body
+    with suppress(ToolError):
+        assert len(reranker(server, "tei").score("q", ["a"])) == 1
+    with suppress(ToolError):
+        assert HostedEmbedder("m", f"{server.url}/v1", KEY).embed(["a"]).ndim == 2
 
 
 @pytest.mark.parametrize(

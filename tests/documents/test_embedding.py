@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,17 @@ def test_a_folder_that_holds_no_model_is_said(folder: Path, name: str, content: 
         (folder / name).write_bytes(content)
     with pytest.raises(DataError, match=problem):
         OnnxEmbedder(folder)
+
+
+@given(name=st.sampled_from(["model.onnx", "tokenizer.json"]), kept=st.floats(0, 0.999))
+def test_a_file_cut_short_anywhere_is_a_data_error_at_most(
+    tmp_path_factory: pytest.TempPathFactory, name: str, kept: float
+) -> None:
+    folder = tiny_onnx.embedder(tmp_path_factory.mktemp("cut"), TABLE)
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: int(len(content) * kept)])
+    with suppress(DataError):  # what is missing may not be needed
+        OnnxEmbedder(folder).embed(["paris"])
 
 
 def test_vectors_that_a_model_has_pooled_itself_are_taken_as_they_are(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -72,8 +73,7 @@ class OnnxEmbedder:
 
 
 class CachedEmbedder:
-    """`embedder`, which keeps the vectors of the last `size` texts, so that what is indexed, found and ranked
-    again is embedded once."""
+    """`embedder`, which keeps the vectors of the last `size` texts and makes each of them once."""
 
     def __init__(self, embedder: Embedder, size: int = 10_000) -> None:
         self._embedder = embedder
@@ -94,7 +94,7 @@ class CachedEmbedder:
             found = {text: self._kept[text] for text in texts if text in self._kept}
         new = [text for text in dict.fromkeys(texts) if text not in found]
         if new:
-            found |= dict(zip(new, self._embedder.embed(new), strict=True))
+            found |= {text: row.copy() for text, row in zip(new, self._embedder.embed(new), strict=True)}
         with self._lock:
             self._kept |= found
             for text in list(self._kept)[: max(0, len(self._kept) - self._size)]:
@@ -102,12 +102,18 @@ class CachedEmbedder:
         return numpy.stack([found[text] for text in texts]) if texts else self._embedder.embed([])
 
 
-def MiniLM() -> OnnxEmbedder:
+def MiniLM() -> CachedEmbedder:
     """all-MiniLM-L6-v2 (Reimers and Gurevych; Apache-2.0) with weights of 8 bits: 384 dimensions, English.
 
+    Who asks for it shares it, and its last 10,000 vectors: what is indexed, found and ranked is embedded once.
     Raises `UsageError` if it is not here: `retinue models pull minilm` fetches its 23 MB.
     """
-    return OnnxEmbedder(bundles.find(bundles.MINILM))
+    return _shared(bundles.find(bundles.MINILM))
+
+
+@lru_cache(maxsize=1)
+def _shared(folder: Path) -> CachedEmbedder:
+    return CachedEmbedder(OnnxEmbedder(folder))
 
 
 def unit(vectors: Floats) -> Floats:

@@ -10,9 +10,8 @@ from typing import TypeAlias
 
 from ..components.ranker import Ranker
 from ..components.top_p import TopPSampler
-from ..documents.embedding import CachedEmbedder, Embedder, MiniLM
+from ..documents.embedding import Embedder, MiniLM
 from ..documents.retrieval import Mode, retrieve, shown, vectors_of
-from ..documents.scoring import EmbeddingScorer
 from ..documents.store import DocumentStore
 from ..schema import Document
 from ..tooling import Tool
@@ -26,9 +25,9 @@ Search: TypeAlias = Callable[[str], list[Document]]
 
 def ways(path: Path, top_k: int) -> Iterator[tuple[str, Search]]:
     """Each way of finding the `top_k` best of the passages in `path`, each with one thing more than the last."""
-    embedder = CachedEmbedder(MiniLM())
+    embedder = MiniLM()
     store = indexed(path, embedder)
-    ranker, top_p = Ranker(EmbeddingScorer(embedder), top_k), TopPSampler(TOP_P)
+    ranker, top_p = Ranker("minilm", top_k), TopPSampler(TOP_P)
 
     def retrieved(mode: Mode) -> Search:
         return lambda query: retrieve(store, query, mode=mode, top_k=top_k, embedder=embedder)
