@@ -12,18 +12,26 @@ if TYPE_CHECKING:
     from .components import (
         CurrencyConverter as CurrencyConverter,
         DeepsetCloudPipeline as DeepsetCloudPipeline,
+        DocumentSplitter as DocumentSplitter,
+        DocumentWriter as DocumentWriter,
+        FileConverter as FileConverter,
         GitHubAPI as GitHubAPI,
         HaystackPipeline as HaystackPipeline,
         IssueLink as IssueLink,
         PromptNode as PromptNode,
         PromptTemplate as PromptTemplate,
         PythonRuntime as PythonRuntime,
+        Ranker as Ranker,
+        Reader as Reader,
+        Retriever as Retriever,
         SerpAPIComponent as SerpAPIComponent,
+        TopPSampler as TopPSampler,
         Weather as Weather,
         Wikipedia as Wikipedia,
     )
     from .contract import Component as Component
     from .declaring import component as component
+    from .documents import DocumentStore as DocumentStore
     from .errors import (
         DataError as DataError,
         LogMismatch as LogMismatch,
@@ -60,12 +68,13 @@ _HOME = {
     "agent": ("Agent", "Run"),
     "budgets": ("Budget",),
     "components": (
-        "PromptNode", "PromptTemplate", "PythonRuntime", "SerpAPIComponent",
-        "CurrencyConverter", "DeepsetCloudPipeline", "GitHubAPI", "HaystackPipeline", "IssueLink", "Weather",
-        "Wikipedia",
+        "CurrencyConverter", "DeepsetCloudPipeline", "DocumentSplitter", "DocumentWriter", "FileConverter",
+        "GitHubAPI", "HaystackPipeline", "IssueLink", "PromptNode", "PromptTemplate", "PythonRuntime", "Ranker",
+        "Reader", "Retriever", "SerpAPIComponent", "TopPSampler", "Weather", "Wikipedia",
     ),
     "contract": ("Component",),
     "declaring": ("component",),
+    "documents": ("DocumentStore",),
     "errors": (
         "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "NodeFailed", "RetinueError",
         "ToolError", "UsageError", "WindowExceeded",

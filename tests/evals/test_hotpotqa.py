@@ -14,7 +14,8 @@ import pytest
 
 from retinue import Agent, Budget, DataError, PromptModel, Tool
 from retinue.evals.hotpotqa import Answered, Question, evaluate, questions, report
-from retinue.evals.report import chart, replace_section
+from retinue.evals.report import chart, levels, replace_section
+from retinue.evals.searching import SEARCHES
 
 FILM = Question("q1", "Who directed The Piano?", "Jane Campion")
 RIVER = Question("q2", "Is the Seine a river?\u2028", "yes")
@@ -81,6 +82,14 @@ def test_a_changed_setup_starts_anew_and_the_old_one_can_still_go_on(tmp_path: P
     assert evaluated(kept, FILM, by=refusing()) == old
 
 
+def test_each_way_of_searching_has_answers_of_its_own(tmp_path: Path) -> None:
+    kept = tmp_path / "answers.jsonl"
+    (plain,) = evaluated(kept, FILM)
+    (best,) = asyncio.run(evaluate(agent(), [FILM], kept, "best"))
+    assert best.setup != plain.setup
+    assert asyncio.run(evaluate(refusing(), [FILM], kept, "best")) == [best]
+
+
 @pytest.mark.parametrize("cut", [1, 5, 200])
 def test_a_last_line_cut_short_is_asked_again_once(tmp_path: Path, cut: int) -> None:
     kept = tmp_path / "answers.jsonl"
@@ -118,20 +127,33 @@ RECORDS = [
 
 
 def test_the_report_holds_the_numbers() -> None:
-    section = report(RECORDS, "some-model")
+    section = report({"bm25": RECORDS, "best": RECORDS[:1]}, "some-model")
     assert section.startswith("Model some-model, ")
     for row in (
-        "| questions | 2 |",
-        "| exact match | 50.0% |",
-        "| F1 | 0.625 |",
-        "| replies a question | 4.50 |",
-        "| searches a question | 3.50 |",
-        "| seconds a question | 15.5 |",
-        "| tokens a question | 2,500 in (1,500 of them cached), 100 out |",
-        "| unparseable replies | 1 |",
-        "| stop reasons | ANSWER 1, MAX_ITERATION_EXCEEDED 1 |",
+        "| search | bm25 | best |",
+        "| questions | 2 | 1 |",
+        "| exact match | 50.0% | 100.0% |",
+        "| F1 | 0.625 | 1.000 |",
+        "| replies a question | 4.50 | 3.00 |",
+        "| searches a question | 3.50 | 2.00 |",
+        "| seconds a question | 15.5 | 10.0 |",
+        "| tokens a question | 2,500 in (1,500 of them cached), 100 out | 1,000 in (400 of them cached), 50 out |",
+        "| unparseable replies | 1 | 0 |",
+        "| stop reasons | ANSWER 1, MAX_ITERATION_EXCEEDED 1 | ANSWER 1 |",
     ):
         assert f"\n{row}\n" in section
+
+
+@pytest.mark.model
+def test_both_ways_of_searching_are_told_a_model_alike_and_find_passages(tmp_path: Path) -> None:
+    path = tmp_path / "passages.jsonl"
+    texts = {"The Piano": "A film directed by Jane Campion.", "Seine": "A river in France.", "Bread": "Is baked."}
+    path.write_text("".join(json.dumps({"title": at, "text": text}) + "\n" for at, text in texts.items()), "utf-8")
+    plain, best = (SEARCHES[name](path, 2) for name in ("bm25", "best"))
+    assert (best.name, best.description, best.effects) == (plain.name, plain.description, plain.effects)
+    for search in (plain, best):
+        found = asyncio.run(search.call("Who directed The Piano?"))
+        assert found.startswith("[The Piano] A film directed by Jane Campion.")
 
 
 def test_a_section_is_added_once_and_then_replaced_in_place(tmp_path: Path) -> None:
@@ -164,3 +186,11 @@ def test_the_charts_bars_are_as_high_as_their_numbers() -> None:
     first, second, slow, fast = (float(bar.attrib["height"]) for bar in bars)
     assert second / first == pytest.approx(0.5)
     assert fast / slow == pytest.approx(0.25)
+
+
+def test_bars_that_lie_are_as_long_as_their_numbers() -> None:
+    svg = ET.fromstring(levels([("BM25", 0.4), ("a & b", 0.8)], "recall"))
+    space = "{http://www.w3.org/2000/svg}"
+    first, second = (float(bar.attrib["width"]) for bar in svg.findall(f"{space}rect")[1:])
+    assert second / first == pytest.approx(2)
+    assert [text.text for text in svg.findall(f"{space}text")] == ["recall", "BM25", "0.40", "a & b", "0.80"]

@@ -24,6 +24,8 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of files of agents.",
     "mcp": "Serve agents, pipelines or tools of a file to MCP clients.",
     "pin": "Look at the tools of a file's MCP servers, and approve them.",
+    "index": "Make a folder's files something that agents can search.",
+    "search": "Search what was indexed.",
     "models": "List, fetch and remove model weights.",
 }
 

@@ -10,9 +10,10 @@ import click
 
 
 class Progress:
-    """A line on stderr, as long as it is open."""
+    """A line on stderr, as long as it is open; none of what is done within `patience` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 0.0) -> None:
+        self._begin = time.monotonic() + patience
         self._terminal = sys.stderr.isatty()
         self._what = ""
         self._shown = 0.0
@@ -25,12 +26,15 @@ class Progress:
         if self._open:
             click.echo(err=True)
 
-    def show(self, what: str, done: int = 0, size: int = 0) -> None:
-        """`what` is going on; `done` of `size` bytes are there."""
+    def show(self, what: str, done: int = 0, size: int = 0, unit: str = "") -> None:
+        """`what` is going on; `done` of `size` bytes, or of another `unit`, are there."""
+        if time.monotonic() < self._begin:
+            return
         pause = 0.1 if self._terminal else 5.0
         if what.split(" ")[0] == self._what and time.monotonic() - self._shown < pause and done < size:
             return
         self._what, self._shown = what.split(" ")[0], time.monotonic()
-        share = f" {done / size:4.0%} of {size / 1e6:,.0f} MB" if size else ""
+        whole = f"{size:,} {unit}" if unit else f"{size / 1e6:,.0f} MB"
+        share = f" {done / size:4.0%} of {whole}" if size else ""
         click.echo(f"\r\x1b[K{what}{share}" if self._terminal else f"{what}{share}", nl=not self._terminal, err=True)
         self._open = self._terminal

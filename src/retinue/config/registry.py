@@ -15,10 +15,11 @@ Kind = Literal["text", "whole number", "number", "true or false", "list", "mappi
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """What a component's parameter may be. `refers`: where its text names another component, the types
-    of component that will do."""
+    of component that will do. `path`: it is a file or folder, from the folder of the file that names it."""
 
     kind: Kind
     refers: tuple[str, ...] = ()
+    path: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Known:
 
 TEXT, WHOLE, NUMBER = Parameter("text"), Parameter("whole number"), Parameter("number")
 FLAG, LIST, MAPPING = Parameter("true or false"), Parameter("list"), Parameter("mapping")
+PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
 COMPONENTS: Mapping[str, Known] = {
     "PromptModel": Known(
@@ -90,6 +92,20 @@ COMPONENTS: Mapping[str, Known] = {
         "retinue.components:Wikipedia",
         {"language": TEXT, "operation": TEXT, "base_url": TEXT, "contact": TEXT, "seconds": NUMBER},
     ),
+    "DocumentStore": Known("retinue.documents:DocumentStore", {"path": PATH, "dimensions": WHOLE}),
+    "DocumentSplitter": Known("retinue.components:DocumentSplitter", {"size": WHOLE}),
+    "DocumentWriter": Known("retinue.components:DocumentWriter", {"store": STORE, "embedder": TEXT}, ("store",)),
+    "FileConverter": Known("retinue.components:FileConverter", {"folder": PATH}),
+    "Reader": Known(
+        "retinue.components:Reader", {"prompt_node": Parameter("text", ("PromptNode",)), "top_k": WHOLE}
+    ),
+    "Retriever": Known(
+        "retinue.components:Retriever",
+        {"store": STORE, "mode": TEXT, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING},
+        ("store",),
+    ),
+    "Ranker": Known("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
+    "TopPSampler": Known("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
 }  # fmt: skip
 
 TOOLS: Mapping[str, Known] = {

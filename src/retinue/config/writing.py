@@ -191,7 +191,11 @@ class Writer:
         if type_ not in COMPONENTS or type(something) is not builder_of(type_):
             kinds = ", ".join(COMPONENTS)
             raise UsageError(f"{name}: a {type_} cannot be written; a file can have components of type {kinds}")
-        params = {key: self._value(name, key, value) for key, value in {**self._params(something), **length}.items()}
+        paths = [key for key, one in COMPONENTS[type_].parameters.items() if one.path]
+        params = {
+            key: self._path(name, key, value) if key in paths else self._value(name, key, value)
+            for key, value in {**self._params(something), **length}.items()
+        }
         item = {"name": self._named(something, name), "type": type_} | ({"params": params} if params else {})
         self._put("components", item)
         return name
@@ -213,9 +217,16 @@ class Writer:
         defaults = {name: one.default for name, one in known.items()}
         return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
 
+    def _path(self, name: str, key: str, value: str | Path) -> str:
+        path = Path(value).expanduser().resolve()
+        if not path.is_relative_to(self._folder):
+            raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
+        return path.relative_to(self._folder).as_posix()
+
     def _value(self, name: str, key: str, value: Any) -> Any:
-        if type(value).__name__ in ("PromptModel", "PromptTemplate", "Limited"):
-            return self.component(value, self._free(f"{name}_{'template' if 'template' in key else 'model'}"))
+        if type(value).__name__ in ("Limited", *COMPONENTS):
+            role = "template" if "template" in key else "model" if "model" in key else key
+            return self.component(value, self._free(f"{name}_{role}"))
         value = list(value) if isinstance(value, tuple) else value
         if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: a file has texts, numbers, lists and mappings")

@@ -1,7 +1,8 @@
 """HotpotQA with an agent that searches the questions' passages: run, resume, report.
 
-`python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench` asks every question, keeps each
-answer as a JSON line at once, and writes the report. Run again, it goes on with what is missing.
+`python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench` asks every question with each way of
+searching, keeps each answer as a JSON line at once, and writes the report. Run again, it goes on with what is
+missing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -23,10 +24,10 @@ from ..errors import DataError
 from ..events import RunResult
 from ..models import PromptModel
 from ..strategies.react import React
-from ..tools import passages
 from .keeping import keep, records, setup_of, unreadable
 from .metrics import exact_match, f1
 from .report import chart, replace_section
+from .searching import SEARCHES
 
 STEPS = 6
 TOP_K = 3
@@ -95,9 +96,10 @@ def answered(question: Question, result: RunResult, setup: str) -> Answered:
     )
 
 
-async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path) -> list[Answered]:
-    """Ask what `kept` has no answer to from the same setup; one at a time, each kept when it is there."""
-    setup = await setup_of(agent, TOP_K)
+async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path, search: str = "bm25") -> list[Answered]:
+    """Ask what `kept` has no answer to from the same setup and way of searching; one at a time, each kept when
+    it is there."""
+    setup = await setup_of(agent, TOP_K, *(() if search == "bm25" else (search,)))
     done = {record.id: record for record in records(kept, Answered) if record.setup == setup}
     for number, question in enumerate(asked, 1):
         if question.id not in done:
@@ -108,24 +110,29 @@ async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path) -> list[
     return [done[question.id] for question in asked]
 
 
-def report(records: Sequence[Answered], model: str) -> str:
-    """The section for RESULTS.md."""
+def report(runs: Mapping[str, Sequence[Answered]], model: str) -> str:
+    """The section for RESULTS.md: a column for each way of searching."""
+    columns = [_column(records) for records in runs.values()]
+    rows = [f"| {name} | {' | '.join(column[name] for column in columns)} |" for name in columns[0]]
+    head = f"| search | {' | '.join(runs)} |\n|---|{'---|' * len(columns)}"
+    table = "\n".join([head, *rows])
+    last = list(runs)[-1]
+    return f"Model {model}, {date.today().isoformat()}.\n\n{table}\n\n![F1 and seconds, {last}](hotpotqa.svg)\n"
+
+
+def _column(records: Sequence[Answered]) -> Mapping[str, str]:
     stops = Counter(record.stop_reason for record in records)
-    rows = [
-        ("questions", f"{len(records)}"),
-        ("exact match", f"{mean(r.exact for r in records):.1%}"),
-        ("F1", f"{mean(r.f1 for r in records):.3f}"),
-        ("replies a question", f"{mean(r.replies for r in records):.2f}"),
-        ("searches a question", f"{mean(r.searches for r in records):.2f}"),
-        ("seconds a question", f"{mean(r.seconds for r in records):.1f}"),
-        ("tokens a question", _tokens(records)),
-        ("unparseable replies", f"{sum(r.unreadable for r in records)}"),
-        ("stop reasons", ", ".join(f"{reason} {count}" for reason, count in stops.most_common())),
-    ]
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return (
-        f"Model {model}, {date.today().isoformat()}.\n\n| | |\n|---|---|\n{table}\n\n![F1 and seconds](hotpotqa.svg)\n"
-    )
+    return {
+        "questions": f"{len(records)}",
+        "exact match": f"{mean(r.exact for r in records):.1%}",
+        "F1": f"{mean(r.f1 for r in records):.3f}",
+        "replies a question": f"{mean(r.replies for r in records):.2f}",
+        "searches a question": f"{mean(r.searches for r in records):.2f}",
+        "seconds a question": f"{mean(r.seconds for r in records):.1f}",
+        "tokens a question": _tokens(records),
+        "unparseable replies": f"{sum(r.unreadable for r in records)}",
+        "stop reasons": ", ".join(f"{reason} {count}" for reason, count in stops.most_common()),
+    }
 
 
 @click.command()
@@ -134,20 +141,26 @@ def report(records: Sequence[Answered], model: str) -> str:
 @click.option("--model", default="", help="As for `retinue ask`.  [default: local]")
 @click.option("--base-url")
 @click.option("--first", type=click.IntRange(1), help="Only the first so many questions; no report is written.")
-def main(data: Path, out: Path, model: str, base_url: str | None, first: int | None) -> None:
+@click.option(
+    "--search", "only", type=click.Choice(list(SEARCHES)), help="Only this way of searching; no report is written."
+)
+def main(data: Path, out: Path, model: str, base_url: str | None, first: int | None, only: str | None) -> None:
     """Evaluate an agent on the questions in DATA and write the report into OUT/RESULTS.md."""
-    search = passages(data / "passages.jsonl", top_k=TOP_K)
-    agent = Agent(PromptModel(model, base_url=base_url), [search], strategy=STRATEGY, budget=Budget(STEPS))
+    engine = PromptModel(model, base_url=base_url)
     asked = list(questions(data / "questions.jsonl"))[:first]
     if not asked:
         raise DataError(f"{data / 'questions.jsonl'} holds no questions")
     out.mkdir(parents=True, exist_ok=True)
-    records = asyncio.run(evaluate(agent, asked, out / "hotpotqa.jsonl"))
-    section = report(records, agent.model.name)
+    runs = {}
+    for search in [only] if only else SEARCHES:
+        tool = SEARCHES[search](data / "passages.jsonl", TOP_K)
+        agent = Agent(engine, [tool], strategy=STRATEGY, budget=Budget(STEPS))
+        runs[search] = asyncio.run(evaluate(agent, asked, out / "hotpotqa.jsonl", search))
+    section = report(runs, engine.name)
     click.echo(section)
-    if first is None:
+    if first is None and only is None:
         replace_section(out / "RESULTS.md", "hotpotqa", section)
-        (out / "hotpotqa.svg").write_text(chart([(r.f1, r.seconds) for r in records]), encoding="utf-8")
+        (out / "hotpotqa.svg").write_text(chart([(r.f1, r.seconds) for r in runs["best"]]), encoding="utf-8")
 
 
 def _tokens(records: Sequence[Answered]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 _WIDTH, _HEIGHT, _GAP = 720, 120, 30
@@ -31,6 +32,22 @@ def chart(points: Sequence[tuple[float, float]]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" '
         f'font-size="12"><rect width="100%" height="100%" fill="white"/>{labels}{scores}{times}</svg>\n'
+    )
+
+
+def levels(values: Sequence[tuple[str, float]], title: str) -> str:
+    """Bars that lie, one for each name, from 0 to 1 with their numbers."""
+    row, left, longest = 26, 190, _WIDTH - 250
+    bars = [
+        f'<text x="4" y="{row * at + 17}">{escape(name)}</text>'
+        f'<rect x="{left}" y="{row * at + 4}" width="{share * longest:.1f}" height="{row - 8}" fill="#2a9d8f"/>'
+        f'<text x="{left + share * longest + 6:.1f}" y="{row * at + 17}">{share:.2f}</text>'
+        for at, (name, share) in enumerate(values, 1)
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {row * (len(values) + 1) + 4}" '
+        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
+        f'<text x="4" y="17">{escape(title)}</text>{"".join(bars)}</svg>\n'
     )
 
 

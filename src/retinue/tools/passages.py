@@ -12,15 +12,10 @@ from pathlib import Path
 from ..errors import DataError
 from ..schema import Document
 from ..tooling import Tool
+from .keywords import TITLE_WEIGHT, TOKENIZE, match, stems, storable
 
 MAX_PASSAGE = 1_000  # characters of a passage cut from a text file
-_TITLE_WEIGHT = 2.0
-_WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(]?[A-Z0-9])")
-_STOP_WORDS = frozenset(
-    "a an the of in on at to for and or is are was were be been by with from as that this which who whom whose what "
-    "when where how did do does has have had it its his her their he she they i you we not also than then s".split()
-)
 
 
 class Passages:
@@ -34,8 +29,8 @@ class Passages:
     def __init__(self, documents: Iterable[Document]) -> None:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        self._database.execute("CREATE VIRTUAL TABLE passages USING fts5(title, text, tokenize = 'porter unicode61')")
-        rows = ((_stored(str(document.meta.get("title", ""))), _stored(document.content)) for document in documents)
+        self._database.execute(f"CREATE VIRTUAL TABLE passages USING fts5(title, text, tokenize = '{TOKENIZE}')")
+        rows = ((storable(str(document.meta.get("title", ""))), storable(document.content)) for document in documents)
         self._database.executemany("INSERT INTO passages VALUES (?, ?)", rows)
 
     @classmethod
@@ -59,15 +54,14 @@ class Passages:
 
     def search(self, query: str, top_k: int = 3) -> list[Document]:
         """The `top_k` passages that fit `query` best, best first; `score` is BM25, higher is better."""
-        words = [word.lower() for word in _WORD.findall(query)]
-        words = [word for word in words if word not in _STOP_WORDS] or words
-        if not words:
+        wanted = match(query)
+        if not wanted:
             return []
         with self._lock:
             rows = self._database.execute(
-                f"SELECT rowid, title, text, -bm25(passages, {_TITLE_WEIGHT}, 1.0) AS score FROM passages "
+                f"SELECT rowid, title, text, -bm25(passages, {TITLE_WEIGHT}, 1.0) AS score FROM passages "
                 "WHERE passages MATCH ? ORDER BY score DESC, rowid LIMIT ?",
-                (" OR ".join(f'"{word}"' for word in words), top_k),
+                (wanted, top_k),
             ).fetchall()
         return [Document(text, str(row), {"title": title}, score) for row, title, text, score in rows]
 
@@ -102,23 +96,14 @@ def excerpt(text: str, query: str, max_chars: int) -> str:
     if len(text) <= max_chars:
         return text
     sentences = _SENTENCE_END.split(text)
-    wanted = _stems(query)
-    ranked = sorted(range(1, len(sentences)), key=lambda at: (-len(wanted & _stems(sentences[at])), at))
+    wanted = stems(query)
+    ranked = sorted(range(1, len(sentences)), key=lambda at: (-len(wanted & stems(sentences[at])), at))
     kept, length = {0}, len(sentences[0])
     for at in ranked:
         if length + 1 + len(sentences[at]) <= max_chars:
             kept.add(at)
             length += 1 + len(sentences[at])
     return " ".join(sentences[at] for at in sorted(kept))[:max_chars]
-
-
-def _stored(text: str) -> str:
-    """`text` as SQLite takes it: JSON may hold halves of surrogate pairs."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _stems(text: str) -> set[str]:
-    return {word[:6] for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS}
 
 
 def _from_jsonl(path: Path) -> Iterator[Document]:

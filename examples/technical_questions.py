@@ -1,0 +1,53 @@
+"""Questions about a product's technical documentation, for which the documents alone are not enough: seed 001's demo.
+
+    python examples/technical_questions.py
+    python examples/technical_questions.py openai:gpt-5-mini
+
+The documents in data/kestrel are indexed; the product's issues are those of the tests' stand-in for GitHub, on this
+machine. The model is the embedded one (`retinue models pull`), or the one that is named. For a project of your own:
+index its folder of documents, and leave out base_url.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the stand-in is
+
+from fakes.github_server import GitHubServer, issue
+from retinue import Agent, Budget, DocumentStore, GitHubAPI, Retriever, RunResult
+from retinue.documents import index_folder
+from retinue.ports import Model
+
+REPOSITORY = "kestrel/kestrel"
+QUESTION = "Is there an open issue about any of the nodes of the standard QA pipeline?"
+
+
+def ask(model: Model | str, question: str = QUESTION, strategy: str = "react") -> RunResult:
+    """The answer of an agent with two tools: the documents, and the issues."""
+    with TemporaryDirectory() as folder, GitHubServer() as server, DocumentStore(Path(folder, "kestrel.db")) as store:
+        server.issues[REPOSITORY] = [
+            issue(31, "Splitter: headings are lost", "The Splitter drops headings.", labels=["bug"]),
+            issue(38, "Reader crashes on empty passages", "The Reader stops with an error.", labels=["bug"]),
+            issue(40, "Fetcher is slow", "Fixed in version 3.", labels=["bug"], state="closed"),
+        ]
+        index_folder(Path(__file__).parent / "data" / "kestrel", store)
+        agent = Agent(model, strategy=strategy, budget=Budget(steps=8, seconds=600))
+        agent.add_tool("Documentation", Retriever(store, top_k=2), "Searches Kestrel's documentation for a few words.")
+        agent.add_tool(
+            "OpenIssues",
+            GitHubAPI(repository=REPOSITORY, base_url=server.url, operation="search_issues"),
+            "Searches Kestrel's issue tracker for one word, such as a node's name, and says which issues are open.",
+        )
+        return agent.run(question)
+
+
+if __name__ == "__main__":
+    result = ask(*sys.argv[1:2] or ["local"])
+    print(QUESTION)
+    for step in result.steps:
+        for action, seen in zip(step.actions, step.observations, strict=True):
+            print(f"  {action.tool}({action.tool_input}): {' '.join(seen.text.split())[:140]}")
+    print(result.answer)

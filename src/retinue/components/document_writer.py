@@ -1,0 +1,41 @@
+"""`DocumentWriter`: the end of an indexing pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from ..documents.embedding import Embedder
+from ..documents.retrieval import vectors_of
+from ..documents.store import DocumentStore
+from ..errors import UsageError
+from ..schema import Document
+from .embedders import embedder as named
+
+
+class Written(TypedDict):
+    """`written`: how many documents were new or changed."""
+
+    written: int
+
+
+class DocumentWriter:
+    """Keeps documents in `store`; with an `embedder` (see `Retriever`), with their vectors.
+
+    Raises `UsageError` without a store.
+    """
+
+    def __init__(
+        self, store: DocumentStore, embedder: Embedder | str | None = None, *, name: str = "DocumentWriter"
+    ) -> None:
+        if not isinstance(store, DocumentStore):
+            raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
+        self.name = name
+        self.given = {"store": store, "embedder": embedder}  # for a file
+        self.store = store
+        self.embedder = None if embedder is None else named(embedder, name)
+
+    def run(self, documents: Sequence[Document]) -> Written:
+        """Keep these documents."""
+        vectors = None if self.embedder is None else vectors_of(documents, self.embedder)
+        return {"written": self.store.write(documents, vectors)}

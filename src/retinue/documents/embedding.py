@@ -1,0 +1,138 @@
+"""Texts as vectors: texts that mean much the same point the same way."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import DataError
+from ..models import bundles
+from ..schema import Document
+from .onnx import MAX_TOKENS, Batch, OnnxModel, loaded
+
+if TYPE_CHECKING:
+    from .onnx import Floats
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts. Its `embed` may take long and may be called from any thread."""
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
+        ...
+
+
+def titled(document: Document) -> str:
+    """What of a document is embedded and scored: its title, if it has one, and below it its content."""
+    title = document.meta.get("title")
+    return f"{title}\n{document.content}" if title else document.content
+
+
+class OnnxEmbedder:
+    """A sentence-transformers model in a folder: `model.onnx` or `onnx/model*.onnx`, and `tokenizer.json`.
+
+    A text's vector is the mean of its tokens' (or the first's, where `1_Pooling/config.json` says so). Of a
+    text, the first `max_tokens` tokens count. Raises `DataError` if the folder does not hold such a model,
+    `UsageError` without the extra `rank`.
+    """
+
+    def __init__(self, folder: str | Path, *, max_tokens: int = MAX_TOKENS) -> None:
+        path = Path(folder).expanduser().resolve()
+        self._model: OnnxModel = loaded(path, max_tokens)
+        self._first_only = _first_only(path / "1_Pooling" / "config.json")
+        self.dimensions = int(self._pooled(next(self._model.batches(["a"]))).shape[1])
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
+        import numpy
+
+        vectors = numpy.zeros((len(texts), self.dimensions), numpy.float32)
+        for batch in self._model.batches(texts):
+            vectors[batch.numbers] = self._pooled(batch)
+        return unit(vectors)
+
+    def _pooled(self, batch: Batch) -> Floats:
+        if batch.output.ndim == 2:  # the model has pooled
+            return batch.output
+        if batch.output.ndim != 3:
+            raise DataError(f"{self._model.folder} is no embedder: its output has the shape {batch.output.shape}")
+        if self._first_only:
+            return batch.output[:, 0]
+        mask = batch.mask[:, :, None].astype(batch.output.dtype)
+        mean: Floats = (batch.output * mask).sum(axis=1) / mask.sum(axis=1).clip(min=1)
+        return mean
+
+
+class CachedEmbedder:
+    """`embedder`, which keeps the vectors of the last `size` texts and makes each of them once."""
+
+    def __init__(self, embedder: Embedder, size: int = 10_000) -> None:
+        self._embedder = embedder
+        self._size = size
+        self._kept: dict[str, Floats] = {}  # the oldest first
+        self._lock = threading.Lock()
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+        return self._embedder.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
+        import numpy
+
+        with self._lock:
+            found = {text: self._kept[text] for text in texts if text in self._kept}
+        new = [text for text in dict.fromkeys(texts) if text not in found]
+        if new:
+            found |= {text: row.copy() for text, row in zip(new, self._embedder.embed(new), strict=True)}
+        with self._lock:
+            self._kept |= found
+            for text in list(self._kept)[: max(0, len(self._kept) - self._size)]:
+                del self._kept[text]
+        return numpy.stack([found[text] for text in texts]) if texts else self._embedder.embed([])
+
+
+def MiniLM() -> CachedEmbedder:
+    """all-MiniLM-L6-v2 (Reimers and Gurevych; Apache-2.0) with weights of 8 bits: 384 dimensions, English.
+
+    Who asks for it shares it, and its last 10,000 vectors: what is indexed, found and ranked is embedded once.
+    Raises `UsageError` if it is not here: `retinue models pull minilm` fetches its 23 MB.
+    """
+    return _shared(bundles.find(bundles.MINILM))
+
+
+@lru_cache(maxsize=1)
+def _shared(folder: Path) -> CachedEmbedder:
+    return CachedEmbedder(OnnxEmbedder(folder))
+
+
+def unit(vectors: Floats) -> Floats:
+    """`vectors`, each of length 1; one that is all 0 stays."""
+    import numpy
+
+    lengths = numpy.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / numpy.where(lengths > 0, lengths, 1)).astype(numpy.float32)
+
+
+def _first_only(path: Path) -> bool:
+    """Whether the first token's vector stands for the text, as a sentence-transformers folder says it."""
+    if not path.is_file():
+        return False
+    try:
+        modes = {mode for mode, used in json.loads(path.read_text("utf-8")).items() if used is True}
+    except (ValueError, AttributeError, OSError) as error:
+        raise DataError(f"{path} is not a configuration of pooling: {error}") from error
+    modes = {mode for mode in modes if mode.startswith("pooling_mode_")}
+    if not modes <= {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
+        raise DataError(f"{path}: only pooling by mean or by the first token is known, not {', '.join(sorted(modes))}")
+    return modes == {"pooling_mode_cls_token"}

@@ -1,0 +1,72 @@
+"""The ways of searching that are compared: plain BM25, and the best there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from ..components.ranker import Ranker
+from ..components.top_p import TopPSampler
+from ..documents.embedding import Embedder, MiniLM
+from ..documents.retrieval import Mode, retrieve, shown, vectors_of
+from ..documents.store import DocumentStore
+from ..schema import Document
+from ..tooling import Tool
+from ..tools import passages
+
+RANKED = 20  # documents that the ranker looks at
+TOP_P = 0.97
+
+Search: TypeAlias = Callable[[str], list[Document]]
+
+
+def ways(path: Path, top_k: int) -> Iterator[tuple[str, Search]]:
+    """Each way of finding the `top_k` best of the passages in `path`, each with one thing more than the last."""
+    embedder = MiniLM()
+    store = indexed(path, embedder)
+    ranker, top_p = Ranker("minilm", top_k), TopPSampler(TOP_P)
+
+    def retrieved(mode: Mode) -> Search:
+        return lambda query: retrieve(store, query, mode=mode, top_k=top_k, embedder=embedder)
+
+    def ranked(query: str) -> list[Document]:
+        found = retrieve(store, query, mode="hybrid", top_k=RANKED, embedder=embedder)
+        return ranker.run(query, found)["documents"]
+
+    yield "BM25", retrieved("keyword")
+    yield "vectors", retrieved("vector")
+    yield "hybrid", retrieved("hybrid")
+    yield "hybrid, ranker", ranked
+    yield "hybrid, ranker, top-p", lambda query: top_p.run(query, ranked(query))["documents"]
+
+
+def indexed(path: Path, embedder: Embedder) -> DocumentStore:
+    """The passages in `path`, in memory, with the vectors of their titles and texts."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found = [Document(line["text"], str(number), {"title": line["title"]}) for number, line in enumerate(lines)]
+    store = DocumentStore()
+    store.write(found, vectors_of(found, embedder))
+    return store
+
+
+def best(path: Path, top_k: int) -> Tool:
+    """A search tool as `passages` is one, but with the best way of searching. Raises `UsageError` if the extras
+    `documents` and `rank`, or MiniLM's weights, are not here."""
+    *_, (_, search) = ways(path, top_k)
+
+    def found(query: str) -> str:
+        return shown(search(query), query)
+
+    # A model is told the same of both, so that only what they find differs.
+    return replace(bm25(path, top_k), something=found)
+
+
+def bm25(path: Path, top_k: int) -> Tool:
+    """The search tool with plain BM25."""
+    return passages(path, top_k=top_k)
+
+
+SEARCHES: Mapping[str, Callable[[Path, int], Tool]] = {"bm25": bm25, "best": best}
