@@ -10,10 +10,13 @@ if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
     from .budgets import Budget as Budget
     from .components import (
+        LinkContentFetcher as LinkContentFetcher,
         PromptNode as PromptNode,
         PromptTemplate as PromptTemplate,
         PythonRuntime as PythonRuntime,
+        SearchEngine as SearchEngine,
         SerpAPIComponent as SerpAPIComponent,
+        WebRetriever as WebRetriever,
     )
     from .contract import Component as Component
     from .declaring import component as component
@@ -52,7 +55,10 @@ __version__ = "0.1.0"
 _HOME = {
     "agent": ("Agent", "Run"),
     "budgets": ("Budget",),
-    "components": ("PromptNode", "PromptTemplate", "PythonRuntime", "SerpAPIComponent"),
+    "components": (
+        "LinkContentFetcher", "PromptNode", "PromptTemplate", "PythonRuntime", "SearchEngine", "SerpAPIComponent",
+        "WebRetriever",
+    ),
     "contract": ("Component",),
     "declaring": ("component",),
     "errors": (

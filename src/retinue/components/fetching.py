@@ -30,7 +30,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where to ask, as whom, and how long: `seconds` for all of it, `connect` to be let in.
+    """Where to ask, as whom, and how long: `seconds` for all of it, `connect` to be let in. A service that needs
+    no key has an empty one.
 
     Redirects are not followed, since they would carry the key elsewhere. Raises `UsageError` for an
     address that is none, and a key that can be none.
@@ -72,6 +73,8 @@ class Service:
 
     def redacted(self, text: str) -> str:
         """`text` without the key, in any of the forms in which it is sent."""
+        if not self.key:
+            return text
         forms = {self.key, quote(self.key, safe=""), quote_plus(self.key), b64encode(self.key.encode()).decode()}
         for form in sorted(forms, key=len, reverse=True):
             text = text.replace(form, "***")

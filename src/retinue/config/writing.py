@@ -199,8 +199,9 @@ class Writer:
         return {key: one for key, one in given.items() if one is not None and one not in (defaults.get(key), ())}
 
     def _value(self, name: str, key: str, value: Any) -> Any:
-        if type(value).__name__ in ("PromptModel", "PromptTemplate", "Limited"):
-            return self.component(value, self._free(f"{name}_{'template' if 'template' in key else 'model'}"))
+        if type(value).__name__ in ("Limited", *COMPONENTS):
+            role = "template" if "template" in key else "model" if "model" in key else key
+            return self.component(value, self._free(f"{name}_{role}"))
         value = list(value) if isinstance(value, tuple) else value
         if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: a file has texts, numbers, lists and mappings")
