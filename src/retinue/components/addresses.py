@@ -15,7 +15,7 @@ from ..errors import ToolError
 
 MAX_URL = 2_000  # characters
 PORTS = {"http": 80, "https": 443}
-_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?", re.IGNORECASE)
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]@%]+))(?::([0-9]{0,5}))?")
 _NO_PART = re.compile("[\x00-\x20\x7f-\xa0\\\\\ud800-\udfff]")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -83,7 +83,7 @@ def read(url: str) -> Address:
     if not host:
         raise ToolError(f"{shown(url)}: {authority[:80]!r} is not the name of a server, plainly written")
     port = int(parts[3]) if parts[3] else PORTS[scheme]
-    return Address(scheme, host, port, quote(path or "/", safe=_KEPT) + quote(query, safe=_KEPT))
+    return Address(scheme, host, port, quote(f"{path or '/'}?{query}" if query else path or "/", safe=_KEPT))
 
 
 def is_public(address: str) -> bool:

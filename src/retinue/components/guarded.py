@@ -174,11 +174,11 @@ class _Known:
 
 def _server(text: str) -> str:
     """`host:port` as `allow` has it, in the one form in which addresses are read; empty if it is none."""
-    host, _, port = text.rpartition(":")
     try:
-        return _key(read(f"http://{host}:{port}/")) if port.isdecimal() else ""
+        address = read(f"http://{text}/")
     except ToolError:
         return ""
+    return _key(address) if address.path == "/" and text.rpartition(":")[2].isdecimal() else ""
 
 
 def _key(address: Address) -> str:
