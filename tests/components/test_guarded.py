@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from yarl import URL
 
+from fakes.certificates import certificate_for
 from fakes.connections import connections
 from fakes.pages_server import PagesServer
 from retinue import Document, LinkContentFetcher, ToolError, UsageError, WebRetriever
@@ -281,3 +285,40 @@ def test_nothing_of_the_environment_and_no_cookie_is_sent(pages: PagesServer, mo
     fetcher.run(f"{pages.url}/to?url=/good")
     assert pages.asked == ["/to", "/good"]
     assert not {"Cookie", "Authorization", "Referer", "Proxy-Authorization"} & set(pages.headers)
+
+
+TLS = """
+import asyncio, ssl, sys
+from aiohttp import web
+from retinue.components.guarded import Guarded
+
+async def main(server):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(server)
+    app = web.Application()
+    app.router.add_get("/", lambda request: asyncio.sleep(0, web.Response(text=request.host)))
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    port = runner.addresses[0][1]
+    for name in ("right.example", "wrong.example", "127.0.0.1"):
+        client = Guarded((f"{name}:{port}",), resolve=lambda host, port: asyncio.sleep(0, ["127.0.0.1"]))
+        try:
+            print((await client.get(f"https://{name}:{port}/")).data.decode().partition(":")[0])
+        except Exception as error:
+            print(type(error).__name__, "certificate" in str(error))
+    await runner.cleanup()
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_a_certificate_is_one_for_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    authority, server = certificate_for("right.example", tmp_path)
+    environment = {**os.environ, "SSL_CERT_FILE": str(authority)}
+    command = [sys.executable, "-c", TLS, str(server)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:3] == ["right.example", "ToolError True", "ToolError True"]
+    environment.pop("SSL_CERT_FILE")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:3] == ["ToolError True"] * 3
