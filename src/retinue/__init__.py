@@ -10,16 +10,22 @@ if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
     from .budgets import Budget as Budget
     from .components import (
+        DocumentSplitter as DocumentSplitter,
+        DocumentWriter as DocumentWriter,
+        FileConverter as FileConverter,
         LinkContentFetcher as LinkContentFetcher,
         PromptNode as PromptNode,
         PromptTemplate as PromptTemplate,
         PythonRuntime as PythonRuntime,
+        Reader as Reader,
+        Retriever as Retriever,
         SearchEngine as SearchEngine,
         SerpAPIComponent as SerpAPIComponent,
         WebRetriever as WebRetriever,
     )
     from .contract import Component as Component
     from .declaring import component as component
+    from .documents import DocumentStore as DocumentStore
     from .errors import (
         DataError as DataError,
         LogMismatch as LogMismatch,
@@ -56,11 +62,12 @@ _HOME = {
     "agent": ("Agent", "Run"),
     "budgets": ("Budget",),
     "components": (
-        "LinkContentFetcher", "PromptNode", "PromptTemplate", "PythonRuntime", "SearchEngine", "SerpAPIComponent",
-        "WebRetriever",
+        "DocumentSplitter", "DocumentWriter", "FileConverter", "LinkContentFetcher", "PromptNode", "PromptTemplate",
+        "PythonRuntime", "Reader", "Retriever", "SearchEngine", "SerpAPIComponent", "WebRetriever",
     ),
     "contract": ("Component",),
     "declaring": ("component",),
+    "documents": ("DocumentStore",),
     "errors": (
         "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "NodeFailed", "RetinueError",
         "ToolError", "UsageError", "WindowExceeded",

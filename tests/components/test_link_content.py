@@ -26,7 +26,8 @@ def fetching(pages: PagesServer, **options: Any) -> LinkContentFetcher:
 def test_a_page_becomes_a_document_with_its_text(pages: PagesServer) -> None:
     found = fetching(pages).run(f"{pages.url}/good#part")
     (document,) = found["documents"]
-    text = "The good page\n\nA first paragraph about good, long enough to be the text of a page.\n\nA second one, with more."
+    paragraphs = ("A first paragraph about good, long enough to be the text of a page.", "A second one, with more.")
+    text = "\n\n".join(("The good page", *paragraphs))
     assert document.content == text
     assert document.id == document.meta["url"] == f"{pages.url}/good"
     assert (document.meta["title"], document.meta["media_type"]) == ("The good page", "text/html")
@@ -104,11 +105,13 @@ def test_pipelines_tools_and_batches(pages: PagesServer) -> None:
 
 FILE = """\
 components:
-  - {name: Page, type: LinkContentFetcher, params: {allow: [PLACE], ports: [80, 443, 8443], seconds: 5, max_bytes: 1000000}}
+  - name: Page
+    type: LinkContentFetcher
+    params: {allow: [PLACE], ports: [80, 443, 8443], seconds: 5, max_bytes: 1000000}
 agents:
   - name: a
     params:
-      script: [{when: "", call: {tool: Read, input: "http://PLACE/plain"}}, {finish: done}]
+      script: [{when: "", times: 1, call: {tool: Read, input: "http://PLACE/plain"}}, {finish: done}]
       tools: [{name: Read, pipeline_or_node: Page, description: reads}]
 """
 

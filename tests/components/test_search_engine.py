@@ -279,7 +279,7 @@ components:
 agents:
   - name: a
     params:
-      script: [{when: "", call: {tool: Search, input: coffee}}, {finish: done}]
+      script: [{when: "", times: 1, call: {tool: Search, input: coffee}}, {finish: done}]
       tools: [{name: Search, pipeline_or_node: Search, description: searches}]
 """
 

@@ -21,6 +21,8 @@ _COMMANDS = {
     "draw": "Draw a pipeline of a file.",
     "migrate": "Lift a file of the seeds to the current version.",
     "schema": "Print the JSON Schema of files of agents.",
+    "index": "Make a folder's files something that agents can search.",
+    "search": "Search what was indexed.",
     "models": "List, fetch and remove model weights.",
 }
 

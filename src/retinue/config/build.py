@@ -19,7 +19,7 @@ from ..ports import Model
 from ..tooling import Tool
 from .agent_parts import Parts, agent_of
 from .agent_tools import Toolmaker
-from .callables import existing
+from .callables import existing, located
 from .environment import resolve_component
 from .origins import Origin
 from .places import Found, Path, fail, unknown
@@ -126,7 +126,7 @@ class Builder:
             return self._part(other.name)
         if name == "default_prompt_template" and str(value).endswith(".txt") and "\n" not in value:
             return str(existing(self._tools.folder, value))
-        return value
+        return str(located(self._tools.folder, value)) if parameter.path and value is not None else value
 
     def _pipeline(self, pipeline: PipelineSpec, path: Path) -> Pipeline:
         nodes = [Node(self._part(node.name), node.name, node.inputs) for node in pipeline.nodes]

@@ -37,7 +37,9 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
         source = Source(source.file, {}, problems=source.problems)
     root = Node(source.value)
     spec, found = validated(FileSpec, source)
-    checks = chain(check_names(root), check_components(root), check_pipelines(root), check_agents(root, files))
+    checks = chain(
+        check_names(root), check_components(root, files.folder), check_pipelines(root), check_agents(root, files)
+    )
     wrong = {one.path for one in found}  # has the wrong shape already; nothing more is said of it
     more = (one for one in checks if one.path not in wrong)
     problems = source.placed(chain(found, more)) + sorted(files.problems)

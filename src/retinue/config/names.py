@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
+from pathlib import Path
 
+from .callables import located
 from .places import MAX_FOUND, Found, Node, nearest, shown, unknown
 from .registry import COMPONENTS, ROOTS
 from .toolchecks import check_params
@@ -35,7 +37,7 @@ def check_names(root: Node) -> Iterator[Found]:
                 taken[item.name] = f"a{'n' if what == 'agent' else ''} {what}"
 
 
-def check_components(root: Node) -> Iterator[Found]:
+def check_components(root: Node, folder: Path) -> Iterator[Found]:
     """Types and parameters that exist, and references that lead to the right component, in no circle."""
     defined = names(root, "components")
     uses: dict[str, dict[str, Node]] = {}
@@ -48,10 +50,21 @@ def check_components(root: Node) -> Iterator[Found]:
         yield from check_params(component, COMPONENTS[type_], type_)
         for name, parameter in COMPONENTS[type_].parameters.items():
             named = component.at("params").at(name)
+            if parameter.path and named.text:
+                yield from check_path(named, folder)
             if parameter.refers and named.text:
                 uses.setdefault(component.name, {}).setdefault(named.text, named)
                 yield from check_reference(named, defined, parameter.refers)
     yield from check_circles(uses)
+
+
+def check_path(named: Node, folder: Path) -> Iterator[Found]:
+    """A file or folder from `folder`, which need not be there yet."""
+    try:
+        located(folder, named.text)
+    except ValueError as error:
+        if "${" not in named.text:
+            yield Found(named.path, f"{named.path[-1]}: {error}")
 
 
 def check_reference(named: Node, components: Mapping[str, Node], types: tuple[str, ...]) -> Iterator[Found]:

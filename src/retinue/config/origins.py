@@ -9,6 +9,7 @@ from typing import Any
 
 from ..filing import Filed
 from .reach import parts, reached, shares
+from .registry import COMPONENTS
 from .secrets import without_secrets
 from .specs import AgentSpec, FileSpec
 
@@ -50,7 +51,11 @@ class Origin:
     @cached_property
     def names_files(self) -> bool:
         """Whether it names other files, which only that folder has."""
-        return any(_is_path(text) for text in _texts(self.written))
+        components = self.written.get("components", ())
+        given = [(one["type"], key) for one in components for key in one.get("params") or ()]
+        return any(COMPONENTS[type_].parameters[key].path for type_, key in given) or any(
+            map(_is_path, _texts(self.written))
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Origin) and self.written == other.written

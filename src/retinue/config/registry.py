@@ -14,10 +14,11 @@ Kind = Literal["text", "whole number", "number", "true or false", "list", "mappi
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """What a component's parameter may be. `refers`: where its text names another component, the types
-    of component that will do."""
+    of component that will do. `path`: it is a file or folder, from the folder of the file that names it."""
 
     kind: Kind
     refers: tuple[str, ...] = ()
+    path: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Known:
 
 TEXT, WHOLE, NUMBER = Parameter("text"), Parameter("whole number"), Parameter("number")
 FLAG, LIST, MAPPING = Parameter("true or false"), Parameter("list"), Parameter("mapping")
+PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
 COMPONENTS: Mapping[str, Known] = {
     "PromptModel": Known(
@@ -57,6 +59,18 @@ COMPONENTS: Mapping[str, Known] = {
         {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
     ),
     "PythonRuntime": Known("retinue.components:PythonRuntime"),
+    "DocumentStore": Known("retinue.documents:DocumentStore", {"path": PATH, "dimensions": WHOLE}),
+    "DocumentSplitter": Known("retinue.components:DocumentSplitter", {"size": WHOLE}),
+    "DocumentWriter": Known("retinue.components:DocumentWriter", {"store": STORE, "embedder": TEXT}, ("store",)),
+    "FileConverter": Known("retinue.components:FileConverter", {"folder": PATH}),
+    "Reader": Known(
+        "retinue.components:Reader", {"prompt_node": Parameter("text", ("PromptNode",)), "top_k": WHOLE}
+    ),
+    "Retriever": Known(
+        "retinue.components:Retriever",
+        {"store": STORE, "mode": TEXT, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING},
+        ("store",),
+    ),
     "SearchEngine": Known(
         "retinue.components:SearchEngine",
         {
@@ -73,7 +87,7 @@ COMPONENTS: Mapping[str, Known] = {
         {
             "search_engine": Parameter("text", ("SearchEngine", "SerpAPIComponent")), "mode": TEXT, "top_k": WHOLE,
             "top_search_results": WHOLE, "ranker": Parameter("text", ("Ranker",)),
-            "sampler": Parameter("text", ("TopPSampler",)), "cache": Parameter("text", ("DocumentStore",)),
+            "sampler": Parameter("text", ("TopPSampler",)), "cache": STORE,
             "cache_seconds": NUMBER, "fetcher": Parameter("text", ("LinkContentFetcher",)), "size": WHOLE,
         },
         ("search_engine",),

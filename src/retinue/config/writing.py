@@ -176,7 +176,11 @@ class Writer:
         if type_ not in COMPONENTS or type(something) is not builder_of(type_):
             kinds = ", ".join(COMPONENTS)
             raise UsageError(f"{name}: a {type_} cannot be written; a file can have components of type {kinds}")
-        params = {key: self._value(name, key, value) for key, value in {**self._params(something), **length}.items()}
+        paths = [key for key, one in COMPONENTS[type_].parameters.items() if one.path]
+        params = {
+            key: self._path(name, key, value) if key in paths else self._value(name, key, value)
+            for key, value in {**self._params(something), **length}.items()
+        }
         item = {"name": self._named(something, name), "type": type_} | ({"params": params} if params else {})
         self._put("components", item)
         return name
@@ -197,6 +201,12 @@ class Writer:
             given = {key: getattr(something, own) for key, own in owns.items()}
         defaults = {name: one.default for name, one in known.items()}
         return {key: one for key, one in given.items() if one is not None and one not in (defaults.get(key), ())}
+
+    def _path(self, name: str, key: str, value: str | Path) -> str:
+        path = Path(value).expanduser().resolve()
+        if not path.is_relative_to(self._folder):
+            raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
+        return path.relative_to(self._folder).as_posix()
 
     def _value(self, name: str, key: str, value: Any) -> Any:
         if type(value).__name__ in ("Limited", *COMPONENTS):

@@ -22,6 +22,7 @@ _BUSY = 30_000  # milliseconds to wait for another process that writes
 _MIGRATIONS = (
     f"""
     CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE files (path TEXT PRIMARY KEY, size, modified, hash, made, pieces) WITHOUT ROWID;
     CREATE TABLE documents (
         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, expires REAL, meta TEXT NOT NULL,
         title TEXT NOT NULL, content TEXT NOT NULL);
@@ -70,8 +71,11 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
-        """A transaction: all of it happens, or, where it raises, nothing."""
+        """A transaction: all of it happens, or, where it raises, nothing. One in another is a part of that."""
         with self._open() as connection:
+            if connection.in_transaction:
+                yield connection
+                return
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection

@@ -44,5 +44,5 @@ def _pieces(text: str, size: int) -> Iterator[tuple[str, str]]:
         gap = "\n\n"
         for sentence in _SENTENCE_END.split(paragraph):
             for start in range(0, len(sentence), size):
-                yield gap, sentence[start : start + size]
-                gap = "" if len(sentence) > size else " "
+                yield "" if start else gap, sentence[start : start + size]
+            gap = " "

@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -45,9 +46,10 @@ class DocumentStore:
         if dimensions is not None and dimensions < 1:
             raise UsageError(f"dimensions must be at least 1, not {dimensions}")
         self.path = path
-        self._database = Database(path)
+        self.given = {"path": str(path), "dimensions": dimensions}  # for a file
+        self.database = Database(path)
         if dimensions is not None:
-            with self._database.writing() as connection:
+            with self.database.writing() as connection:
                 _hold_to(connection, dimensions)
 
     def write(
@@ -66,7 +68,7 @@ class DocumentStore:
         """
         rows = [_row(document) for document in documents]
         blobs = _blobs(vectors, len(rows)) if vectors is not None else [None] * len(rows)
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             connection.execute("DELETE FROM documents WHERE expires <= ?", (time.time(),))
             if vectors is not None and rows:
                 _hold_to(connection, len(vectors[0]))
@@ -96,7 +98,7 @@ class DocumentStore:
             raise UsageError("delete what? Give `where` or `ids` (where={} deletes everything)")
         text, bound = condition(where)
         deleted = 0
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             if ids is None:
                 connection.execute(f"DELETE FROM documents WHERE {text}", bound)
                 return connection.changes()
@@ -128,7 +130,7 @@ class DocumentStore:
         the cosine of the angle between them, 1.0 at most. Raises `UsageError` for a vector that does not fit."""
         (blob,) = _blobs([vector], 1)
         allowed, bound = _allowed(where)
-        held = self._database.rows(_DIMENSIONS)
+        held = self.database.rows(_DIMENSIONS)
         if not held:
             return []
         _fit(held[0][0], len(vector))
@@ -142,13 +144,17 @@ class DocumentStore:
             [blob, *bound, _count(top_k)],
         )
 
+    def transaction(self) -> AbstractContextManager[Any]:
+        """All that is done in it, by this thread, happens together; where it raises, nothing. Others wait."""
+        return self.database.writing()
+
     def __len__(self) -> int:
-        rows = self._database.rows(f"SELECT count(*) FROM documents WHERE {_ALIVE}", (time.time(),))
+        rows = self.database.rows(f"SELECT count(*) FROM documents WHERE {_ALIVE}", (time.time(),))
         return int(rows[0][0])
 
     def close(self) -> None:
         """Let go of the file."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -159,7 +165,7 @@ class DocumentStore:
         self.close()
 
     def _found(self, sql: str, bound: Sequence[Any]) -> list[Document]:
-        rows = self._database.rows(sql, bound)
+        rows = self.database.rows(sql, bound)
         return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
 
 

@@ -1,0 +1,50 @@
+"""`retinue index`: a folder as documents that agents can search."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from ..documents import DocumentStore, index_folder
+from ..documents.indexing import STORE
+from .progress import Progress
+from .trace import clean
+
+
+@click.command("index")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--store", type=click.Path(path_type=Path), help="Where to keep it.  [default: FOLDER/.retinue/documents.sqlite]"
+)
+@click.option(
+    "--size", default=1_000, show_default=True, type=click.IntRange(1), help="Characters of a piece, at most."
+)
+def command(folder: Path, store: Path | None, size: int) -> int:
+    """Keep the files under FOLDER (HTML, PDF, Markdown, plain text) so that a Retriever finds them.
+
+    Run again, only what has changed is read. Hidden files and links are passed over.
+    """
+    place = store or folder / STORE
+    if store is None:
+        place.parent.mkdir(exist_ok=True)
+    logging.getLogger("pypdf").addHandler(logging.NullHandler())  # what is wrong with a file is said at the end
+    progress = Progress(patience=1.0)
+    with DocumentStore(place) as kept:
+        try:
+            done = index_folder(
+                folder,
+                kept,
+                size=size,
+                report=lambda path, at, of: progress.show(f"indexing {clean(path)}", f"({at} of {of})"),
+            )
+        finally:
+            progress.end()
+        click.echo(
+            f"{done.new} new, {done.changed} changed, {done.removed} removed, {done.unchanged} unchanged files; "
+            f"{len(kept):,} passages in {place}"
+        )
+    for problem in done.problems:
+        click.echo(f"not indexed: {clean(problem)}", err=True)
+    return 0

@@ -1,0 +1,30 @@
+"""`retinue search`: what a store has on something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..documents import DocumentStore
+from ..documents.indexing import STORE
+from ..errors import DataError
+from ..tools.passages import excerpt
+from .trace import clean
+
+
+@click.command("search")
+@click.argument("store", type=click.Path(path_type=Path, exists=True))
+@click.argument("query")
+@click.option("--top-k", default=5, show_default=True, type=click.IntRange(1), help="How many, at most.")
+def command(store: Path, query: str, top_k: int) -> int:
+    """Show the passages of STORE (or of the folder that was indexed) that fit QUERY best. 1: none does."""
+    place = store / STORE if store.is_dir() else store
+    if not place.is_file():
+        raise DataError(f"{store} was not indexed; see `retinue index`")
+    with DocumentStore(place) as kept:
+        found = kept.keyword(query, top_k)
+    for document in found:
+        click.echo(f"{click.style(clean(document.id), bold=True)}  {document.score or 0:.2f}")
+        click.echo(f"  {clean(excerpt(document.content, query, 300))}")
+    return 0 if found else 1

@@ -1,0 +1,33 @@
+"""`DocumentSplitter`: long documents in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from ..documents.splitting import split
+from ..errors import UsageError
+from ..schema import Document
+
+
+class Pieces(TypedDict):
+    """`documents`: the pieces, in their order."""
+
+    documents: list[Document]
+
+
+class DocumentSplitter:
+    """Cuts documents into pieces of at most `size` characters: between paragraphs, else between sentences.
+
+    Each piece has its document's `meta` and `part`, its number from 0. Raises `UsageError` for a size below 1.
+    """
+
+    def __init__(self, size: int = 1_000, *, name: str = "DocumentSplitter") -> None:
+        if size < 1:
+            raise UsageError(f"{name}: size must be at least 1, not {size}")
+        self.name = name
+        self.size = size
+
+    def run(self, documents: Sequence[Document]) -> Pieces:
+        """Cut documents into pieces."""
+        return {"documents": split(documents, self.size)}

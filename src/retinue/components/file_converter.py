@@ -1,0 +1,45 @@
+"""`FileConverter`: the beginning of an indexing pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from ..documents.files import document_of
+from ..errors import DataError, UsageError
+from ..schema import Document
+
+
+class Converted(TypedDict):
+    """`documents`, one for each file that could be read, and `problems`, a line for each other."""
+
+    documents: list[Document]
+    problems: list[str]
+
+
+class FileConverter:
+    """Reads files (HTML, PDF, Markdown, plain text) as documents, with their `path` and `title` in `meta`.
+
+    With a `folder`, only files in it are read, and paths are from there: the way to let a model, or whoever else
+    is not to see every file, say what is read.
+    """
+
+    def __init__(self, folder: str | Path | None = None, *, name: str = "FileConverter") -> None:
+        self.name = name
+        self.folder = None if folder is None else Path(folder).expanduser()
+
+    def run(self, file_paths: Sequence[str | Path] | str) -> Converted:
+        """Read a file of the folder.
+
+        A path alone, as a model gives it, is read only if there is a `folder`. Raises `UsageError`.
+        """
+        if isinstance(file_paths, str) and self.folder is None:
+            raise UsageError(f"{self.name}: want a list of paths; one that a model gives needs a folder to be in")
+        documents, problems = [], []
+        for path in [file_paths] if isinstance(file_paths, str) else file_paths:
+            try:
+                documents.append(document_of(path, self.folder))
+            except DataError as error:
+                problems.append(str(error))
+        return {"documents": documents, "problems": problems}

@@ -1,0 +1,97 @@
+"""`Reader`: answers that stand in the documents, word for word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypedDict
+
+from ..blocking import blocking
+from ..errors import UsageError
+from ..schema import Document
+from .prompt_node import PromptNode
+from .prompt_template import PromptTemplate
+
+NOTHING = "The documents do not say."
+_PROMPT = PromptTemplate(
+    "extractive-answer",
+    "$documents\n\n"
+    "Which words of the documents above answer the question? Copy them exactly, as few as tell the answer, on a line "
+    'of their own. Add nothing. If no document answers it, write "none".\n'
+    "Question: $query\n"
+    "Answer: ",
+)
+_NONE = ("none", NOTHING.casefold())
+_MAX_QUOTE = 1_000  # characters
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_AROUND = " \t\"'`“”‘’«».,;:…"
+
+
+class Answer(TypedDict):
+    """`answer`: what stands in the `content` of the document `document_id` from `start` to `end`."""
+
+    answer: str
+    document_id: str
+    start: int
+    end: int
+
+
+class Answered(TypedDict):
+    """`answers`, the model's first first, and `results`: the same as a text for a model."""
+
+    answers: list[Answer]
+    results: str
+
+
+class Reader:
+    """Asks a model which words of the documents answer a query, and gives those that do stand in a document,
+    whatever their case and the blank space between them. What does not is left out.
+
+    `prompt_node`: a `PromptNode`, or what names its model; its template, if it has one, has `$query` and
+    `$documents`. The first `top_k` documents are read.
+    """
+
+    def __init__(self, prompt_node: PromptNode | str = "local", top_k: int = 5, *, name: str = "Reader") -> None:
+        if top_k < 1:
+            raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
+        self.name = name
+        self.prompt_node = PromptNode(prompt_node) if isinstance(prompt_node, str) else prompt_node
+        self.top_k = top_k
+
+    async def run_async(self, query: str, documents: Sequence[Document]) -> Answered:
+        """Find the words of the documents that answer the query. Raises `ModelError`."""
+        read = [document for document in documents[: self.top_k] if document.content.strip()]
+        if not read:
+            return {"answers": [], "results": NOTHING}
+        template = self.prompt_node.default_prompt_template or _PROMPT
+        replies = await self.prompt_node.prompt_async(template, query=query, documents=read)
+        found = {(one["document_id"], one["start"], one["end"]): one for one in _answers(replies, read)}
+        answers = list(found.values())
+        return {"answers": answers, "results": "\n".join(one["answer"] for one in answers) or NOTHING}
+
+    def run(self, query: str, documents: Sequence[Document]) -> Answered:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query, documents))
+
+
+def _answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[Answer]:
+    for reply in replies:
+        for line in reply.splitlines():
+            quote = _BULLET.sub("", line).strip()
+            for wanted in (quote, quote.strip(_AROUND)):
+                if (answer := _stands(wanted, documents)) is not None:
+                    yield answer
+                    break
+
+
+def _stands(quote: str, documents: Sequence[Document]) -> Answer | None:
+    """Where `quote` stands first, as whole words."""
+    words = quote.split()
+    if not words or len(quote) > _MAX_QUOTE or quote.casefold() in _NONE or not re.search(r"\w", quote):
+        return None
+    pattern = re.compile(r"(?<!\w)" * words[0][0].isalnum() + r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    for document in documents:
+        for found in pattern.finditer(document.content):
+            if not (quote[-1].isalnum() and document.content[found.end() : found.end() + 1].isalnum()):
+                return Answer(answer=found[0], document_id=document.id, start=found.start(), end=found.end())
+    return None

@@ -1,0 +1,63 @@
+"""`Retriever`: the documents of a store that fit a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from ..documents.retrieval import MODES, Embedder, Mode, retrieve, shown
+from ..documents.store import DocumentStore
+from ..errors import UsageError
+from ..schema import Document
+
+
+class Retrieved(TypedDict):
+    """`documents`, best first, and `results`: what a model is shown of them."""
+
+    documents: list[Document]
+    results: str
+
+
+class Retriever:
+    """Finds the `top_k` documents of `store` that fit a query best.
+
+    `mode`: `keyword` (BM25), `vector` (cosine) or `hybrid`, which fuses the two by their ranks; the last two need
+    the `embedder` that the documents' vectors are of. `where`: conditions that every document must meet,
+    whatever else is asked for (see `DocumentStore`). Raises `UsageError` for settings that cannot work.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        mode: Mode = "keyword",
+        top_k: int = 10,
+        embedder: Embedder | None = None,
+        where: Mapping[str, Any] | None = None,
+        *,
+        name: str = "Retriever",
+    ) -> None:
+        if not isinstance(store, DocumentStore):
+            raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
+        if mode not in MODES:
+            raise UsageError(f"{name}: no mode {mode!r}; there are: {', '.join(MODES)}")
+        if mode != "keyword" and embedder is None:
+            raise UsageError(f"{name}: the mode {mode!r} needs an embedder")
+        if top_k < 1:
+            raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
+        self.name = name
+        self.store, self.mode, self.top_k, self.embedder, self.where = store, mode, top_k, embedder, where
+
+    def run(self, query: str, top_k: int | None = None, where: Mapping[str, Any] | None = None) -> Retrieved:
+        """Search the documents. Use a few telling words.
+
+        `top_k` instead of its own; `where` beside its own, which always holds. Raises `UsageError`.
+        """
+        found = retrieve(
+            self.store,
+            query,
+            mode=self.mode,
+            top_k=self.top_k if top_k is None else top_k,
+            embedder=self.embedder,
+            where={**(where or {}), **(self.where or {})},
+        )
+        return {"documents": found, "results": shown(found, query)}
