@@ -16,8 +16,9 @@ setup: .venv/installed ## Make .venv with everything locked in requirements/
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-model: setup ## Fetch the embedded model (1.1 GB, once) into the user's cache folder
+model: setup ## Fetch the embedded model (1.1 GB, once) and the embedder (23 MB) into the user's cache folder
 	$(BIN)/retinue models pull
+	$(BIN)/retinue models pull minilm
 
 demo: model ## Answer two questions with the embedded model
 	$(BIN)/retinue ask "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?" \

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
         PromptNode as PromptNode,
         PromptTemplate as PromptTemplate,
         PythonRuntime as PythonRuntime,
+        Ranker as Ranker,
         Reader as Reader,
         Retriever as Retriever,
         SearchEngine as SearchEngine,
         SerpAPIComponent as SerpAPIComponent,
+        TopPSampler as TopPSampler,
         WebRetriever as WebRetriever,
     )
     from .contract import Component as Component
@@ -63,7 +65,8 @@ _HOME = {
     "budgets": ("Budget",),
     "components": (
         "DocumentSplitter", "DocumentWriter", "FileConverter", "LinkContentFetcher", "PromptNode", "PromptTemplate",
-        "PythonRuntime", "Reader", "Retriever", "SearchEngine", "SerpAPIComponent", "WebRetriever",
+        "PythonRuntime", "Ranker", "Reader", "Retriever", "SearchEngine", "SerpAPIComponent", "TopPSampler",
+        "WebRetriever",
     ),
     "contract": ("Component",),
     "declaring": ("component",),

@@ -20,6 +20,7 @@ from retinue import (
     SearchEngine,
     Tool,
     ToolError,
+    TopPSampler,
     UsageError,
     WebRetriever,
 )
@@ -118,6 +119,12 @@ class Half:
         return {"documents": documents[: len(documents) // 2]}
 
 
+def test_the_sampler_goes_by_the_scores_of_the_search(web: Web) -> None:
+    web.has("/1", "/2", "/3", "/4")
+    found = web.retriever("snippet", sampler=TopPSampler(0.5)).run("x")["documents"]
+    assert [document.meta["title"] for document in found] == ["T /1", "T /2"]
+
+
 @pytest.mark.parametrize("mode", ["snippet", "document"])
 def test_a_ranker_and_a_sampler_have_them_before_they_are_cut(web: Web, mode: str) -> None:
     web.has("/1", "/22", "/333", "/4444")
@@ -171,9 +178,17 @@ components:
   - {name: Search, type: SearchEngine, params: {provider: serper, api_key: "${SECRET}", base_url: SEARCH}}
   - {name: Page, type: LinkContentFetcher, params: {allow: [PAGES]}}
   - {name: Kept, type: DocumentStore, params: {path: kept.db}}
+  - {name: Few, type: TopPSampler, params: {top_p: 0.5}}
   - name: Web
     type: WebRetriever
-    params: {search_engine: Search, mode: document, fetcher: Page, cache: Kept, cache_seconds: 60, size: 500}
+    params:
+      search_engine: Search
+      mode: document
+      fetcher: Page
+      cache: Kept
+      cache_seconds: 60
+      size: 500
+      sampler: Few
 pipelines:
   - {name: p, nodes: [{name: Web, inputs: [Query]}]}
 agents:
@@ -200,12 +215,13 @@ def test_in_a_file(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("file", "problem"),
     [
-        (FILE.replace("search_engine: Search, ", ""), "search_engine"),
+        (FILE.replace("      search_engine: Search\n", ""), "search_engine"),
         (
             FILE.replace("search_engine: Search", "search_engine: Kept"),
             "'Kept' is a DocumentStore; want a SearchEngine",
         ),
         (FILE.replace("cache: Kept", "cache: Search"), "'Search' is a SearchEngine; want a DocumentStore"),
+        (FILE.replace("sampler: Few", "ranker: Few"), "'Few' is a TopPSampler; want a Ranker"),
         (FILE.replace("size: 500", "sise: 500"), "sise"),
     ],
 )

@@ -12,6 +12,7 @@ import retinue.components
 from fakes.config_files import SEED
 from retinue import Agent, Budget, DataError, Executor, Pipeline, PromptModel, PromptNode, PromptTemplate, UsageError
 from retinue.config.files import load
+from retinue.config.specs import AgentParams
 from retinue.config.toolfiles import Loading
 from retinue.events import Asked
 from retinue.models.limited import Limited
@@ -182,6 +183,11 @@ KEYS: list[tuple[dict[str, Any], Any]] = [
 )
 def test_each_key_changes_what_it_should(params: dict[str, Any], changed: Any, tmp_path: Path) -> None:
     assert changed(agent_with(tmp_path, **params))
+
+
+def test_no_key_is_forgotten_here() -> None:
+    elsewhere = {"prompt_node"}  # with a component, above
+    assert {key for params, _ in KEYS for key in params} | elsewhere == set(AgentParams.model_fields)
 
 
 def test_what_is_said_of_a_role_stands_before_every_prompt(tmp_path: Path) -> None:

@@ -141,10 +141,10 @@ def test_a_long_pipeline_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "long.yml"
     path.write_text(
         "components:\n"
-        + "".join(f"  - {{name: c{at}, type: PythonRuntime}}\n" for at in range(2_000))
+        + "".join(f"  - {{name: c{at}, type: PythonRuntime}}\n" for at in range(1_000))
         + "pipelines:\n  - name: p\n    nodes:\n"
         + "".join(
-            f"      - {{name: c{at}, inputs: [{f'c{at + 1}' if at < 1_999 else 'Query'}]}}\n" for at in range(2_000)
+            f"      - {{name: c{at}, inputs: [{f'c{at + 1}' if at < 999 else 'Query'}]}}\n" for at in range(1_000)
         )
     )
     assert check(path) == []

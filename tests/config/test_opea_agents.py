@@ -104,3 +104,52 @@ def test_an_endpoint_as_seed_003_names_it(tmp_path: Path) -> None:
     agent = Agent.load_from_yaml(path)
     assert isinstance(agent.model, PromptModel)
     assert (agent.model.name, agent.strategy.name) == ("m", "planexec")
+
+
+FINANCE = """\
+agents:
+  - name: agent
+    params:
+      strategy: STRATEGY
+      tools: tools
+      script:
+        - {when: report says hold, finish: "Hold."}
+        - {when: cloud grew, call: {tool: summarization_tool, input: {doc_name: 10-K, company: Acme}}}
+        - {when: Acme in short, call: {tool: research_agent, input: {company: Acme}}}
+        - {call: {tool: finqa_agent, input: which unit of Acme grew in 2024}}
+"""
+FINANCE_CODE = """\
+import json, os, urllib.request
+def finqa_agent(query: str):
+    body = json.dumps({"messages": query}).encode()
+    asked = urllib.request.Request(os.environ["FINQA_URL"] + "/v1/chat/completions", body)
+    return {"retrieved_data": json.load(urllib.request.urlopen(asked))["text"], "sources": [1, 2]}
+def research_agent(company: str) -> dict:
+    return {"report": f"the report says hold {company}", "cost": 3}
+"""
+
+
+@pytest.mark.parametrize("strategy", ["react", "react_json", "tool_calling"])
+def test_the_finance_file_answers(strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the original, its functions ask another agent's server, whose address is in the environment."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"text": f"{json.loads(await request.text())['messages']}: cloud grew"})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", answer)
+    server = Loopback(app)
+    server.start()
+    monkeypatch.setenv("FINQA_URL", server.url)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    shutil.copy(SEED.parent / "opea_finance_supervisor_agent_tools.yaml", tools / "finance.yaml")
+    (tools / "supervisor_tools.py").write_text(FINANCE_CODE)
+    summary = "def summarize(doc_name, company):\n    return {'summary': f'{company} in short', 'of': doc_name}\n"
+    (tools / "sum_agent_tools.py").write_text(summary)
+    (tmp_path / "agents.yml").write_text(FINANCE.replace("STRATEGY", strategy))
+    result = Agent.load_from_yaml(tmp_path / "agents.yml").run("Should I buy Acme?")
+    server.stop()
+    assert result.answer == "Hold."
+    seen = [step.observations[0].text for step in result.steps]
+    assert seen == ["which unit of Acme grew in 2024: cloud grew", "Acme in short", "the report says hold Acme"]

@@ -191,7 +191,7 @@ def test_a_folder_is_its_files_sorted(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text("one: {callable_api: 'called.py:run'}\n")
     (tmp_path / "called.py").write_text("def run(): return 'ran'\n")
     (tmp_path / "c.py").write_text("def three(): ...\ndef tools_descriptions(): return [three]\n")
-    (tmp_path / "e.yaml").write_text("four: {callable_api: 'own.py:run', description: d, pip_dependencies: x}\n")
+    (tmp_path / "e.yaml").write_text("four: {callable_api: 'own.py:run', description: d, env: A=1}\n")
     (tmp_path / "own.py").write_text("import no_such_package_here\ndef run(): ...\n")  # only for its own process
     (tmp_path / ".hidden.yaml").write_text("[broken")
     (tmp_path / "notes.txt").write_text("[broken")
@@ -255,16 +255,16 @@ def test_what_fails_in_its_own_process_is_an_observation(name: str, outcome: str
     assert (seen.outcome, seen.text[: len(text)]) == (outcome, text)
 
 
-def test_packages_are_recorded_and_nobody_installs_them(tmp_path: Path) -> None:
-    asked: list[tuple[str, ...]] = []
+def test_a_tool_with_packages_runs_in_the_environment_it_was_locked_in(tmp_path: Path) -> None:
+    asked: list[tuple[Path, tuple[str, ...]]] = []
 
-    def python_for(dependencies: tuple[str, ...]) -> str:
-        asked.append(dependencies)
-        return sys.executable
+    def python_for(lock: Path, wanted: tuple[str, ...]) -> Path:
+        asked.append((lock, wanted))
+        return Path(sys.executable)
 
     text = "a: {callable_api: 'code.py:run', description: d, pip_dependencies: 'numpy==1, no_module ,'}"
     tools = tools_of(tmp_path, text, "import no_module\ndef run(): ...\n", Loading(python_for=python_for))
-    assert asked == [("numpy==1", "no_module")]
+    assert asked == [(tmp_path / "locked" / "a.txt", ("numpy==1", "no_module"))]
     with pytest.raises(ToolError, match="ModuleNotFoundError: No module named 'no_module'"):
         called(tools["a"])
 
@@ -303,7 +303,7 @@ several:
   description: d
   args_schema: {{rank: {{type: int}}, date: {{type: str, default: ""}}}}
   return_output: given
-plain: {{callable_api: "http://${{HOST}}/text", description: d, return_output: given}}
+plain: {{callable_api: "http://${{HOST}}/${{PLACE}}", description: d, return_output: given, env: PLACE=text}}
 """
     tools = tools_of(tmp_path, text, loading=Loading({"HOST": echo.url.removeprefix("http://")}))
     assert called(tools["simple"], "Who?") == '{"given": {"query": "Who?"}, "type": "application/json"}'

@@ -20,7 +20,12 @@ NUMBERS = st.integers(-3, 3) | st.sampled_from([0.5, -1.5, 2**70, 1e300])
 VALUES = NUMBERS | st.sampled_from(["", "a", "Ab", "1", "null", "\x00", "'", '"; --', "💡"]) | st.booleans() | st.none()
 METAS = st.dictionaries(KEYS, VALUES, max_size=3)
 TEXTS = st.text(max_size=8) | st.sampled_from(["one two", "two three", "\ud800 half", "zero\x00byte"])
-COMPARED = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
+COMPARED: dict[str, Any] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
 CONDITIONS = st.one_of(
     VALUES,
     st.dictionaries(st.sampled_from(["eq", "ne"]), VALUES, max_size=2),

@@ -164,8 +164,8 @@ def node(name: str, *inputs: str) -> Node:
         ([node("a", "Query"), node("b")], ["node 'b' is not connected: it has no inputs; the root is 'Query'"]),
         ([node("a", "Query"), node("a", "Query")], ["two nodes are called 'a'; a name stands for one"]),
         (
-            [node("a", "File")],
-            ["node 'a': its input 'File' is no node of this pipeline; there are: Query, a"],
+            [node("a", "Other")],
+            ["node 'a': its input 'Other' is no node of this pipeline; there are: Query, a"],
         ),
         (
             [Node(read, "a"), Node(lambda text: text, "b", ["a"])],
@@ -201,3 +201,17 @@ def _turned(problem: str) -> str:
     loop = path.split(" → ")[:-1]
     start = loop.index(min(loop))
     return " → ".join([*loop[start:], *loop[:start], loop[start]]) + is_cycle + rest
+
+
+def test_a_pipeline_of_files_begins_at_file_and_takes_paths() -> None:
+    def read(file_paths: list[str]) -> dict[str, list[str]]:
+        return {"texts": [path.upper() for path in file_paths]}
+
+    pipeline = Pipeline([Node(lambda texts: texts[0], "First", ["Read"]), Node(read, "Read", ["File"])])
+    assert pipeline.run(file_paths=["a.md"])["results"] == "A.MD"
+    assert pipeline.draw().splitlines()[::2] == ["File", "Read (← File)", "First (← Read)"]
+    assert ">File</text>" in pipeline.draw_svg()
+    with pytest.raises(UsageError, match="takes no 'query'"):
+        pipeline.run("x")
+    with pytest.raises(UsageError, match="a node cannot be called 'File'"):
+        pipeline.add_node(read, "File")

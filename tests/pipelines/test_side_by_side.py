@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -149,3 +151,30 @@ def test_batches_come_back_in_their_order_and_keep_nothing() -> None:
     assert [result["results"] for result in results] == [f"{query}!" for query in queries]
     assert pipeline.run_batch([{"query": "5"}])[0] == {"query": "5", "results": "5!"}
     assert pipeline.run_batch([]) == []
+
+
+def test_what_a_function_raises_comes_back_whatever_it_is() -> None:
+    def stops() -> None:
+        next(iter(()))
+
+    pipeline = Pipeline()
+    pipeline.add_node(stops, "Stops")
+    with pytest.raises(NodeFailed, match="StopIteration"):
+        pipeline.run("x")
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_process() -> None:
+    code = """
+import asyncio, threading
+from retinue import Pipeline
+pipeline = Pipeline()
+pipeline.add_node(lambda query: threading.Event().wait(), "Hangs")
+async def main():
+    try:
+        await asyncio.wait_for(pipeline.run_async("x"), 0.1)
+    except TimeoutError:
+        print("gone on")
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("gone on\n", "")

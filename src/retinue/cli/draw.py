@@ -22,7 +22,7 @@ def command(file: Path, pipeline: str | None, svg: Path | None) -> int:
     spec = load_spec(file)
     name = chosen(spec, "pipelines", pipeline)
     found = next(one for one in spec.pipelines or () if one.name == name)
-    nodes = _in_order([Node(None, node.name, node.inputs) for node in found.nodes])
+    nodes = [Node(None, node.name, node.inputs) for node in found.nodes]
     if svg is None:
         click.echo(clean(drawing.text(nodes)))
         return 0
@@ -32,12 +32,3 @@ def command(file: Path, pipeline: str | None, svg: Path | None) -> int:
         raise UsageError(f"{svg} cannot be written: {error.strerror}") from error
     click.echo(f"{svg} is written")
     return 0
-
-
-def _in_order(nodes: list[Node]) -> list[Node]:
-    """The nodes, each after those before it; the file was checked for circles."""
-    ordered: list[Node] = []
-    while len(ordered) < len(nodes):
-        left = {node.name for node in nodes} - {node.name for node in ordered}
-        ordered += [node for node in nodes if node.name in left and not left & {*node.sources} - {node.name}]
-    return ordered

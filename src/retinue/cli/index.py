@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..documents import DocumentStore, index_folder
+from ..documents.embedding import MiniLM
 from ..documents.indexing import STORE
 from .progress import Progress
 from .trace import clean
@@ -21,7 +22,8 @@ from .trace import clean
 @click.option(
     "--size", default=1_000, show_default=True, type=click.IntRange(1), help="Characters of a piece, at most."
 )
-def command(folder: Path, store: Path | None, size: int) -> int:
+@click.option("--vectors", is_flag=True, help="Also find by meaning (`retinue models pull minilm`).")
+def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
     """Keep the files under FOLDER (HTML, PDF, Markdown, plain text) so that a Retriever finds them.
 
     Run again, only what has changed is read. Hidden files and links are passed over.
@@ -30,17 +32,15 @@ def command(folder: Path, store: Path | None, size: int) -> int:
     if store is None:
         place.parent.mkdir(exist_ok=True)
     logging.getLogger("pypdf").addHandler(logging.NullHandler())  # what is wrong with a file is said at the end
-    progress = Progress(patience=1.0)
     with DocumentStore(place) as kept:
-        try:
+        with Progress(patience=1.0) as progress:
             done = index_folder(
                 folder,
                 kept,
                 size=size,
-                report=lambda path, at, of: progress.show(f"indexing {clean(path)}", f"({at} of {of})"),
+                embedder=MiniLM() if vectors else None,
+                report=lambda path, at, of: progress.show(f"indexing {clean(path)}", at, of, "files"),
             )
-        finally:
-            progress.end()
         click.echo(
             f"{done.new} new, {done.changed} changed, {done.removed} removed, {done.unchanged} unchanged files; "
             f"{len(kept):,} passages in {place}"

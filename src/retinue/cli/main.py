@@ -18,6 +18,7 @@ _COMMANDS = {
     "check": "Say all that is wrong with a file of agents.",
     "run": "Answer a question with an agent of a file.",
     "tools": "Show what the model sees of an agent's tools.",
+    "lock": "Lock and install the packages of a file's tools.",
     "draw": "Draw a pipeline of a file.",
     "migrate": "Lift a file of the seeds to the current version.",
     "schema": "Print the JSON Schema of files of agents.",

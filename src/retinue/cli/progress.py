@@ -1,36 +1,40 @@
-"""How far something is, while it goes on."""
+"""What goes on meanwhile: one line that is rewritten in a terminal; a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
+from typing import Self
 
 import click
 
 
 class Progress:
-    """One line that is rewritten in a terminal; a line now and then elsewhere. Nothing is shown of what is done
-    within `patience` seconds."""
+    """A line on stderr, as long as it is open; none of what is done within `patience` seconds."""
 
     def __init__(self, patience: float = 0.0) -> None:
+        self._begin = time.monotonic() + patience
         self._terminal = sys.stderr.isatty()
         self._what = ""
         self._shown = 0.0
         self._open = False
-        self._begin = time.monotonic() + patience
 
-    def show(self, what: str, share: str, *, last: bool = False) -> None:
-        """`what` (of which the first word says whether it is the same as before) is going on, and is so far."""
-        now, pause = time.monotonic(), 0.1 if self._terminal else 5.0
-        same = what.partition(" ")[0] == self._what
-        if now < self._begin or (same and now - self._shown < pause and not last):
-            return
-        self._what, self._shown = what.partition(" ")[0], now
-        line = f"{what} {share}".rstrip()
-        click.echo(f"\r\x1b[K{line}" if self._terminal else line, nl=not self._terminal, err=True)
-        self._open = self._terminal
+    def __enter__(self) -> Self:
+        return self
 
-    def end(self) -> None:
-        """Leave the line."""
+    def __exit__(self, *_: object) -> None:
         if self._open:
             click.echo(err=True)
+
+    def show(self, what: str, done: int = 0, size: int = 0, unit: str = "") -> None:
+        """`what` is going on; `done` of `size` bytes, or of another `unit`, are there."""
+        if time.monotonic() < self._begin:
+            return
+        pause = 0.1 if self._terminal else 5.0
+        if what.split(" ")[0] == self._what and time.monotonic() - self._shown < pause and done < size:
+            return
+        self._what, self._shown = what.split(" ")[0], time.monotonic()
+        whole = f"{size:,} {unit}" if unit else f"{size / 1e6:,.0f} MB"
+        share = f" {done / size:4.0%} of {whole}" if size else ""
+        click.echo(f"\r\x1b[K{what}{share}" if self._terminal else f"{what}{share}", nl=not self._terminal, err=True)
+        self._open = self._terminal

@@ -7,14 +7,17 @@ from .link_content import LinkContentFetcher
 from .prompt_node import PromptNode
 from .prompt_template import PromptTemplate
 from .python_runtime import PythonRuntime
+from .ranker import Ranker
 from .reader import Reader
 from .retriever import Retriever
 from .sandbox import SandboxLimits
 from .search_engine import SearchEngine
 from .serpapi import SerpAPIComponent
+from .top_p import TopPSampler
 from .web_retriever import WebRetriever
 
 __all__ = [
     "DocumentSplitter", "DocumentWriter", "FileConverter", "LinkContentFetcher", "PromptNode", "PromptTemplate",
-    "PythonRuntime", "Reader", "Retriever", "SandboxLimits", "SearchEngine", "SerpAPIComponent", "WebRetriever",
+    "PythonRuntime", "Ranker", "Reader", "Retriever", "SandboxLimits", "SearchEngine", "SerpAPIComponent",
+    "TopPSampler", "WebRetriever",
 ]  # fmt: skip

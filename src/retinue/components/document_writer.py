@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from ..documents.retrieval import Embedder
+from ..documents.embedding import Embedder
+from ..documents.retrieval import embedder_of, vectors_of
 from ..documents.store import DocumentStore
 from ..errors import UsageError
 from ..schema import Document
@@ -18,15 +19,22 @@ class Written(TypedDict):
 
 
 class DocumentWriter:
-    """Keeps documents in `store`; with an `embedder`, with their vectors. Raises `UsageError` without a store."""
+    """Keeps documents in `store`; with an `embedder` (see `Retriever`), with their vectors.
 
-    def __init__(self, store: DocumentStore, embedder: Embedder | None = None, *, name: str = "DocumentWriter") -> None:
+    Raises `UsageError` without a store.
+    """
+
+    def __init__(
+        self, store: DocumentStore, embedder: Embedder | str | None = None, *, name: str = "DocumentWriter"
+    ) -> None:
         if not isinstance(store, DocumentStore):
             raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
         self.name = name
-        self.store, self.embedder = store, embedder
+        self.given = {"store": store, "embedder": embedder}  # for a file
+        self.store = store
+        self.embedder = None if embedder is None else embedder_of(embedder)
 
     def run(self, documents: Sequence[Document]) -> Written:
         """Keep these documents."""
-        vectors = self.embedder.embed([document.content for document in documents]) if self.embedder else None
+        vectors = None if self.embedder is None else vectors_of(documents, self.embedder)
         return {"written": self.store.write(documents, vectors)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from ..documents.retrieval import MODES, Embedder, Mode, retrieve, shown
+from ..documents.embedding import Embedder
+from ..documents.retrieval import MODES, Mode, embedder_of, retrieve, shown
 from ..documents.store import DocumentStore
 from ..errors import UsageError
 from ..schema import Document
@@ -22,8 +23,9 @@ class Retriever:
     """Finds the `top_k` documents of `store` that fit a query best.
 
     `mode`: `keyword` (BM25), `vector` (cosine) or `hybrid`, which fuses the two by their ranks; the last two need
-    the `embedder` that the documents' vectors are of. `where`: conditions that every document must meet,
-    whatever else is asked for (see `DocumentStore`). Raises `UsageError` for settings that cannot work.
+    the `embedder` that the documents' vectors are of: an `Embedder`, `minilm`, or the folder of a model as ONNX.
+    `where`: conditions that every document must meet, whatever else is asked for (see `DocumentStore`).
+    Raises `UsageError` for settings that cannot work.
     """
 
     def __init__(
@@ -31,7 +33,7 @@ class Retriever:
         store: DocumentStore,
         mode: Mode = "keyword",
         top_k: int = 10,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         where: Mapping[str, Any] | None = None,
         *,
         name: str = "Retriever",
@@ -45,7 +47,9 @@ class Retriever:
         if top_k < 1:
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
         self.name = name
-        self.store, self.mode, self.top_k, self.embedder, self.where = store, mode, top_k, embedder, where
+        self.given = {"store": store, "mode": mode, "top_k": top_k, "embedder": embedder, "where": where}  # for a file
+        self.store, self.mode, self.top_k, self.where = store, mode, top_k, where
+        self.embedder = None if embedder is None else embedder_of(embedder)
 
     def run(self, query: str, top_k: int | None = None, where: Mapping[str, Any] | None = None) -> Retrieved:
         """Search the documents. Use a few telling words.

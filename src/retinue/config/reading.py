@@ -22,7 +22,7 @@ from .scalars import scalar
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 50
-MAX_NODES = 50_000
+MAX_NODES = 20_000
 MAX_PROBLEMS = 50
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

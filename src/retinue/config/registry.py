@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..models.prompt_model import ENGINES as _ENGINES
+from ..pipelines.wires import INPUTS
 
 Kind = Literal["text", "whole number", "number", "true or false", "list", "mapping", "text or mapping"]
 
@@ -71,6 +72,8 @@ COMPONENTS: Mapping[str, Known] = {
         {"store": STORE, "mode": TEXT, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING},
         ("store",),
     ),
+    "Ranker": Known("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
+    "TopPSampler": Known("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
     "SearchEngine": Known(
         "retinue.components:SearchEngine",
         {
@@ -100,7 +103,7 @@ TOOLS: Mapping[str, Known] = {
 }
 
 PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name what is under these
-ROOTS = ("Query", "File")  # where a pipeline begins
+ROOTS = tuple(INPUTS)  # where a pipeline begins
 ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # of an agent's llm_engine
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {

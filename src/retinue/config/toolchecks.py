@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .callables import BuiltIn, Endpoint, environment, existing, located, target
+from ..tools.packages import requirements
+from .callables import BuiltIn, Endpoint, FileFunction, environment, existing, located, target
 from .places import Found, Node, Problem, Source, shown, unknown
 from .reading import read_file
 from .registry import PYTHON_ROOTS, TOOLS, Known, fits
@@ -16,6 +17,7 @@ from .wording import validated
 
 TYPES: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 Roots = tuple[str, ...]
+_LISTS: Mapping[str, Callable[[str], Any]] = {"env": environment, "pip_dependencies": requirements}
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _RESERVED = re.compile(
     r"_.*|model_(config|fields|computed_fields|extra|fields_set|dump.*|copy|construct|json_.*|para.*|post_init|rebuild|validate.*)"
@@ -30,11 +32,11 @@ def check_entries(entries: Node, folder: Path, roots: Roots = PYTHON_ROOTS) -> I
             allowed = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
             yield Found(entry.path, f"a tool's name: want {allowed}, not {shown(name)}", at_key=True)
         yield from _check_callable(entry, folder, roots)
-        if text := entry.at("env").text:
+        for key, read in _LISTS.items():
             try:
-                environment(text)
+                read(entry.at(key).text)
             except ValueError as error:
-                yield Found(entry.at("env").path, f"env: {error}")
+                yield Found(entry.at(key).path, f"{key}: {error}")
         for argument in entry.at("args_schema"):
             yield from _check_argument(argument)
 
@@ -59,6 +61,10 @@ def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
                 yield Found(entry.at("params").at("path").path, f"path: {error}")
     elif entry.at("params").value:
         yield Found(entry.at("params").path, "params: only for tools that come along", at_key=True)
+    if entry.at("pip_dependencies").text and not isinstance(what, FileFunction):
+        yield Found(entry.at("pip_dependencies").path, "pip_dependencies: only for functions of files", at_key=True)
+    if entry.at("env").text and not isinstance(what, FileFunction | Endpoint):
+        yield Found(entry.at("env").path, "env: only for functions of files, and for addresses", at_key=True)
 
 
 def check_params(entry: Node, known: Known, what: str) -> Iterator[Found]:

@@ -1,7 +1,7 @@
 """Tools from tool files (seed 003): one mapping of names to descriptions, what to call, and arguments.
 
 `env` and `pip_dependencies`: such a function runs in a process of its own, so the variables are only its own
-and its packages need not be the server's; what is to be installed is recorded, and installed by nobody here.
+and its packages need not be the server's. They are looked for where `retinue lock` put them; nothing is installed here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..signature import Argument, Signature, signature_of
 from ..tooling import Tool, tool_of
 from ..tools.endpoint import endpoint
 from ..tools.files import described_tools, function_of, load_module, picking, tool_of_module
+from ..tools.packages import installed, lock_file, requirements
 from ..tools.separate import separate
 from .callables import BuiltIn, Endpoint, FileFunction, ModuleTool, environment, existing, target
 from .environment import resolve
@@ -29,21 +30,17 @@ from .specs import ToolEntry, ToolFile
 from .toolchecks import TYPES, check_tool_file, tool_files
 from .wording import validated
 
-PythonFor = Callable[[tuple[str, ...]], str]
-
-
-def server_python(dependencies: tuple[str, ...]) -> str:
-    """The interpreter for a tool with these `pip_dependencies`: our own, in the hope that it has them."""
-    return sys.executable
+PythonFor = Callable[[Path, tuple[str, ...]], Path]
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How tools are loaded. `python_for` gives the interpreter for a tool with `pip_dependencies`; `roots`
-    are the packages whose tools may be named; `environ` is where `${NAME}` is looked up."""
+    """How tools are loaded. `python_for` gives the interpreter for a tool with `pip_dependencies`, by the file
+    where they are locked; `roots` are the packages whose tools may be named; `environ` is where `${NAME}` is
+    looked up."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    python_for: PythonFor = server_python
+    python_for: PythonFor = installed
     roots: tuple[str, ...] = PYTHON_ROOTS
 
 
@@ -73,13 +70,15 @@ def entry_tools(
     """The tools of a tool file's mapping, checked before; `source` has its places. Raises `DataError`."""
     modules, tools, problems = modules or _Modules(), [], []
     for name, entry in entries.items():
-        api, env = resolve(entry.callable_api, loading.environ), resolve(entry.env or "", loading.environ)
+        env = resolve(entry.env or "", loading.environ)
+        own = {} if env.missing else environment(env.value)
+        api = resolve(entry.callable_api, {**loading.environ, **own})
         missing = [(part, one) for part, resolved in (("callable_api", api), ("env", env)) for one in resolved.missing]
         problems += [source.problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
         if missing:
             continue
         try:
-            tools.append(_tool(name, entry, _Place(folder, api.value, environment(env.value)), loading, modules))
+            tools.append(_tool(name, entry, _Place(folder, api.value, own), loading, modules))
         except (DataError, UsageError, ValueError) as error:
             problems.append(Problem(source.file, *source.place((name, "callable_api")), f"{name}: {error}"))
     fail(sorted(problems))
@@ -115,7 +114,7 @@ def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules:
     if isinstance(what, ModuleTool):
         return _named(tool_of_module(what.module, what.attribute), name, entry)
     if place.env or entry.pip_dependencies:
-        function = _separate(what, entry, place, loading)
+        function = _separate(name, what, entry, place, loading)
         return Tool(name, function, described, takes=takes or signature_of(name, {}), **entry.options)
     found = function_of(modules[what.file], what.function)
     if isinstance(found, Tool):
@@ -123,9 +122,9 @@ def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules:
     return Tool(name, picking(found, entry.return_output), described, takes=takes, **entry.options)
 
 
-def _separate(what: FileFunction, entry: ToolEntry, place: _Place, loading: Loading) -> Callable[..., Any]:
-    wanted = tuple(filter(None, map(str.strip, (entry.pip_dependencies or "").split(","))))
-    python = loading.python_for(wanted) if wanted else sys.executable
+def _separate(name: str, what: FileFunction, entry: ToolEntry, place: _Place, loading: Loading) -> Callable[..., Any]:
+    wanted = requirements(entry.pip_dependencies or "")
+    python = loading.python_for(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
     return picking(separate(what.file, what.function, place.env, python), entry.return_output)
 
 

@@ -17,7 +17,7 @@ from ..errors import UsageError
 from ..filing import Filed
 from ..models import PromptModel
 from ..models.limited import Limited
-from ..pipelines import Pipeline
+from ..pipelines import Pipeline, inputs_of
 from ..tooling import Tool
 from .agent_tools import built_in
 from .agent_words import described
@@ -154,8 +154,10 @@ class Writer:
             self._from_file(pipeline.origin)
             return pipeline.name
         name = self._named(pipeline, self._free(pipeline.name))
-        if pipeline.inputs != ("query",):
-            raise UsageError(f"pipeline {name}: cannot be written; in a file a pipeline takes a query only")
+        if pipeline.inputs != inputs_of(pipeline.nodes):
+            raise UsageError(
+                f"pipeline {name}: cannot be written; in a file it takes a query, or file paths from 'File'"
+            )
         nodes = []
         for node in pipeline.nodes:
             if isinstance(node.inputs, Mapping):

@@ -12,8 +12,9 @@ from typing import Any
 
 from ..errors import DataError, UsageError
 from ..schema import Document
+from .embedding import Embedder
 from .files import data_of, document
-from .retrieval import Embedder
+from .retrieval import vectors_of
 from .splitting import split
 from .store import DocumentStore
 from .texts import media_type_of
@@ -90,7 +91,7 @@ class _Indexing:
 
     def __init__(self, folder: Path, store: DocumentStore, size: int, embedder: Embedder | None) -> None:
         self._folder, self._store, self._size, self._embedder = folder, store, size, embedder
-        self._made = f"{size} {type(embedder).__name__ if embedder else ''}"
+        self._made = f"{size} {type(embedder).__name__} {embedder.dimensions}" if embedder else f"{size}"
         rows = store.database.rows("SELECT path, size, modified, hash, made, pieces FROM files")
         self._known = {row[0]: _File(*row) for row in rows}
         self._done = Indexed()
@@ -126,7 +127,7 @@ class _Indexing:
             self._done.problems.append(str(error))
             self._remove({path} & set(self._known))
             return
-        vectors = self._embedder.embed([piece.content for piece in pieces]) if self._embedder and pieces else None
+        vectors = vectors_of(pieces, self._embedder) if self._embedder else None
         self._waiting.append((replace(now, pieces=len(pieces)), pieces, vectors))
         self._done.new += known is None
         self._done.changed += known is not None

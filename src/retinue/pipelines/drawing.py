@@ -8,7 +8,7 @@ from html import escape
 
 from ..contract import FIRST
 from .checking import in_order
-from .wires import ROOT, Node, Wire
+from .wires import ROOT, Node, Wire, root_of
 
 _WIDTH = 100  # of a line of text
 _BOX, _LAYER, _GAP, _MARGIN = 34, 78, 28, 16  # heights of a box and a layer; between boxes; around all
@@ -17,8 +17,9 @@ _LETTER = 7.6
 
 def text(nodes: Iterable[Node]) -> str:
     """A layer a line; beside a node, in brackets, what it comes from."""
-    lines = [ROOT]
-    for layer in _layers(in_order(nodes)):
+    ordered = in_order(nodes)
+    lines = [root_of(ordered)]
+    for layer in _layers(ordered):
         lines.append("  ↓")
         line = ""
         for node in layer:
@@ -55,6 +56,7 @@ class _Place:
     above: list[tuple[_Place, str]] = field(default_factory=list)  # with the line's label
     x: float = 0.0
     y: float = 0.0
+    round: bool = False
 
     @property
     def width(self) -> float:
@@ -63,7 +65,8 @@ class _Place:
 
 def svg(nodes: Iterable[Node]) -> str:
     """Boxes in layers, with arrows between them; no script, no reference to anything outside."""
-    layers = _placed(_layers(in_order(nodes)))
+    ordered = in_order(nodes)
+    layers = _placed(_layers(ordered), _Place(root_of(ordered), round=True))
     width = max(_MARGIN * 2 + sum(place.width + _GAP for place in layer) - _GAP for layer in layers)
     for number, layer in enumerate(layers):
         _spread(layer, number, width)
@@ -84,14 +87,14 @@ def svg(nodes: Iterable[Node]) -> str:
     )
 
 
-def _placed(layers: list[list[Node]]) -> list[list[_Place]]:
+def _placed(layers: list[list[Node]], root: _Place) -> list[list[_Place]]:
     """The layers' places: the boxes, and one in each layer that a line passes on its way down.
 
     Lines that come out of one node by one branch go down together.
     """
-    places: list[list[_Place]] = [[_Place(ROOT)], *([] for _ in layers)]
+    places: list[list[_Place]] = [[root], *([] for _ in layers)]
     bends: dict[tuple[str, str, int], _Place] = {}
-    at = {ROOT: (0, places[0][0])}
+    at = {ROOT: (0, root)}
     for number, layer in enumerate(layers, 1):
         for node in layer:
             place = _Place(node.name)
@@ -135,7 +138,7 @@ def _line(above: _Place, below: _Place, label: str) -> str:
 
 
 def _box(place: _Place) -> str:
-    left, round_ = place.x - place.width / 2, _BOX / 2 if place.name == ROOT else 6
+    left, round_ = place.x - place.width / 2, _BOX / 2 if place.round else 6
     return (
         f'<rect x="{left:.1f}" y="{place.y:.1f}" width="{place.width:.1f}" height="{_BOX}" rx="{round_}" '
         f'fill="#eef2fb" stroke="#446"/><text x="{place.x:.1f}" y="{place.y + _BOX / 2 + 4.5:.1f}" '

@@ -23,18 +23,20 @@ Params = Mapping[str, Mapping[str, Any]]
 class Pipeline(Filed):
     """Components put together: each takes its inputs, by name, from what is visible after those before it.
 
-    `inputs` are the values a run may be given; the root `"Query"` hands them on. `nodes`, in any order,
-    are those of a definition; in code, use `add_node`. Raises `UsageError` with all that is wrong.
+    `inputs` are the values a run may be given; the root `"Query"` hands them on: `query`, or `file_paths` if
+    the nodes call the root `"File"`. `nodes`, in any order, are those of a definition; in code, use
+    `add_node`. Raises `UsageError` with all that is wrong.
 
     A pipeline keeps nothing of its runs. It may be a node of another, and a tool.
     """
 
     def __init__(
-        self, nodes: Iterable[Node] = (), *, name: str = "pipeline", inputs: Sequence[str] = ("query",)
+        self, nodes: Iterable[Node] = (), *, name: str = "pipeline", inputs: Sequence[str] | None = None
     ) -> None:
         self.name = name
-        self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         nodes = list(nodes)
+        inputs = checking.inputs_of(nodes) if inputs is None else inputs
+        self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         checking.complain(name, checking.problems(nodes, self.inputs))
         self._nodes: dict[str, Node] = {}
         self._visible: dict[str, checking.Visible] = {ROOT: frozenset(self.inputs)}

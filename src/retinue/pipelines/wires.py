@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from ..declaring import component
 from ..errors import UsageError
 
 ROOT = "Query"
+INPUTS = {ROOT: ("query",), "File": ("file_paths",)}  # by what the root may be called: what it hands on
 _WIRE = re.compile(r"(?P<source>[^.]+)(\.(?P<branch>output_[1-9][0-9]*))?(\.(?P<key>(?!output_[1-9])[^.]+))?")
 
 
@@ -20,7 +21,8 @@ _WIRE = re.compile(r"(?P<source>[^.]+)(\.(?P<branch>output_[1-9][0-9]*))?(\.(?P<
 class Wire:
     """One of a node's inputs: all that is visible after `source`, if that chose `branch`.
 
-    With a `parameter`, this gets the value `key` of it. `explicit`: the branch was written down.
+    With a `parameter`, this gets the value `key` of it. `explicit`: the branch was written down. `shown` is
+    what the source is called where it is written; the root's other name is `ROOT` here.
     """
 
     source: str
@@ -28,9 +30,11 @@ class Wire:
     explicit: bool = False
     parameter: str = ""
     key: str = ""
+    shown: str = ""
 
     def __str__(self) -> str:
-        return f"{self.source}.{self.branch}" if self.explicit else self.source
+        name = self.shown or self.source
+        return f"{name}.{self.branch}" if self.explicit else name
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,17 @@ class Node:
         return tuple(dict.fromkeys(wire.source for wire in self.wires))
 
 
+def root_of(nodes: Iterable[Node]) -> str:
+    """What the nodes call the root."""
+    named = (wire.shown for node in nodes for wire in node.wires if wire.source == ROOT)
+    return next(named, ROOT)
+
+
 def _wire(node: str, text: str, parameter: str, named: bool) -> Wire:
     found = _WIRE.fullmatch(text) if isinstance(text, str) else None
     if found is None or bool(found["key"]) != named:
         want = 'NODE.VALUE, e.g. "Query.query"' if named else 'NODE or NODE.output_2, e.g. "Query"'
         raise UsageError(f"node {node!r}: cannot read the input {text!r} (want {want})")
-    return Wire(found["source"], found["branch"] or FIRST, bool(found["branch"]), parameter, found["key"] or "")
+    source, branch = found["source"], found["branch"]
+    meant = ROOT if source in INPUTS else source
+    return Wire(meant, branch or FIRST, bool(branch), parameter, found["key"] or "", source)

@@ -20,7 +20,7 @@ _WORKER = Path(__file__).with_name("worker.py")
 
 
 def separate(
-    file: Path, function: str, environment: Mapping[str, str], python: str = sys.executable
+    file: Path, function: str, environment: Mapping[str, str], python: Path = Path(sys.executable)
 ) -> Callable[..., Awaitable[Any]]:
     """A function that calls `function` of `file` in a new process each time: with the server's environment
     and these variables in it, in the file's folder, under the interpreter `python`. Raises `ToolError`."""
@@ -28,7 +28,7 @@ def separate(
     async def call(**arguments: Any) -> Any:
         task = json.dumps({"file": str(file), "function": function, "arguments": arguments}, default=str)
         process = await asyncio.create_subprocess_exec(
-            python, "-P", str(_WORKER), stdin=PIPE, stdout=PIPE, cwd=file.parent,
+            str(python), "-P", str(_WORKER), stdin=PIPE, stdout=PIPE, cwd=file.parent,
             env={**os.environ, **environment}, start_new_session=True,
         )  # fmt: skip
         try:

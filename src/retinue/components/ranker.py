@@ -1,0 +1,43 @@
+"""`Ranker`: documents in the order of their relevance, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from ..blocking import blocking
+from ..errors import UsageError
+from ..schema import Document
+from .cross_encoding import Scorer, best_first, cross_encoder as named, scored
+
+
+class Ranked(TypedDict):
+    """`documents`: those that are kept, best first."""
+
+    documents: list[Document]
+
+
+class Ranker:
+    """Puts documents in the order of their relevance, and keeps the best `top_k`.
+
+    `cross_encoder`: a `CrossEncoder`, or `minilm` (`EmbeddingScorer` with the embedded MiniLM), `cohere:MODEL`,
+    `jina:MODEL`, `tei:ADDRESS`, or the folder of a cross-encoder as ONNX. Its output `documents` have its scores.
+
+    Raises `UsageError` if the model is not here.
+    """
+
+    def __init__(self, cross_encoder: Scorer = "minilm", top_k: int = 10, *, name: str = "Ranker") -> None:
+        if top_k < 1:
+            raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
+        self.name = name
+        self.top_k = top_k
+        self.given = {"cross_encoder": cross_encoder, "top_k": top_k}  # for a file
+        self._scorer = named(cross_encoder, name)
+
+    async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
+        """Put documents in the order in which they answer the query."""
+        return {"documents": best_first(await scored(self._scorer, query, documents))[: self.top_k]}
+
+    def run(self, query: str, documents: Sequence[Document]) -> Ranked:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query, documents))

@@ -1,0 +1,71 @@
+"""`TopPSampler`: as many documents as it takes, instead of a number of them (seed 001)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from math import exp, fsum, isfinite
+
+from ..blocking import blocking
+from ..errors import UsageError
+from ..schema import Document
+from .cross_encoding import Scorer, best_first, cross_encoder as named, scored
+from .ranker import Ranked
+
+_ROUNDING = 1e-9
+
+
+class TopPSampler:
+    """Keeps the smallest set of documents whose cumulative relevance exceeds `top_p`.
+
+    A document's relevance is its share in the softmax of all scores: those that `cross_encoder` gives (see
+    `Ranker`), or without one the documents' own. Its output `documents` are best first, with that share as
+    `probability` in `meta`; there is at least one if any comes in, and with a `top_p` of 1 all are kept.
+
+    Raises `UsageError` for a `top_p` that is not above 0 and at most 1, and if the model is not here.
+    """
+
+    def __init__(self, top_p: float = 0.95, cross_encoder: Scorer | None = None, *, name: str = "TopPSampler") -> None:
+        if not 0 < top_p <= 1:
+            raise UsageError(f"{name}: top_p must be above 0 and at most 1, not {top_p}")
+        self.name = name
+        self.top_p = top_p
+        self.given = {"top_p": top_p, "cross_encoder": cross_encoder}  # for a file
+        self._scorer = None if cross_encoder is None else named(cross_encoder, name)
+
+    async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
+        """Keep only the documents that are likely to answer the query.
+
+        Raises `UsageError` if documents without a score come in and there is no model to give one.
+        """
+        if self._scorer is not None:
+            documents = await scored(self._scorer, query, documents)
+        ranked = best_first(documents)
+        shares = _softmax([self._score(document) for document in ranked])
+        before = [0.0, *accumulate(shares)]
+        kept = [
+            replace(document, meta={**document.meta, "probability": share})
+            for document, share, sum_before in zip(ranked, shares, before, strict=False)
+            if sum_before <= self.top_p + _ROUNDING
+        ]
+        return {"documents": kept}
+
+    def run(self, query: str, documents: Sequence[Document]) -> Ranked:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query, documents))
+
+    def _score(self, document: Document) -> float:
+        if document.score is None or not isfinite(document.score):
+            raise UsageError(
+                f"{self.name}: a document came without a score ({document.content[:40]!r}); "
+                "put a Ranker before it or give it a cross_encoder"
+            )
+        return document.score
+
+
+def _softmax(scores: Sequence[float]) -> list[float]:
+    highest = max(scores, default=0.0)
+    shares = [exp(score - highest) for score in scores]
+    whole = fsum(shares)
+    return [share / whole for share in shares]

@@ -1,0 +1,147 @@
+"""A transformer from a folder: `model.onnx` (or `onnx/model*.onnx`) and `tokenizer.json`, run by onnxruntime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..errors import DataError, UsageError
+from ..tools.keywords import storable
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[numpy.float32]
+
+MAX_TOKENS = 256  # of a text; what is beyond is not seen
+_FEWEST_TOKENS = 8
+_BATCH = 16
+_MOST_THREADS = 4
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+Texts: TypeAlias = "Sequence[str] | Sequence[tuple[str, str]]"  # texts, or pairs of them
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the model made of some of the texts, those with these `numbers`.
+
+    `output`: floats of shape (texts, …), the model's first output. `ids` and `mask`, of shape (texts, tokens):
+    the tokens, and 1 where there is one, 0 where the text has ended.
+    """
+
+    numbers: list[int]
+    ids: NDArray[numpy.int64]
+    mask: NDArray[numpy.int64]
+    output: Floats
+
+
+class OnnxModel:
+    """The model in `folder`. Safe to use from several threads.
+
+    Of a text, or a pair of them, the first `max_tokens` tokens count. Raises `UsageError` without the extra
+    `rank`, `DataError` if the folder does not hold such a model.
+    """
+
+    def __init__(self, folder: Path, max_tokens: int) -> None:
+        if max_tokens < _FEWEST_TOKENS:
+            raise UsageError(f"max_tokens must be at least {_FEWEST_TOKENS}, not {max_tokens}")
+        missing = [name for name in ("numpy", "onnxruntime", "tokenizers") if find_spec(name) is None]
+        if missing:
+            raise UsageError("a model as ONNX needs the extra 'rank': pip install 'retinue[rank]'")
+        self.folder = folder
+        self._session = _session(_model_file(folder))
+        self._tokenizer, self._pad = _tokenizer(folder / "tokenizer.json", max_tokens)
+        self._types = {given.name: given.type for given in self._session.get_inputs()}
+        if not {"input_ids"} <= set(self._types) <= _INPUTS:
+            raise DataError(f"{folder}: the model takes {', '.join(self._types)} (want input_ids, attention_mask, …)")
+
+    def batches(self, texts: Texts) -> Iterator[Batch]:
+        """The model's output for `texts`, in batches of about the same length."""
+        encoded = [self._encode(text) for text in texts]
+        order = sorted(range(len(encoded)), key=lambda number: len(encoded[number].ids))
+        for start in range(0, len(order), _BATCH):
+            numbers = order[start : start + _BATCH]
+            yield self._run(numbers, [encoded[number] for number in numbers])
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The tokens with these ids, as the tokenizer writes them."""
+        return [self._tokenizer.id_to_token(int(one)) or "" for one in ids]
+
+    def _encode(self, text: str | tuple[str, str]) -> Any:
+        one, *other = (text,) if isinstance(text, str) else text
+        return self._tokenizer.encode(storable(one), *map(storable, other))
+
+    def _run(self, numbers: list[int], encodings: list[Any]) -> Batch:
+        import numpy
+
+        shape = len(encodings), max(1, *(len(one.ids) for one in encodings))
+        ids = numpy.full(shape, self._pad, numpy.int64)
+        mask, types = numpy.zeros(shape, numpy.int64), numpy.zeros(shape, numpy.int64)
+        for row, one in enumerate(encodings):
+            ids[row, : len(one.ids)] = one.ids
+            mask[row, : len(one.ids)] = 1
+            types[row, : len(one.ids)] = one.type_ids
+        values = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        given = {
+            name: values[name].astype(numpy.int32) if kind == "tensor(int32)" else values[name]
+            for name, kind in self._types.items()
+        }
+        try:
+            output = self._session.run(None, given)[0]
+        except Exception as error:  # onnxruntime has no common class for them
+            raise DataError(f"{self.folder}: the model failed: {_short(error)}") from error
+        return Batch(numbers, ids, mask, numpy.asarray(output, numpy.float32))
+
+
+@lru_cache(maxsize=4)
+def loaded(folder: Path, max_tokens: int = MAX_TOKENS) -> OnnxModel:
+    """The model in `folder`; who asks for the same shares it."""
+    return OnnxModel(folder, max_tokens)
+
+
+def _model_file(folder: Path) -> Path:
+    found = [folder / "model.onnx", folder / "onnx" / "model.onnx", *sorted((folder / "onnx").glob("model*.onnx"))]
+    for path in found:
+        if path.is_file():
+            return path
+    raise DataError(f"{folder} holds no model as ONNX (want model.onnx or onnx/model*.onnx, and tokenizer.json)")
+
+
+def _session(path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    options.intra_op_num_threads = min(cores, _MOST_THREADS)
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise DataError(f"{path} cannot be loaded: {_short(error)}") from error
+
+
+def _tokenizer(path: Path, max_tokens: int) -> tuple[Any, int]:
+    """The tokenizer, and the id that pads."""
+    from tokenizers import Tokenizer
+
+    if not path.is_file():
+        raise DataError(f"{path} does not exist (a model's folder has a tokenizer.json)")
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:
+        raise DataError(f"{path} is not a tokenizer: {_short(error)}") from error
+    named = (tokenizer.token_to_id(name) for name in ("[PAD]", "<pad>"))
+    pad = tokenizer.padding["pad_id"] if tokenizer.padding else next((one for one in named if one is not None), 0)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return tokenizer, int(pad)
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
