@@ -7,6 +7,7 @@ from .file_converter import FileConverter
 from .github import GitHubAPI
 from .haystack_rest import DeepsetCloudPipeline, HaystackPipeline
 from .issue_link import IssueLink, issue_link
+from .link_content import LinkContentFetcher
 from .prompt_node import PromptNode
 from .prompt_template import PromptTemplate
 from .python_runtime import PythonRuntime
@@ -14,9 +15,11 @@ from .ranker import Ranker
 from .reader import Reader
 from .retriever import Retriever
 from .sandbox import SandboxLimits
+from .search_engine import SearchEngine
 from .serpapi import SerpAPIComponent
 from .top_p import TopPSampler
 from .weather import Weather
+from .web_retriever import WebRetriever
 from .wikipedia import Wikipedia
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "GitHubAPI",
     "HaystackPipeline",
     "IssueLink",
+    "LinkContentFetcher",
     "PromptNode",
     "PromptTemplate",
     "PythonRuntime",
@@ -35,9 +39,11 @@ __all__ = [
     "Reader",
     "Retriever",
     "SandboxLimits",
+    "SearchEngine",
     "SerpAPIComponent",
     "TopPSampler",
     "Weather",
+    "WebRetriever",
     "Wikipedia",
     "issue_link",
 ]

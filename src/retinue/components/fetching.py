@@ -40,7 +40,8 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where to ask, as whom, and how long: `seconds` for all of it, `connect` to be let in.
+    """Where to ask, as whom, and how long: `seconds` for all of it, `connect` to be let in. A service that needs
+    no key has an empty one.
 
     `key` is empty for a service that needs none. Redirects are not followed, since they would carry the key
     elsewhere. Raises `UsageError` for an address that is none, and a key that can be none.

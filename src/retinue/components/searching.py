@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypedDict
+from urllib.parse import urlsplit
 
 from ..errors import ToolError, UsageError
 from ..schema import Document
@@ -24,22 +25,54 @@ class Searched(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What an engine is asked: `count` results in all, of which this is page number `page`, from 1.
+
+    `domains`: where to search, as `docs.python.org` or `github.com/psf`; everywhere if there are none.
+    `language` and `country` are the engine's own codes, mostly of two letters.
+    """
+
+    query: str = ""
+    count: int = 10
+    domains: tuple[str, ...] = ()
+    language: str = ""
+    country: str = ""
+    page: int = 1
+
+    @property
+    def scoped(self) -> str:
+        """The query as Google takes it: the domains before it."""
+        sites = " OR ".join(f"site:{domain}" for domain in self.domains)
+        return f"{sites} {self.query}" if sites else self.query
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
-    """What an engine answered: the `answer` it gives itself, if any, and the pages it found, best first."""
+    """What an engine answered: the `answer` it gives itself, if any; the `pages` it found, best first; and
+    what it says `besides`, which comes after all pages."""
 
     answer: Document | None = None
     pages: tuple[Document, ...] = ()
+    besides: tuple[Document, ...] = ()
 
 
 class Provider(Protocol):
-    """One search engine: a class with these, in a file of its own."""
+    """One search engine: a class with these, in a file of its own.
+
+    A page has `page_size` results, and there are `last_page` pages at most. `settings`: which of
+    `domains`, `language` and `country` it can be asked for. Without `key_variables` it needs no key. A
+    `{language}` in `base_url` stands for the language.
+    """
 
     name: str
     base_url: str
-    key_variable: str
+    key_variables: tuple[str, ...]
+    settings: tuple[str, ...]
+    page_size: int
+    last_page: int
 
-    def request(self, query: str, key: str) -> Request:
-        """How to ask for `query`."""
+    def request(self, asked: Question, key: str) -> Request:
+        """How to ask it."""
         ...
 
     def problem(self, body: Mapping[str, Any]) -> str:
@@ -52,47 +85,85 @@ class Provider(Protocol):
 
 
 class Search:
-    """Asks a provider. The key is `api_key`, else in the provider's environment variable.
+    """Asks a provider. The key is `api_key`, else in one of the provider's environment variables; `asked` is
+    what stays the same from query to query.
 
-    Raises `UsageError` if there is none.
+    Raises `UsageError` if there is no key, or if the provider cannot be asked so.
     """
 
     def __init__(
-        self, provider: Provider, api_key: str | None, top_k: int, base_url: str | None = None, seconds: float = 20.0
-    ) -> None:
-        key = (api_key or os.environ.get(provider.key_variable) or "").strip()
-        if not key:
-            raise UsageError(f"{provider.name} needs a key: give api_key=… or set {provider.key_variable}")
-        if top_k < 1:
-            raise UsageError(f"{provider.name}: top_k must be at least 1, not {top_k}")
-        self.top_k = top_k
+        self, provider: Provider, api_key: str | None, asked: Question, base_url: str | None = None,
+        seconds: float = 20.0,
+    ) -> None:  # fmt: skip
+        key = _key(provider, api_key)
+        if asked.count < 1:
+            raise UsageError(f"{provider.name}: top_k must be at least 1, not {asked.count}")
+        for setting in ("domains", "language", "country"):
+            if getattr(asked, setting) and setting not in provider.settings:
+                raise UsageError(f"{provider.name} cannot be asked for {setting}; {_can(provider)}")
+        self._asked = asked
         self._provider = provider
-        self._service = Service(provider.name, base_url or provider.base_url, key, seconds)
+        address = base_url or provider.base_url.replace("{language}", asked.language or "en")
+        self._service = Service(provider.name, address, key, seconds)
 
     async def find(self, query: str) -> Searched:
-        """The first `top_k` documents, the engine's own answer before the pages, and the text for a model.
+        """The first documents, the engine's own answer before the pages, and the text for a model.
 
-        Raises `UsageError` if the key is refused, else `ToolError`.
+        As many pages are asked for as hold that many results. Raises `UsageError` if the key is refused,
+        else `ToolError`.
         """
         query = " ".join(query.split())
         if not query:
             raise ToolError("the query is empty; say what to search for")
         if len(query) > MAX_QUERY:
             raise ToolError(f"the query is longer than {MAX_QUERY:,} characters; use a few words")
-        found = self._read(*await self._service.ask(self._provider.request(query, self._service.key)))
-        documents = [*([found.answer] if found.answer else []), *found.pages][: self.top_k]
+        found = await self._found(replace(self._asked, query=query))
+        documents = [*([found.answer] if found.answer else []), *_numbered(found.pages)][: self._asked.count]
         return {"results": _shown(found, documents), "documents": documents}
+
+    async def _found(self, asked: Question) -> Found:
+        wanted = -(-asked.count // self._provider.page_size)
+        all_found, besides = Found(), tuple[Document, ...]()
+        for number in range(1, min(wanted, self._provider.last_page) + 1):
+            request = self._provider.request(replace(asked, page=number), self._service.key)
+            found = self._read(*await self._service.ask(request))
+            new = tuple(_new(all_found.pages, (one for one in found.pages if within(one, asked.domains))))
+            if number == 1:
+                answer = found.answer if found.answer and within(found.answer, asked.domains) else None
+                all_found, besides = Found(answer), tuple(one for one in found.besides if within(one, asked.domains))
+            all_found = replace(all_found, pages=(*all_found.pages, *new))
+            if not found.pages or len(all_found.pages) >= asked.count:
+                break
+        return replace(all_found, pages=(*all_found.pages, *_new(all_found.pages, besides)))
 
     def _read(self, status: int, body: Any) -> Found:
         name = self._provider.name
         said = " ".join(self._provider.problem(body).split())[:300] if isinstance(body, Mapping) else ""
         if status in _REFUSED:
-            raise UsageError(f"{name} refused the key: {said or status}")
+            raise UsageError(f"{name} refused the {'key' if self._service.key else 'request'}: {said or status}")
         if said or not 200 <= status < 300:
             raise ToolError(f"{name} answered {status}: {said or '(no message)'}")
         if not isinstance(body, Mapping):
             raise ToolError(f"{name} answered with something that is not the JSON of a search")
         return self._provider.read(body)
+
+
+def within(document: Document, domains: Collection[str]) -> bool:
+    """Whether its link, if it has one, leads into one of `domains`, a part of which may be a path."""
+    link = document.meta.get("link")
+    if not domains or not link:
+        return True
+    try:
+        parts = urlsplit(link)
+        host = (parts.hostname or "").lower()
+    except ValueError:
+        return False
+    for domain in domains:
+        wanted, _, path = domain.lower().rstrip("/").partition("/")
+        below = f"/{path}/" if path else "/"
+        if (host == wanted or host.endswith(f".{wanted}")) and f"{parts.path}/".lower().startswith(below):
+            return True
+    return False
 
 
 def text(value: Any) -> str:
@@ -115,12 +186,43 @@ def page(item: Any, snippet: str, position: int, **names: str) -> Document | Non
 
 
 def pages(items: Any, snippet: str, **names: str) -> tuple[Document, ...]:
-    """The documents for a list of results, numbered in its order (see `page`)."""
+    """The documents for a list of results, in its order (see `page`)."""
+    found = (page(item, snippet, 0, **names) for item in (items if isinstance(items, list) else ()))
+    return tuple(document for document in found if document is not None)
+
+
+def answer(box: Any, keys: Iterable[str], **names: str) -> Document | None:
+    """The document for an engine's own answer: what stands under the first of `keys` that says something."""
+    if not isinstance(box, Mapping):
+        return None
+    return next((page(box, key, 0, **names) for key in keys if text(box.get(key))), None)
+
+
+def _key(provider: Provider, api_key: str | None) -> str:
+    given = (api_key, *(os.environ.get(variable) for variable in provider.key_variables))
+    key = next((one.strip() for one in given if one and one.strip()), "")
+    if provider.key_variables and not key:
+        raise UsageError(f"{provider.name} needs a key: give api_key=… or set {' or '.join(provider.key_variables)}")
+    return key if provider.key_variables else ""
+
+
+def _can(provider: Provider) -> str:
+    return f"it can for {', '.join(provider.settings)}" if provider.settings else "it takes only a query"
+
+
+def _new(known: Iterable[Document], more: Iterable[Document]) -> list[Document]:
+    """Those of `more` whose link no other has; engines repeat themselves from page to page."""
+    links = {document.id for document in known}
     kept: list[Document] = []
-    for item in items if isinstance(items, list) else ():
-        if (document := page(item, snippet, len(kept) + 1, **names)) is not None:
+    for document in more:
+        if not document.id or document.id not in links:
+            links.add(document.id)
             kept.append(document)
-    return tuple(kept)
+    return kept
+
+
+def _numbered(documents: Iterable[Document]) -> list[Document]:
+    return [replace(one, meta={**one.meta, "position": at}) for at, one in enumerate(documents, 1)]
 
 
 def _shown(found: Found, documents: list[Document]) -> str:

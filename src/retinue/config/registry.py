@@ -106,6 +106,27 @@ COMPONENTS: Mapping[str, Known] = {
     ),
     "Ranker": Known("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
     "TopPSampler": Known("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
+    "SearchEngine": Known(
+        "retinue.components:SearchEngine",
+        {
+            "provider": TEXT, "api_key": TEXT, "top_k": WHOLE, "allowed_domains": LIST, "language": TEXT,
+            "country": TEXT, "base_url": TEXT, "seconds": NUMBER,
+        },
+    ),
+    "LinkContentFetcher": Known(
+        "retinue.components:LinkContentFetcher",
+        {"allow": LIST, "ports": LIST, "seconds": NUMBER, "max_bytes": WHOLE},
+    ),
+    "WebRetriever": Known(
+        "retinue.components:WebRetriever",
+        {
+            "search_engine": Parameter("text", ("SearchEngine", "SerpAPIComponent")), "mode": TEXT, "top_k": WHOLE,
+            "top_search_results": WHOLE, "ranker": Parameter("text", ("Ranker",)),
+            "sampler": Parameter("text", ("TopPSampler",)), "cache": STORE,
+            "cache_seconds": NUMBER, "fetcher": Parameter("text", ("LinkContentFetcher",)), "size": WHOLE,
+        },
+        ("search_engine",),
+    ),
 }  # fmt: skip
 
 TOOLS: Mapping[str, Known] = {

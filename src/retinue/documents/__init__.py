@@ -1,6 +1,21 @@
-"""Documents: texts out of files and pages, cut into pieces, kept and found again."""
+"""Documents: texts out of files and pages, cut into pieces, kept and found again.
 
-from .indexing import Indexed, index_folder
-from .store import DocumentStore
+Nothing is imported until it is used: a page of the web is read in a process that needs `texts` only.
+"""
 
-__all__ = ["DocumentStore", "Indexed", "index_folder"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .indexing import Indexed as Indexed, index_folder as index_folder
+    from .store import DocumentStore as DocumentStore
+
+_MODULES = {"DocumentStore": "store", "Indexed": "indexing", "index_folder": "indexing"}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Callable, Mapping
+import time
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice, takewhile
 from pathlib import PurePath
 
 from ..errors import DataError, UsageError
 
 MAX_PAGES = 2_000  # of a PDF
+_PDF = "application/pdf"
+_HTML = ("text/html", "application/xhtml+xml")
+_MARKDOWN = ("text/markdown", "text/x-markdown")
+_PLAIN = ("application/json", "application/x-ndjson", "application/xml", "application/yaml", "application/javascript")
 _MAIN = "main, article, [role=main]"
 _AROUND = ["nav", "header", "footer", "aside", "form", "button", "noscript"]
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
@@ -35,16 +41,35 @@ def media_type_of(name: str) -> str | None:
     return _ENDINGS.get(PurePath(name).suffix.lower())
 
 
-def text_of(data: bytes, media_type: str, charset: str = "") -> Text:
-    """The text in `data`, which is of this media type; `charset` is what its server says, if anything.
+def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = math.inf) -> Text:
+    """The text in `data`, which is of this media type; `charset` is what its server says, if anything. Both
+    may be wrong: a PDF is one whatever it is called, and UTF-8 mostly is what it looks like. Of a PDF
+    the pages that can be read within `seconds`.
 
     Raises `DataError` for what cannot be read, `UsageError` if the extra that reads it is not installed.
     """
-    kind = media_type.partition(";")[0].strip().lower()
-    if kind not in _READERS:
-        raise DataError(f"{kind or 'this kind of file'} cannot be read (want HTML, PDF, Markdown or plain text)")
-    read = _READERS[kind](data, charset)
+    kind = _kind(data, media_type.partition(";")[0].strip().lower())
+    if kind == _PDF:
+        read = _pdf(data, seconds)
+    elif kind in _HTML:
+        read = _html(data, charset)
+    elif kind in _MARKDOWN:
+        read = _markdown(data, charset)
+    else:
+        read = Text(_decoded(data, charset))
     return Text(_BLANK_LINES.sub("\n\n", read.text.replace("\x00", "")).strip(), " ".join(read.title.split()))
+
+
+def _kind(data: bytes, kind: str) -> str:
+    """The media type as far as it matters. Raises `DataError` for one that has no text."""
+    start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"%pdf-"):
+        return _PDF
+    if kind in ("", "application/octet-stream"):
+        return _HTML[0] if start.startswith((b"<!doctype html", b"<html")) else "text/plain"
+    if kind == _PDF or kind in _HTML or kind.startswith("text/") or kind in _PLAIN or kind.endswith(("+json", "+xml")):
+        return kind
+    raise DataError(f"{kind} cannot be read (want HTML, PDF, Markdown or plain text)")
 
 
 def _html(data: bytes, charset: str) -> Text:
@@ -61,16 +86,19 @@ def _html(data: bytes, charset: str) -> Text:
     return Text(text or extract_plain_text(tree, preserve_formatting=True), tree.title or "")
 
 
-def _pdf(data: bytes, _: str) -> Text:
+def _pdf(data: bytes, seconds: float) -> Text:
     _needs("pypdf", "PDF")
     from pypdf import PdfReader
-    from pypdf.errors import PyPdfError
 
+    until = time.monotonic() + seconds
     try:
         reader = PdfReader(io.BytesIO(data))
-        pages = [page.extract_text() for page in reader.pages[:MAX_PAGES]]
+        pages = [
+            page.extract_text()
+            for page in takewhile(lambda _: time.monotonic() < until, islice(reader.pages, MAX_PAGES))
+        ]
         title = (reader.metadata.title if reader.metadata else None) or ""
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
+    except Exception as error:  # on broken files it raises whatever comes
         raise DataError(f"this PDF cannot be read: {type(error).__name__}: {error}") from error
     return Text("\n\n".join(pages), title)
 
@@ -81,33 +109,23 @@ def _markdown(data: bytes, charset: str) -> Text:
     return Text(text, heading.group(1) if heading else "")
 
 
-def _plain(data: bytes, charset: str) -> Text:
-    return Text(_decoded(data, charset))
-
-
 def _decoded(data: bytes, charset: str, *, html: bool = False) -> str:
-    """UTF-8 if it is that; else as its server or the page itself says; else as it looks."""
-    if not charset:
+    """UTF-8 if it is that; else as its server or the page itself says; else as it looks. Raises `DataError`."""
+    if b"\x1b" not in data and b"\x00" not in data:  # as in ISO-2022 and UTF-16, which can look like ASCII
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError:
             pass
     _needs("resiliparse", "text that is not UTF-8")
-    from resiliparse.parse.encoding import bytes_to_str, detect_encoding
+    from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
-    return bytes_to_str(data, charset or detect_encoding(data, from_html_meta=html) or "utf-8", "replace")
+    known = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
+    text = bytes_to_str(data, known or detect_encoding(data, from_html_meta=html) or "utf-8", "replace")
+    if text[:4_000].count("\x00") > len(text[:4_000]) // 20:
+        raise DataError("it is not text, whatever it is called")
+    return text
 
 
 def _needs(module: str, what: str) -> None:
     if find_spec(module) is None:
         raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
-
-
-_READERS: Mapping[str, Callable[[bytes, str], Text]] = {
-    "text/html": _html,
-    "application/xhtml+xml": _html,
-    "application/pdf": _pdf,
-    "text/markdown": _markdown,
-    "text/x-markdown": _markdown,
-    "text/plain": _plain,
-}

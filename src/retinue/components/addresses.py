@@ -1,0 +1,136 @@
+"""Addresses that come from a model, a page or a redirect: read strictly, and which machines they may lead to.
+
+Python's `is_global` alone is no guard: it lets through tunnels to private addresses (64:ff9b::7f00:1,
+2002:7f00:1::), multicast and a cloud's own services (168.63.129.16).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import quote
+
+from ..errors import ToolError
+
+MAX_URL = 2_000  # characters
+PORTS = {"http": 80, "https": 443}
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?", re.IGNORECASE)
+_AUTHORITY = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]@%]+))(?::([0-9]{0,5}))?")
+_NO_PART = re.compile("[\x00-\x20\x7f-\xa0\\\\\ud800-\udfff]")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_KEPT = "/:@!$&'()*+,;=~-._%?[]"
+
+_IPV4 = tuple(
+    map(
+        ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16",
+            "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24",
+            "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+            "224.0.0.0/4", "240.0.0.0/4",
+        ),
+    )
+)  # fmt: skip
+_UNICAST = ip_network("2000::/3")
+_IPV6 = tuple(  # of these: protocols' own and Teredo, examples, 6to4, AS112, the former 6bone
+    map(ip_network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20"))
+)
+_ISATAP = 0x5EFE  # 64 bits from the right, whatever the bit for "universal" says
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to go, in one plain form: `host` is a name in ASCII or an IP address without brackets, `path`
+    has the query in it. As a text it is a URL without fragment."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.path}"
+
+    @property
+    def ip(self) -> IPv4Address | IPv6Address | None:
+        """The IP address, if the host is one."""
+        try:
+            return ip_address(self.host)
+        except ValueError:
+            return None
+
+
+def read(url: str) -> Address:
+    """The address in `url`. Raises `ToolError` for whatever is not plainly an http or https URL: one that
+    two readers could understand differently is none."""
+    url = url.strip()
+    if len(url) > MAX_URL:
+        raise ToolError(f"the URL is longer than {MAX_URL:,} characters")
+    found = _URL.fullmatch(url) if not _NO_PART.search(url) else None
+    if found is None:
+        raise ToolError(f"{shown(url)} is not a URL; want one such as https://example.com/page")
+    scheme, authority, path, query = found[1].lower(), found[2], found[3], found[4] or ""
+    if scheme not in PORTS:
+        raise ToolError(f"{shown(url)}: only http and https can be fetched")
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None:
+        raise ToolError(f"{shown(url)}: {authority[:80]!r} is not the name of a server (no user, no % and no zone)")
+    host = _ipv6(parts[1]) if parts[1] else _name(parts[2])
+    if not host:
+        raise ToolError(f"{shown(url)}: {authority[:80]!r} is not the name of a server, plainly written")
+    port = int(parts[3]) if parts[3] else PORTS[scheme]
+    return Address(scheme, host, port, quote(f"{path or '/'}?{query}" if query else path or "/", safe=_KEPT))
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet, as far as one can tell from it."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(ip, IPv4Address):
+        return ip.is_global and not any(ip in network for network in _IPV4)
+    tunnel = (int(ip) >> 32) & 0xFDFF_FFFF == _ISATAP
+    return ip.is_global and ip in _UNICAST and not tunnel and not any(ip in network for network in _IPV6)
+
+
+def shown(url: str) -> str:
+    """A URL as messages have it: in one line, and not without end."""
+    plain = url.encode("ascii", "backslashreplace").decode()
+    plain = "".join(sign if sign.isprintable() else "?" for sign in plain)
+    return plain if len(plain) <= 200 else f"{plain[:200]}…"
+
+
+def _name(host: str) -> str:
+    """A server's name in lower case and ASCII, or its IPv4 address; empty if it is neither, plainly written."""
+    host = (host if host.isascii() else _ascii(host)).lower().removesuffix(".")
+    labels = host.split(".")
+    if len(host) > 253 or not all(map(_LABEL.fullmatch, labels)):
+        return ""
+    if not _NUMBER.fullmatch(labels[-1]):
+        return host
+    try:
+        return str(IPv4Address(host))  # four decimal numbers; systems also read 127.1, 0x7f000001 and 017700000001
+    except ValueError:
+        return ""
+
+
+def _ipv6(text: str) -> str:
+    try:
+        return str(IPv6Address(text))
+    except ValueError:
+        return ""
+
+
+def _ascii(host: str) -> str:
+    """An international name as it is looked up (IDNA 2008 after UTS 46, which also maps full-width digits)."""
+    from yarl import URL
+
+    try:
+        return URL.build(scheme="http", host=host).raw_host or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,204 @@
+"""The way out for addresses that Retinue did not choose: from a model, a page, a search, a redirect.
+
+Each address is read strictly, looked up once, and fetched only if all that the look-up gave is public; the
+connection goes to just that. Each redirect begins anew. Services that an operator configured do not come
+this way; what is private and still wanted is named in `allow`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, cast
+from urllib.parse import urljoin
+
+from ..errors import ToolError, UsageError
+from ..threads import in_thread
+from .addresses import Address, is_public, read, shown
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+_HEADERS = {
+    "Accept": "text/html, application/xhtml+xml, application/pdf, text/plain, */*;q=0.5",
+    "Accept-Encoding": "gzip, deflate",
+    "User-Agent": "Mozilla/5.0 (compatible; Retinue)",
+}
+_PIECE = 65_536
+_PACKED = ("gzip", "x-gzip", "deflate")
+_EITHER, _BARE = 47, -15  # zlib's window: finds out whether it is gzip or zlib; neither, as some servers' deflate is
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """The IP addresses of a name. Raises `OSError`."""
+    found = await in_thread(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
+    return [str(information[4][0]) for information in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What came back: `url` is where it was found in the end, `charset` what its server says, if anything."""
+
+    url: str
+    data: bytes
+    media_type: str = ""
+    charset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Fetches pages, and only public ones.
+
+    `allow`: servers that may be private, each as `host:port`. `ports`: those one may ask elsewhere.
+    `seconds` for all of it; `max_bytes` as sent and after unpacking; `max_hops` redirects. `resolve`
+    looks a name up. No proxy, no cookies, and nothing of the environment is used.
+
+    Raises `UsageError` for what cannot be allowed, and without the extra `web`.
+    """
+
+    allow: tuple[str, ...] = ()
+    ports: tuple[int, ...] = (80, 443)
+    seconds: float = 10.0
+    max_bytes: int = 5_000_000
+    max_hops: int = 5
+    resolve: Resolve = look_up
+
+    def __post_init__(self) -> None:
+        if find_spec("aiohttp") is None:
+            raise UsageError("fetching pages needs the extra 'web': pip install 'retinue[web]'")
+        for server in self.allow:
+            if not _server(server):
+                raise UsageError(f"allow: {server!r} is no server; want host:port, such as intranet.example:443")
+
+    async def get(self, url: str) -> Fetched:
+        """The page at `url`. Raises `ToolError`, whose message says why it cannot be had."""
+        import aiohttp
+
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await self._follow(read(url))
+        except TimeoutError:
+            problem = f"did not answer within {self.seconds:g} seconds"
+        except (aiohttp.ClientError, OSError, ValueError, zlib.error) as error:
+            problem = _reason(error)
+        raise ToolError(f"{shown(url)}: {problem}")
+
+    async def _follow(self, address: Address) -> Fetched:
+        for _ in range(self.max_hops + 1):
+            answer = await self._ask(address, await self._allowed(address))
+            if isinstance(answer, Fetched):
+                return answer
+            address = read(urljoin(str(address), answer))
+        raise ToolError(f"{shown(str(address))}: redirected more than {self.max_hops} times")
+
+    async def _allowed(self, address: Address) -> Sequence[str]:
+        """The IP addresses where `address` may be fetched. Raises `ToolError` if it may not be."""
+        trusted = _key(address) in map(_server, self.allow)
+        if not trusted and address.port not in self.ports:
+            raise ToolError(f"{shown(str(address))}: port {address.port} is not one of the web's")
+        if not trusted and address.ip is None and "." not in address.host:
+            raise ToolError(f"{shown(str(address))}: {address.host!r} is no public name")
+        if address.ip is not None:
+            found: Sequence[str] = [address.host]
+        else:
+            found = await self.resolve(address.host, address.port)
+        if not found or not (trusted or all(map(is_public, found))):
+            raise ToolError(f"{shown(str(address))} is not on the public internet, so it is not fetched")
+        return found
+
+    async def _ask(self, address: Address, ips: Sequence[str]) -> Fetched | str:
+        """The page, or where it is said to be."""
+        import aiohttp
+        from yarl import URL
+
+        connector = aiohttp.TCPConnector(resolver=cast(Any, _Known(ips)), use_dns_cache=False, force_close=True)
+        async with (
+            aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=_HEADERS,
+                timeout=aiohttp.ClientTimeout(),
+                auto_decompress=False,
+                trust_env=False,
+            ) as http,
+            http.get(URL(str(address), encoded=True), allow_redirects=False) as answer,
+        ):
+            if answer.status in (301, 302, 303, 307, 308) and "Location" in answer.headers:
+                return answer.headers["Location"]
+            if not 200 <= answer.status < 300:
+                raise ToolError(f"{shown(str(address))}: the server answered {answer.status}")
+            data = await self._read(answer)
+            return Fetched(str(address), data, _media_type(answer), answer.charset or "")
+
+    async def _read(self, answer: Any) -> bytes:
+        coding = answer.headers.get("Content-Encoding", "").strip().lower() or "identity"
+        if coding not in ("identity", *_PACKED):
+            raise ToolError(f"{shown(str(answer.url))}: packed ({coding[:20]}), which was not asked for")
+        data, sent, packed = bytearray(), 0, None
+        async for piece in answer.content.iter_chunked(_PIECE):
+            if coding in _PACKED and packed is None:
+                packed = zlib.decompressobj(_BARE if coding == "deflate" and piece[0] & 0xF != 8 else _EITHER)
+            sent += len(piece)
+            data += packed.decompress(piece, self.max_bytes - len(data) + 1) if packed else piece
+            if max(sent, len(data)) > self.max_bytes:
+                raise ToolError(f"{shown(str(answer.url))}: larger than {self.max_bytes:,} bytes")
+        return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What aiohttp asks for a name's addresses: it gets those that were looked up and checked, whatever the name."""
+
+    ips: Sequence[str]
+
+    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[dict[str, Any]]:
+        return [
+            {
+                "hostname": host,
+                "host": ip,
+                "port": port,
+                "family": socket.AF_INET6 if ":" in ip else socket.AF_INET,
+                "proto": socket.IPPROTO_TCP,
+                "flags": socket.AI_NUMERICHOST,
+            }
+            for ip in self.ips
+        ]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _server(text: str) -> str:
+    """`host:port` as `allow` has it, in the one form in which addresses are read; empty if it is none."""
+    try:
+        address = read(f"http://{text}/")
+    except ToolError:
+        return ""
+    return _key(address) if address.path == "/" and text.rpartition(":")[2].isdecimal() else ""
+
+
+def _key(address: Address) -> str:
+    return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
+
+
+def _media_type(answer: Any) -> str:
+    return str(answer.headers.get("Content-Type", "")).partition(";")[0].strip().lower()[:100]
+
+
+def _reason(error: Exception) -> str:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its certificate is not one for that name, so it is not trusted"
+    cause = getattr(error, "os_error", error)
+    if isinstance(cause, socket.gaierror):
+        return "there is no server of that name"
+    if isinstance(cause, OSError):
+        return f"cannot be reached: {os.strerror(cause.errno) if cause.errno and cause.errno > 0 else 'no way there'}"
+    if isinstance(error, zlib.error):
+        return "its packing is broken"
+    return f"the connection broke off ({type(error).__name__})"

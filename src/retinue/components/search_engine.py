@@ -1,0 +1,101 @@
+"""`SearchEngine`: searches the web, with the engine one chooses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ..batches import in_order
+from ..blocking import blocking
+from ..errors import UsageError
+from ..schema import Document
+from .search_providers import PROVIDERS
+from .searching import Provider, Question, Search, Searched
+
+_DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?:/[A-Za-z0-9._~/-]*)?")
+_CODE = re.compile(r"[A-Za-z][A-Za-z -]{0,40}")
+_ANSWER_WEIGHT = 5  # of an engine's own answer, against the best page
+
+
+class SearchEngine:
+    """Searches the web.
+
+    `provider` is `serper`, `searchapi` and `serpapi` (Google), `tavily` or `wikipedia`, or a `Provider`
+    of one's own. The key is `api_key`, else in the provider's environment variable (`SERPERDEV_API_KEY`
+    or `SERPER_API_KEY`, `SEARCHAPI_API_KEY`, `SERPAPI_API_KEY`, `TAVILY_API_KEY`); Wikipedia needs none.
+
+    Its output `documents` are `top_k` at most, from as many of the engine's pages as hold them: the
+    engine's own answer first, if there is one, then the pages, with their snippets as contents, `title`,
+    `link` and `position` (from 1; an answer has 0) in `meta`, and a `score` that falls with the position;
+    all scores sum to 1. Its output `results` is the text that a model is shown: the engine's answer,
+    else the first three snippets, one a line after the title of its page.
+
+    `allowed_domains`: search only there (`docs.python.org`, `github.com/psf`); what is elsewhere is dropped.
+    `language` and `country` are the provider's own codes (`de`, `us`). `base_url` is for an address of
+    one's own, `seconds` the time that a request may take.
+
+    Raises `UsageError` without a key, or for what the provider cannot be asked.
+    """
+
+    def __init__(  # noqa: PLR0913 -- what a search is scoped to stands side by side
+        self,
+        provider: str | Provider = "serper",
+        api_key: str | None = None,
+        top_k: int = 10,
+        allowed_domains: Iterable[str] = (),
+        language: str | None = None,
+        country: str | None = None,
+        *,
+        name: str = "SearchEngine",
+        base_url: str | None = None,
+        seconds: float = 20.0,
+    ) -> None:
+        if isinstance(provider, str) and provider not in PROVIDERS:
+            raise UsageError(f"{name}: there is no provider {provider!r}; there are: {', '.join(PROVIDERS)}")
+        domains = (allowed_domains,) if isinstance(allowed_domains, str) else tuple(allowed_domains)
+        for domain in domains:
+            if not _DOMAIN.fullmatch(domain):
+                raise UsageError(f"{name}: {domain!r} is no domain; want one such as docs.python.org or github.com/psf")
+        for code in filter(None, (language, country)):
+            if not _CODE.fullmatch(code):
+                raise UsageError(f"{name}: {code!r} is no code of a language or country; want one such as 'de'")
+        self.name = name
+        self.given: dict[str, Any] = {
+            "provider": provider, "api_key": api_key, "top_k": top_k, "allowed_domains": domains,
+            "language": language, "country": country, "base_url": base_url, "seconds": seconds,
+        }  # for a file  # fmt: skip
+        engine = PROVIDERS[provider]() if isinstance(provider, str) else provider
+        asked = Question("", top_k, domains, language or "", country or "")
+        self._search = Search(engine, api_key, asked, base_url, seconds)
+
+    async def run_async(self, query: str) -> Searched:
+        """Search the web.
+
+        Raises `ToolError` if the engine cannot be asked or cannot answer, `UsageError` if it refuses the key.
+        """
+        found = await self._search.find(query)
+        return {"results": found["results"], "documents": _scored(found["documents"])}
+
+    def run(self, query: str) -> Searched:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query))
+
+    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
+        """`run_async` for each query, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, queries, at_once)
+
+    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once))
+
+
+def _scored(documents: list[Document]) -> list[Document]:
+    """With scores by rank, as Haystack v1's `WebSearch` gives them: n, n-1, …, 1, an answer's five times
+    that, and all divided by their sum."""
+    weights = [
+        (len(documents) - at) * (_ANSWER_WEIGHT if document.meta["position"] == 0 else 1)
+        for at, document in enumerate(documents)
+    ]
+    return [replace(one, score=weight / sum(weights)) for one, weight in zip(documents, weights, strict=True)]

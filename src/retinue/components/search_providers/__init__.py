@@ -1,0 +1,18 @@
+"""Search engines: a file each, with how to ask it and how to read what it answers."""
+
+from collections.abc import Callable, Mapping
+
+from ..searching import Provider
+from .searchapi import SearchAPI
+from .serpapi import SerpAPI
+from .serper import Serper
+from .tavily import Tavily
+from .wikipedia import Wikipedia
+
+PROVIDERS: Mapping[str, Callable[[], Provider]] = {
+    "serper": Serper,
+    "searchapi": SearchAPI,
+    "serpapi": SerpAPI,
+    "tavily": Tavily,
+    "wikipedia": Wikipedia,
+}

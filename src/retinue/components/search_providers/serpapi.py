@@ -1,0 +1,50 @@
+"""Google, through serpapi.com."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...schema import Document
+from ..fetching import Request
+from ..searching import Found, Question, answer, pages, text
+
+_META = {"title": "title", "link": "link", "source": "source", "date": "date"}
+_ANSWERS = ("answer", "result", "snippet", "highlighted")  # where a box has its answer: the shortest form first
+_NOTHING = "hasn't returned any results"
+
+
+class SerpAPI:
+    """The provider."""
+
+    name = "SerpAPI"
+    base_url = "https://serpapi.com"
+    key_variables: tuple[str, ...] = ("SERPAPI_API_KEY",)
+    settings: tuple[str, ...] = ("domains", "language", "country")
+    page_size, last_page = 10, 10
+
+    def request(self, asked: Question, key: str) -> Request:
+        """With `start`, which counts results, for further pages."""
+        params = {"engine": "google", "q": asked.scoped, "api_key": key}
+        start = str((asked.page - 1) * self.page_size) if asked.page > 1 else ""
+        more = {"hl": asked.language, "gl": asked.country, "start": start}
+        return Request("/search.json", params | {name: value for name, value in more.items() if value})
+
+    def problem(self, body: Mapping[str, Any]) -> str:
+        """A search that finds nothing is a success, and says so under `error`."""
+        said = text(body.get("error"))
+        return "" if _NOTHING in said else said
+
+    def read(self, body: Mapping[str, Any]) -> Found:
+        """Google's answer box and the organic results."""
+        return Found(_answer(body.get("answer_box")), pages(body.get("organic_results"), "snippet", **_META))
+
+
+def _answer(box: Any) -> Document | None:
+    if isinstance(box, list):
+        box = box[0] if box else None
+    if not isinstance(box, Mapping):
+        return None
+    words = box.get("snippet_highlighted_words")
+    highlighted = words[0] if isinstance(words, list) and words else None
+    return answer({**box, "highlighted": highlighted}, _ANSWERS, **_META)

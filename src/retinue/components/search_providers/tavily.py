@@ -1,0 +1,43 @@
+"""Tavily, a search engine for models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..fetching import Request
+from ..searching import Found, Question, answer, pages, text
+
+_META = {"title": "title", "link": "url", "date": "published_date"}
+
+
+class Tavily:
+    """The provider. It has no pages: one request gives up to 20 results. A country is its English name."""
+
+    name = "Tavily"
+    base_url = "https://api.tavily.com"
+    key_variables: tuple[str, ...] = ("TAVILY_API_KEY",)
+    settings: tuple[str, ...] = ("domains", "country")
+    page_size, last_page = 20, 1
+
+    def request(self, asked: Question, key: str) -> Request:
+        """With domains of its own kind, and the answer it makes of what it finds."""
+        body: dict[str, Any] = {
+            "query": asked.query,
+            "max_results": min(asked.count, self.page_size),
+            "include_answer": True,
+        }
+        body |= {"include_domains": list(asked.domains)} if asked.domains else {}
+        body |= {"country": asked.country.lower()} if asked.country else {}
+        return Request("/search", headers={"Authorization": f"Bearer {key}"}, body=body)
+
+    def problem(self, body: Mapping[str, Any]) -> str:
+        """Under `detail`: an object with `error`, a list of what is wrong with the request, or a text."""
+        detail = body.get("detail")
+        if isinstance(detail, list):
+            detail = detail[0] if detail else None
+        return text(detail.get("error") or detail.get("msg")) if isinstance(detail, Mapping) else text(detail)
+
+    def read(self, body: Mapping[str, Any]) -> Found:
+        """Its answer, which has no page of its own, and the results."""
+        return Found(answer(body, ("answer",)), pages(body.get("results"), "content", **_META))

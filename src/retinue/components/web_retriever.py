@@ -1,0 +1,188 @@
+"""`WebRetriever`: documents out of the web, for a query."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, Protocol
+
+from ..batches import in_order
+from ..blocking import blocking
+from ..documents.splitting import split
+from ..errors import ToolError, UsageError
+from ..schema import Document
+from ..threads import in_thread
+from .link_content import LinkContentFetcher
+from .searching import Searched
+
+Mode = Literal["snippet", "document"]
+_CACHED = "web_page"  # in a cache: the address that was asked for, under which a page is found again
+_MODES = ("snippet", "document")
+
+
+class Searching(Protocol):
+    """What finds pages: `SearchEngine`, `SerpAPIComponent`, or the like."""
+
+    async def run_async(self, query: str) -> Searched:
+        """Pages as documents, best first: snippets as contents, `title`, `link` and `position` in `meta`."""
+        ...
+
+
+class Sifting(Protocol):
+    """What orders documents, or leaves some out: `Ranker`, `TopPSampler`, or the like."""
+
+    async def run_async(self, query: str, documents: list[Document]) -> Mapping[str, Any]:
+        """The documents that stay, best first, as `documents`."""
+        ...
+
+
+class Cache(Protocol):
+    """Where pages are kept: `DocumentStore`, or the like."""
+
+    def write(self, documents: Iterable[Document], *, expires: float | None = None) -> Any:
+        """Keep these until then, in Unix seconds; one with the id of another takes its place."""
+        ...
+
+    def filter(self, where: Mapping[str, Any]) -> list[Document]:
+        """Those with all of these values in `meta`, and not expired."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a retrieval may go: `seconds` for all pages together, `at_once` of them at a time."""
+
+    seconds: float = 20.0
+    at_once: int = 10
+
+
+class WebRetriever:
+    """Documents out of the web, for a query.
+
+    `mode`: `snippet` gives what `search_engine` says of its first `top_search_results` pages, `document` the
+    pages themselves, in pieces of at most `size` characters. They are fetched side by side by `fetcher`;
+    one that cannot be had, or not in time (`limits`), is there with its snippet. An answer that the engine
+    gives itself stays as it is, and first.
+
+    The documents stand in the order of the search, and a page's pieces in their own; then `ranker` and
+    `sampler` have them, if there are any; then they are cut to `top_k`. Without a ranker these are mostly
+    the beginning of the first page. `meta` has `url`, `title`, `position` and, if the search gives
+    one, `search_score`; a piece also `part` and `timestamp`, the time its page was fetched.
+
+    `cache`, a document store, keeps pages for `cache_seconds`. Its output `results` is the text a model is
+    shown: the documents, each after its source.
+    """
+
+    def __init__(  # noqa: PLR0913 -- the parts of seed 001's retriever
+        self,
+        search_engine: Searching,
+        mode: Mode = "snippet",
+        top_k: int = 5,
+        top_search_results: int = 10,
+        ranker: Sifting | None = None,
+        sampler: Sifting | None = None,
+        cache: Cache | None = None,
+        cache_seconds: float = 86_400,
+        *,
+        fetcher: LinkContentFetcher | None = None,
+        size: int = 1_000,
+        limits: Limits = Limits(),
+        name: str = "WebRetriever",
+    ) -> None:
+        if mode not in _MODES:
+            raise UsageError(f"{name}: there is no mode {mode!r}; there are: {', '.join(_MODES)}")
+        for what, number in (("top_k", top_k), ("top_search_results", top_search_results), ("size", size)):
+            if number < 1:
+                raise UsageError(f"{name}: {what} must be at least 1, not {number}")
+        self.name = name
+        self.given = {
+            "search_engine": search_engine, "mode": mode, "top_k": top_k, "top_search_results": top_search_results,
+            "ranker": ranker, "sampler": sampler, "cache": cache, "cache_seconds": cache_seconds, "fetcher": fetcher,
+            "size": size,
+        }  # for a file  # fmt: skip
+        self._search = search_engine
+        self._sieves = [sieve for sieve in (ranker, sampler) if sieve is not None]
+        self._pages = _Pages(fetcher or LinkContentFetcher(), cache, cache_seconds)
+        self._mode, self._top_k, self._hits, self._size, self._limits = mode, top_k, top_search_results, size, limits
+
+    async def run_async(self, query: str) -> Searched:
+        """Find texts on the web.
+
+        Raises `ToolError` if the search cannot be asked or cannot answer, `UsageError` if it refuses the key.
+        """
+        found = await self._search.run_async(query)
+        hits = [_hit(document) for document in found["documents"][: self._hits]]
+        if self._mode == "document":
+            until = asyncio.get_running_loop().time() + self._limits.seconds
+            pages = await in_order(partial(self._pages.of, until), hits, self._limits.at_once)
+            documents = [piece for page in pages for piece in split([page], self._size)]
+        else:
+            documents = hits
+        for sieve in self._sieves:
+            documents = (await sieve.run_async(query=query, documents=documents))["documents"]
+        documents = documents[: self._top_k]
+        return {"results": _shown(documents), "documents": documents}
+
+    def run(self, query: str) -> Searched:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query))
+
+    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
+        """`run_async` for each query, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, queries, at_once)
+
+    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """Whole pages, from the cache if they are there."""
+
+    fetcher: LinkContentFetcher
+    cache: Cache | None
+    seconds: float
+
+    async def of(self, until: float, hit: Document) -> Document:
+        """The page of `hit`, or `hit` itself if it cannot be had until then, on the loop's clock."""
+        url = hit.meta["url"]
+        if not url or hit.meta["position"] == 0:
+            return hit
+        try:
+            async with asyncio.timeout_at(until):
+                page = await self._kept(url) or await self._fetched(url)
+        except (ToolError, TimeoutError):
+            return hit
+        own = {"timestamp": page.meta["timestamp"]} | ({} if hit.meta.get("title") else {"title": page.meta["title"]})
+        return replace(hit, content=page.content, meta={**hit.meta, **own})
+
+    async def _kept(self, url: str) -> Document | None:
+        kept = await in_thread(self.cache.filter, {_CACHED: url}) if self.cache else []
+        return kept[0] if kept else None
+
+    async def _fetched(self, url: str) -> Document:
+        page = await self.fetcher.fetch(url)
+        if self.cache is not None:
+            kept = replace(page, id=f"{_CACHED}:{url}", meta={**page.meta, _CACHED: url})
+            await in_thread(partial(self.cache.write, [kept], expires=time.time() + self.seconds))
+        return page
+
+
+def _hit(found: Document) -> Document:
+    """What a search found, with its source in `meta`."""
+    meta = {name: value for name, value in found.meta.items() if name != "link"}
+    scored = {} if found.score is None else {"search_score": found.score}
+    url = found.meta.get("link", "")
+    return replace(found, meta={"url": url, "title": "", "position": 0, **meta, **scored})
+
+
+def _shown(documents: list[Document]) -> str:
+    texts = []
+    for number, document in enumerate(documents, 1):
+        source = " ".join(filter(None, (document.meta["title"], document.meta["url"])))
+        texts.append(f"[{number}] {source}\n{document.content}" if source else f"[{number}] {document.content}")
+    return "\n\n".join(texts) or "Nothing was found. Try other words."
