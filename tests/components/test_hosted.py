@@ -78,7 +78,7 @@ def test_vectors_come_in_the_texts_order_at_length_one(server: RankingServer) ->
     assert (vectors.shape, hosted.dimensions) == ((74, 2), 2)
     assert numpy.linalg.norm(vectors, axis=1) == pytest.approx(1)
     assert vectors[73] == pytest.approx(numpy.array([3, 1]) / numpy.sqrt(10))
-    assert [len(asked["input"]) for asked in server.asked] == [64, 10, 1]
+    assert [len(asked["input"]) for asked in server.asked] == [32, 32, 10, 1]
     assert server.asked[0] | {"input": []} == {"model": "bge", "input": [], "encoding_format": "float"}
     assert hosted.embed([]).shape == (0, 2)
 
@@ -118,6 +118,8 @@ ODD: list[Any] = [
     {"results": [{"index": 0, "relevance_score": 1.0}]},
     {"results": [{"index": at, "relevance_score": "1"} for at in range(3)]},
     {"results": [{"index": at, "relevance_score": float("nan")} for at in range(3)]},
+    {"results": [{"index": at, "relevance_score": [1.0]} for at in range(3)]},
+    {"results": [{"index": at, "relevance_score": 10**400} for at in range(3)]},
     {"results": [{"index": at + 1, "relevance_score": 1.0} for at in range(3)]},
 ]
 
@@ -150,7 +152,8 @@ def test_whatever_comes_is_numbers_or_refused(server: RankingServer, body: Any) 
 
 
 @pytest.mark.parametrize(
-    "vectors", [[[1.0, 2.0], [1.0]], [["a"], ["b"]], [[], []], [[float("nan")], [1.0]], [[[1.0]], [[1.0]]]]
+    "vectors",
+    [[[1.0, 2.0], [1.0]], [["a"], ["b"]], [[], []], [[float("nan")], [1.0]], [[[1.0]], [[1.0]]], [[10**400], [1.0]]],
 )
 def test_vectors_that_are_none_are_refused(server: RankingServer, vectors: list[Any]) -> None:
     server.body = {"data": [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite, log
+from math import log
 from typing import TYPE_CHECKING, Any
 
 from ..blocking import blocking
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from ..documents.onnx import Floats
 
 _REFUSED = (401, 403)
-_EMBEDDED_AT_ONCE = 64  # texts
+_EMBEDDED_AT_ONCE = 32  # texts; with 3,072 numbers each they are half of the largest answer that is read
 _ALMOST = 1e-6  # how near a relevance may come to 0 and 1
+_LARGEST = 1e300  # that is still a number
 _MESSAGES = ("message", "detail", "error")  # where the services say what is wrong
 
 
@@ -82,18 +83,17 @@ class HostedReranker:
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """The relevance of each text, the higher the better. Raises `ToolError`, or `UsageError` if the key is
         refused."""
-        return blocking(self.score_async(query, texts))
+        return blocking(self._scores(query, texts))
 
-    async def score_async(self, query: str, texts: Sequence[str]) -> list[float]:
-        """`score`, async."""
+    async def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        known = self._reranking
         scores: list[float] = []
-        for start in range(0, len(texts), self._reranking.at_once):
-            some = list(texts[start : start + self._reranking.at_once])
-            body = self._reranking.body(self._model, query, some)
-            answer = await _asked(self._service, self._reranking.path, body)
+        for start in range(0, len(texts), known.at_once):
+            some = list(texts[start : start + known.at_once])
+            answer = await _asked(self._service, known.path, known.body(self._model, query, some))
             results = answer.get("results") if isinstance(answer, Mapping) else answer
-            scores += [float(score) for score in _in_order(self._service, results, self._reranking.score, len(some))]
-        if self._reranking.score == "relevance_score" and all(0 <= score <= 1 for score in scores):
+            scores += map(float, _in_order(self._service, results, known.score, _is_number, len(some)))
+        if known.score == "relevance_score" and all(0 <= score <= 1 for score in scores):
             return [_logit(score) for score in scores]
         return scores
 
@@ -134,7 +134,7 @@ class HostedEmbedder:
             rows += blocking(self._embedded(list(texts[start : start + _EMBEDDED_AT_ONCE])))
         try:
             vectors = numpy.asarray(rows or numpy.zeros((0, self.dimensions)), numpy.float32)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             vectors = numpy.zeros(0, numpy.float32)
         if vectors.ndim != 2 or not vectors.shape[1] or not numpy.isfinite(vectors).all():
             raise ToolError("the embedder's answer is not one list of numbers for each text, all of one length")
@@ -143,9 +143,8 @@ class HostedEmbedder:
     async def _embedded(self, texts: list[str]) -> list[Any]:
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
         answer = await _asked(self._service, "/embeddings", body)
-        return _in_order(
-            self._service, answer.get("data") if isinstance(answer, Mapping) else None, "embedding", len(texts)
-        )
+        results = answer.get("data") if isinstance(answer, Mapping) else None
+        return _in_order(self._service, results, "embedding", _is_list, len(texts))
 
 
 async def _asked(service: Service, path: str, body: Mapping[str, Any]) -> Any:
@@ -170,20 +169,23 @@ def _said(answer: Any) -> str:
     return ""
 
 
-def _in_order(service: Service, results: Any, key: str, count: int) -> list[Any]:
+def _in_order(service: Service, results: Any, key: str, fits: Callable[[Any], bool], count: int) -> list[Any]:
     """What stands under `key` in each of `count` results, which come in any order with their `index`."""
     found: dict[int, Any] = {}
     for result in results if isinstance(results, list) else ():
-        index, value = (result.get("index"), result.get(key)) if isinstance(result, Mapping) else (None, None)
-        if type(index) is int and (isinstance(value, list) or _is_number(value)):
-            found[index] = value
+        if isinstance(result, Mapping) and type(result.get("index")) is int and fits(result.get(key)):
+            found[result["index"]] = result[key]
     if sorted(found) != list(range(count)):
         raise ToolError(f"{service.name}'s answer does not have one {key} for each of {count} texts")
     return [found[index] for index in range(count)]
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def _logit(relevance: float) -> float:

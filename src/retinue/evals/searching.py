@@ -45,8 +45,9 @@ def ways(path: Path, top_k: int) -> Iterator[tuple[str, Search]]:
 
 def indexed(path: Path, embedder: Embedder) -> DocumentStore:
     """The passages in `path`, in memory, with the vectors of their titles and texts."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = [Document(line["text"], str(number), {"title": line["title"]}) for number, line in enumerate(lines)]
+    with path.open(encoding="utf-8") as lines:
+        read = [json.loads(line) for line in lines]
+    found = [Document(line["text"], str(number), {"title": line["title"]}) for number, line in enumerate(read)]
     store = DocumentStore()
     store.write(found, vectors_of(found, embedder))
     return store
