@@ -177,7 +177,7 @@ def test_the_example_runs() -> None:
     done = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1] == "retinue check"
-    assert "`retinue check`  (" in done.stdout
+    assert "retinue check  (cli.md#" in done.stdout
 
 
 def test_an_indexing_pipeline_and_one_that_answers(tmp_path: Path) -> None:

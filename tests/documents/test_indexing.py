@@ -66,7 +66,7 @@ def test_only_what_has_changed_is_read_again(folder: Path, store: DocumentStore)
     (folder / "notes.txt").unlink()
     (folder / "more.text").write_text("More.")
     assert index_folder(folder, store, embedder=embedder) == Indexed(1, 1, 1, 1, 2)
-    assert embedder.texts[3:] == ["Everything is new.", "More."]
+    assert embedder.texts[3:] == ["guide\nEverything is new.", "more\nMore."]
     assert {one.id for one in store.filter()} == {"guide.md#0", "inner/page.html#0", "more.text#0"}
     assert not store.keyword("zebras install")
     assert len(store.nearest([1, 1])) == 3
