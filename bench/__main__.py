@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bench import caching, config, footprint, fuzz, loop, pipelines, retrieval
+from bench import caching, config, documents, footprint, fuzz, loop, pipelines, retrieval
 from retinue.evals.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -20,6 +20,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "pipelines": pipelines.measure,
     "config": config.measure,
     "fuzz": fuzz.measure,
+    "documents": documents.measure,
     "retrieval": retrieval.measure,
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,14 @@ def test_without_documents_no_model_is_asked() -> None:
 
 
 # ── pipelines, tools, files of agents ────────────────────────────────────────────────────────────
+
+
+def test_the_example_runs() -> None:
+    example = Path(__file__).parents[2] / "examples" / "documents.py"
+    done = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1] == "retinue check"
+    assert "retinue check  (cli.md#" in done.stdout
 
 
 def test_an_indexing_pipeline_and_one_that_answers(tmp_path: Path) -> None:
