@@ -23,6 +23,7 @@ from .agent_parts import Parts, agent_of
 from .agent_tools import Toolmaker
 from .callables import existing, located
 from .environment import resolve_component
+from .memories import memories_of
 from .origins import Origin
 from .places import Found, Path, fail, unknown
 from .reach import needed_by, parts, reached
@@ -147,6 +148,7 @@ class Builder:
         found = Parts.of(self.spec, index, self.loading.environ)
         given = {key: found.params.get(key) for key in ("model", "prompt_node")}
         named = {key: self._part(name) for key, name in given.items() if isinstance(name, str) and name in self._parts}
+        named["memory"] = memories_of(found.params, self._part, self._tools.folder)
         return agent_of(spec, found.params, named, self._tools.of(spec, index), self.human)
 
 

@@ -50,7 +50,9 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
     elif isinstance(part, PipelineSpec):
         yield from (node.name for node in part.nodes)
     else:
+        memory = part.params.memory or ()
         yield from filter(None, (part.params.model, part.params.prompt_node))
+        yield from [memory] if isinstance(memory, str) else memory
         yield from needed_by(part.params.tools, spec)
         if shares(part, spec):
             yield from needed_by(spec.tools, spec)
