@@ -124,6 +124,7 @@ def test_with_memory_false_is_none(tmp_path: Path) -> None:
 
 
 def test_a_memory_may_not_be_kept_outside_of_the_files_folder(tmp_path: Path) -> None:
-    path = put(tmp_path, FILE.replace("kept/chat.json", "../chat.json"))
-    with pytest.raises(DataError, match=r"agents.yml:6:12: chat: '../chat.json' leads out of this file's folder"):
+    path = tmp_path / "agents.yml"
+    path.write_text(FILE.replace("kept/chat.json", "../chat.json"))
+    with pytest.raises(DataError, match=r"agents.yml:6:87: path: '../chat.json' leads out of this file's folder"):
         Agent.load_from_yaml(path, "b")
