@@ -22,6 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
             ["(issue #4105).", "Two bugs are open", "https://github.com/deepset-ai/haystack/issues/new?"],
         ),
         ("wikipedia.py", ["(Result 1 / 1) Restoring it cost six million", "6,279,000.00 USD", "slight rain"]),
+        ("services.py", ["2.4242784855673896", "104.65 USD", "Berlin", "Airbus"]),
     ],
 )
 def test_an_example_runs(name: str, said: list[str]) -> None:
