@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from .answer_schema import schema_of
 from .blocking import blocking, iterate
@@ -20,7 +21,8 @@ from .filing import Filed, load
 from .loop import drive
 from .models import PromptModel
 from .models.limited import limited
-from .ports import Flow, Model, Strategy, Task
+from .ports import Flow, Memory, Model, Prompting, Strategy, Task
+from .remembering import recalled, remember, several
 from .schema import Abilities, Decision, Message
 from .strategies import STRATEGIES
 from .strategies.answering import answering
@@ -28,15 +30,6 @@ from .strategies.react import React
 from .strategies.reflecting import reflecting
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
-
-
-class Prompting(Protocol):
-    """What an agent needs of a `PromptNode`."""
-
-    model: Model
-    stop_words: tuple[str, ...]
-    max_length: int | None
-    default_prompt_template: Any
 
 
 class Agent(Filed):
@@ -49,9 +42,9 @@ class Agent(Filed):
     `require_human_feedback`: mark all tools so, or those of these names. `answer_schema`, a pydantic model
     or a JSON Schema: the answer is JSON that conforms (parsed, in `return_values["answer"]`), or the
     run stops as `INVALID_ANSWER`. `prompt_node`, in place of `model`, is a `PromptNode`: its model, its stop
-    words, its template as `react`'s prompt.
+    words, its template as `react`'s prompt. `memory`: one conversation's memory, or several of them; without
+    it, an agent keeps nothing of its runs, and may be used for many conversations at once.
 
-    An agent keeps nothing of its runs: it may be used for many at once, and as a tool of another.
     Raises `UsageError` for unknown names.
     """
 
@@ -67,6 +60,7 @@ class Agent(Filed):
         require_human_feedback: bool | Collection[str] = False,
         answer_schema: type | Mapping[str, Any] | None = None,
         prompt_node: Prompting | None = None,
+        memory: Memory | Sequence[Memory] = (),
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; there are: {', '.join(STRATEGIES)}")
@@ -85,6 +79,7 @@ class Agent(Filed):
         marked = require_human_feedback
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
         self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
+        self.memories = several(memory)
         self.tools: list[Tool] = []
         for tool in tools:
             self.add_tool(tool)
@@ -107,6 +102,12 @@ class Agent(Filed):
         agent: Self = load(path, "agents", agent_name)
         return agent
 
+    def with_memory(self, memory: Memory | Sequence[Memory]) -> Self:
+        """The same agent in another conversation, which `memory` has."""
+        other = copy.copy(self)
+        other.memories = several(memory)
+        return other
+
     @property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON Schema of its answers, if they have one."""
@@ -114,7 +115,8 @@ class Agent(Filed):
 
     def state(self) -> Any:
         """What may have changed since it was made."""
-        return [tool.name for tool in self.tools], self.strategy.name, self.budget, self.model.name
+        memories = [type(memory).__name__ for memory in self.memories]
+        return [tool.name for tool in self.tools], self.strategy.name, self.budget, self.model.name, memories
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
@@ -224,6 +226,7 @@ class Run:
         if not agent.tools and getattr(agent.strategy, "needs_tools", True):
             raise UsageError(f"{agent.name} has no tools; give it some: Agent(tools=[…]) or add_tool(name, tool, …)")
         self.log = list(log)
+        self._begun = tuple(log)
         self.budget = agent.budget
         self._agent = agent
         self._task = Task(question, agent.tools_of_a_run(), tuple(history))
@@ -236,11 +239,12 @@ class Run:
         began = time.perf_counter()
         try:
             abilities = await self._abilities()
+            history = await self._history()
         except Interrupted as end:
             self.log.append(Stopped(end.reason))
             yield self.log[-1]
             return
-        task = replace(self._task, constrained=abilities.constrains, calls_tools=abilities.calls_tools)
+        task = replace(self._task, history=history, constrained=abilities.constrains, calls_tools=abilities.calls_tools)
         started = Started(
             task.question,
             self._agent.name,
@@ -256,6 +260,8 @@ class Run:
             async for event in events:
                 if not isinstance(event, Delta):
                     self.log.append(event)
+                if isinstance(event, Finished | Stopped):
+                    await remember(self._agent.memories, self.log, self._begun)
                 self._seconds = time.perf_counter() - began
                 yield event
 
@@ -274,6 +280,13 @@ class Run:
         self._deadline.start(None)
         native = bool(getattr(self._agent.strategy, "native", False))
         return await self._deadline.wait(self._agent.model.abilities(native=native))
+
+    async def _history(self) -> tuple[Message, ...]:
+        """The conversation before: as recorded, else what the memories recall and then what was given."""
+        if self.log:
+            return self._task.history
+        found = await self._deadline.wait(recalled(self._agent.memories, self._task.question))
+        return (*found, *self._task.history)
 
     def cancel(self) -> None:
         """End it as `CANCELLED`, at once. May be called from any thread."""

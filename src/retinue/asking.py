@@ -6,21 +6,26 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from .errors import UsageError
+from .grammar import Constraint
 from .ports import Model
 from .prompt import Ask, Decided, Prompt
 from .schema import AgentFinish, Message, Reply
 
 
 async def ask_once(
-    model: Model, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None
+    model: Model,
+    prompt: str | Sequence[Message],
+    *,
+    stop: Sequence[str] = (),
+    max_tokens: int | None = None,
+    constraint: Constraint | None = None,
 ) -> Reply:
-    """The model's reply to a text or a conversation. Raises `ModelError`."""
+    """The model's reply to a text or a conversation; `constraint` as in `Ask`. Raises `ModelError`."""
     messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
     if not messages:
         raise UsageError("a model needs something to reply to")
-    request = Ask(
-        Prompt(messages[0]).add(*messages[1:]), messages[-1].content, _plain, tuple(stop), max_tokens=max_tokens
-    )
+    prompted = Prompt(messages[0]).add(*messages[1:])
+    request = Ask(prompted, messages[-1].content, _plain, tuple(stop), constraint, max_tokens)
     async with aclosing(model.reply(request)) as chunks:
         async for chunk in chunks:
             if isinstance(chunk, Reply):

@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
+from concurrent.futures import Future
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -47,6 +48,13 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
         del future  # it holds its exception, whose traceback holds this frame
 
 
+def in_background(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Begin `work` and go on; it ends with the process at the latest."""
+    loop = _loop()
+    _thread(loop)
+    return asyncio.run_coroutine_threadsafe(work, loop)
+
+
 def iterate(source: AsyncGenerator[T, None]) -> Iterator[T]:
     """The items of `source`, as they come."""
     try:
@@ -77,7 +85,16 @@ def _thread(loop: asyncio.AbstractEventLoop) -> threading.Thread:
 
 
 def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(timeout=5.0)
+    asyncio.run_coroutine_threadsafe(_end_tasks(loop), loop).result(timeout=5.0)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(timeout=5.0)
     loop.close()
+
+
+async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what is still going on in the background."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await loop.shutdown_asyncgens()

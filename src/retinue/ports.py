@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from .events import Delta
 from .prompt import Ask
@@ -120,6 +120,15 @@ class Model(Protocol):
         ...
 
 
+class Prompting(Protocol):
+    """What an agent needs of a `PromptNode`."""
+
+    model: Model
+    stop_words: tuple[str, ...]
+    max_length: int | None
+    default_prompt_template: Any
+
+
 class Effects(Protocol):
     """Everything a run does to the world: ask the model, call a tool, ask a person."""
 
@@ -144,4 +153,24 @@ class Effects(Protocol):
 
     def recall(self, action: AgentAction, observation: Observation) -> None:
         """Take note of an observation, also of a recorded one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a memory has for a question: the last turns, oldest first, and facts, a line each. All of it is data."""
+
+    history: tuple[Message, ...] = ()
+    facts: str = ""
+
+
+class Memory(Protocol):
+    """What one conversation leaves behind for its next question."""
+
+    async def recall(self, question: str) -> Recalled:
+        """What there is for `question`; asks no model."""
+        ...
+
+    async def remember(self, question: str, answer: str) -> None:
+        """Take note of a turn, once it is over; what takes long is done in the background."""
         ...

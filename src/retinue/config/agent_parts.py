@@ -51,7 +51,7 @@ class Parts:
 def agent_of(
     spec: AgentSpec, params: Mapping[str, Any], named: Mapping[str, Any], tools: Iterable[Tool], human: Human | None
 ) -> Agent:
-    """The agent; `named` are the model or the prompt node that the file defines."""
+    """The agent; `named` are the model or the prompt node that the file defines, and its memories."""
     tools = list(tools)
     asked = params.get("require_human_feedback")
     if isinstance(asked, list) and (wrong := [name for name in asked if name not in {tool.name for tool in tools}]):
@@ -67,7 +67,13 @@ def agent_of(
         return Executor(**common)
     if "prompt_node" not in named:
         common["model"] = named.get("model") or model_of(params)
-    agent = Agent(strategy=_strategy(params), answer_schema=params.get("answer_schema"), **common, **_prompting(named))
+    agent = Agent(
+        strategy=_strategy(params),
+        answer_schema=params.get("answer_schema"),
+        memory=named["memory"],
+        **common,
+        **_prompting(named),
+    )
     words = [params.get("role_description", ""), params.get("custom_prompt", "")]
     if _QUESTION.search(words[1]) and isinstance(agent.strategy, React):
         agent.strategy = replace(agent.strategy, prompt=words.pop())

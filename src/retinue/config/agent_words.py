@@ -30,6 +30,8 @@ def described(agent: Agent, add: AddComponent) -> dict[str, Any]:
             params["prompt_node"] = add(agent.prompt_node, "prompt_node")
         else:
             params["model"] = add(agent.model, "model")
+    if memories := [add(memory, "memory") for memory in agent.memories]:
+        params["memory"] = memories
     if agent.budget != Budget():
         params["budget"] = {
             one.name: value for one in fields(Budget) if (value := getattr(agent.budget, one.name)) != one.default

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..strategies import STRATEGIES
+from .memories import check_memory
 from .names import check_circles, check_reference, names
 from .places import Found, Node, shown, unknown
 from .registry import ENGINES, TOOLS
@@ -33,6 +34,7 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
         yield from _check_role(params, shared)
         yield from _check_model(params, components)
         yield from _check_words(params)
+        yield from check_memory(params, components, files.folder)
         yield from _check_limits(params)
         tools: dict[str, Node] = {}
         yield from _check_tools(params.at("tools"), targets, files, tools, shared)
@@ -52,7 +54,7 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     if role != "planner" and not tools.value and not shared:
         yield Found(params.path, f"an {role} needs 'tools'")
     if role == "executor":
-        for key in (*_MODEL_KEYS, "strategy"):
+        for key in (*_MODEL_KEYS, "strategy", "memory", "with_memory"):
             if params.at(key).value is not None:
                 yield Found(params.at(key).path, f"an executor runs tools and has no {key!r}", at_key=True)
     elif all(params.at(key).value is None for key in _MODEL_KEYS):

@@ -19,8 +19,9 @@ from ..ports import Model
 from ..tooling import Tool
 from .agent_parts import Parts, agent_of
 from .agent_tools import Toolmaker
-from .callables import existing
+from .callables import existing, located
 from .environment import resolve_component
+from .memories import memories_of
 from .origins import Origin
 from .places import Found, Path, fail, unknown
 from .reach import parts, reached
@@ -124,6 +125,8 @@ class Builder:
         other = self._parts.get(value) if isinstance(value, str) and parameter.refers else None
         if isinstance(other, ComponentSpec) and other.type in parameter.refers:
             return self._part(other.name)
+        if name == "path":
+            return str(located(self._tools.folder, value))
         if name == "default_prompt_template" and str(value).endswith(".txt") and "\n" not in value:
             return str(existing(self._tools.folder, value))
         return value
@@ -138,6 +141,7 @@ class Builder:
         found = Parts.of(self.spec, index, self.loading.environ)
         given = {key: found.params.get(key) for key in ("model", "prompt_node")}
         named = {key: self._part(name) for key, name in given.items() if isinstance(name, str) and name in self._parts}
+        named["memory"] = memories_of(found.params, self._part, self._tools.folder)
         return agent_of(spec, found.params, named, self._tools.of(spec, index), self.human)
 
 

@@ -73,4 +73,4 @@ def _texts(value: Any) -> list[str]:
 
 def _is_path(text: str) -> bool:
     plain = "\n" not in text and "://" not in text and " " not in text
-    return plain and (".py:" in text or text.endswith((".py", ".yaml", ".yml", ".txt", ".jsonl", "/")))
+    return plain and (".py:" in text or text.endswith((".py", ".yaml", ".yml", ".txt", ".json", ".jsonl", "/")))

@@ -45,7 +45,9 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
     elif isinstance(part, PipelineSpec):
         yield from (node.name for node in part.nodes)
     else:
+        memory = part.params.memory or ()
         yield from filter(None, (part.params.model, part.params.prompt_node))
+        yield from [memory] if isinstance(memory, str) else memory
         yield from _used(part.params.tools)
         if shares(part, spec):
             yield from _used(spec.tools)

@@ -57,7 +57,28 @@ COMPONENTS: Mapping[str, Known] = {
         {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
     ),
     "PythonRuntime": Known("retinue.components:PythonRuntime"),
+    "ConversationMemory": Known(
+        "retinue.memory:ConversationMemory",
+        {
+            "window": WHOLE, "max_tokens": WHOLE, "path": TEXT,
+            "summary": Parameter("text", ("PromptModel", "PromptNode")),
+        },
+    ),
+    "EntityMemory": Known(
+        "retinue.memory:EntityMemory",
+        {
+            "extractor": Parameter("text", ("EntityExtractor", "PromptModel")),
+            "summarizer": Parameter("text", ("EntitySummarizer", "PromptModel")),
+            "every": WHOLE, "max_tokens": WHOLE, "half_life": NUMBER, "path": TEXT,
+        },
+    ),
+    "EntityExtractor": Known("retinue.memory:EntityExtractor", {"model": Parameter("text", ("PromptModel",))}),
+    "EntitySummarizer": Known(
+        "retinue.memory:EntitySummarizer", {"model": Parameter("text", ("PromptModel",)), "characters": WHOLE}
+    ),
 }  # fmt: skip
+
+MEMORIES = ("ConversationMemory", "EntityMemory")  # components that an agent's `memory` may name
 
 TOOLS: Mapping[str, Known] = {
     "calculator": Known("retinue.tools:calculator"),
@@ -66,6 +87,7 @@ TOOLS: Mapping[str, Known] = {
 
 PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name what is under these
 ROOTS = ("Query", "File")  # where a pipeline begins
+MEMORY_TYPES = ("checkpointer", "store")  # seed 003's: in the process, in a file
 ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # of an agent's llm_engine
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, T
 
 from ..strategies import STRATEGIES
 from .places import Source
-from .registry import COMPONENTS, ENGINES
+from .registry import COMPONENTS, ENGINES, MEMORY_TYPES
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
@@ -103,6 +103,12 @@ Feedback = Annotated[
 ]
 
 
+Memories = Annotated[
+    Annotated[Name, Tag("<text>")] | Annotated[list[Name], Tag("<items>")],
+    _one_of(text=str, items=list),
+]
+
+
 class BudgetSpec(Spec):
     """What a run may use up; the words of `retinue.Budget`."""
 
@@ -139,6 +145,11 @@ class AgentParams(Spec):
     tools: Tools | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
+    # what it keeps of the conversation: memories of this file, or seed 003's words for one
+    memory: Memories | None = None
+    with_memory: bool | None = None
+    memory_type: Annotated[str, Field(json_schema_extra={"enum": list(MEMORY_TYPES)})] | None = None
+    store_config: dict[str, Any] | None = None
     # its limits
     budget: BudgetSpec | None = None
     recursion_limit: Positive | None = None

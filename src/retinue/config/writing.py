@@ -199,12 +199,22 @@ class Writer:
         return {key: one for key, one in given.items() if one is not None and one not in (defaults.get(key), ())}
 
     def _value(self, name: str, key: str, value: Any) -> Any:
-        if type(value).__name__ in ("PromptModel", "PromptTemplate", "Limited"):
-            return self.component(value, self._free(f"{name}_{'template' if 'template' in key else 'model'}"))
+        if type(value).__name__ in (*COMPONENTS, "Limited"):
+            what = next((part for part in ("template", "model") if part in key), key)
+            return self.component(value, self._free(f"{name}_{what}"))
+        if key == "path":
+            return self._relative(name, value)
         value = list(value) if isinstance(value, tuple) else value
         if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: a file has texts, numbers, lists and mappings")
         return value
+
+    def _relative(self, name: str, path: str) -> str:
+        """A path as it is written: from the file's folder, under it."""
+        found = Path(path).expanduser().resolve()
+        if not found.is_relative_to(self._folder.resolve()):
+            raise UsageError(f"{name}: {path} is not under {self._folder}, so the file cannot name it")
+        return found.relative_to(self._folder.resolve()).as_posix()
 
     # ── names ────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,54 @@
+"""An agent's memory as a file says it: checked, and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..ports import Memory
+from .callables import located
+from .places import Found, Node, unknown
+from .registry import MEMORIES, MEMORY_TYPES
+
+_WANT = "want {path: FILE}, a JSON file in which the memory is kept"
+
+
+def check_memory(params: Node, components: Mapping[str, Node], folder: Path) -> Iterator[Found]:
+    """What is wrong with it."""
+    named = params.at("memory")
+    memories = [name for name, one in components.items() if one.at("type").text in MEMORIES]
+    for one in [named] if named.text else named:
+        if one.text and one.text not in memories:
+            yield Found(one.path, unknown("memory", one.text, memories))
+    with_memory, kind = params.at("with_memory"), params.at("memory_type")
+    if named.value and with_memory.value:
+        yield Found(with_memory.path, "both 'memory' and 'with_memory' give it one; keep one", at_key=True)
+    if kind.text and kind.text not in MEMORY_TYPES:
+        yield Found(kind.path, unknown("memory_type", kind.text, MEMORY_TYPES))
+    if kind.text == "store":
+        yield from _check_store(kind, params.at("store_config"), folder)
+
+
+def _check_store(kind: Node, store: Node, folder: Path) -> Iterator[Found]:
+    if not isinstance(store.value, dict):
+        yield Found(kind.path, f"memory_type store needs 'store_config': {_WANT}")
+    elif set(store.value) != {"path"} or not store.at("path").text:
+        redis = "; there is no Redis store" if "redis_uri" in store.value else ""
+        yield Found(store.path, f"store_config: {_WANT}{redis}", at_key=True)
+    else:
+        try:
+            located(folder, store.at("path").text)
+        except ValueError as error:
+            yield Found(store.at("path").path, f"path: {error}")
+
+
+def memories_of(params: Mapping[str, Any], part: Callable[[str], Any], folder: Path) -> list[Memory]:
+    """The memories that an agent's parameters name; `part` gives the file's components."""
+    if params.get("with_memory"):
+        from ..memory import ConversationMemory
+
+        kept = params.get("memory_type") == "store"
+        return [ConversationMemory(path=located(folder, params["store_config"]["path"]) if kept else None)]
+    named = params.get("memory", ())
+    return [part(name) for name in ([named] if isinstance(named, str) else named)]

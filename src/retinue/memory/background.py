@@ -1,0 +1,56 @@
+"""Work that goes on while the conversation does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+
+from ..blocking import in_background
+from ..errors import RetinueError
+
+_LOG = logging.getLogger("retinue.memory")
+
+
+class Background:
+    """Does `work` as often as it is `due`, once at a time, on the process's own event loop: it goes on when
+    the caller's loop has ended. An error is logged, and ends it until it is nudged again."""
+
+    def __init__(self, name: str, due: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
+        self._name = name
+        self._due = due
+        self._work = work
+        self._lock = threading.Lock()
+        self._running: Future[None] | None = None
+
+    def nudge(self) -> None:
+        """Begin, if there is something to do; does not wait."""
+        with self._lock:
+            if self._running is None and self._due():
+                self._running = in_background(self._run())
+
+    async def settled_async(self) -> None:
+        """Wait until there is nothing to do, or it failed."""
+        self.nudge()
+        if (running := self._running) is not None:
+            await asyncio.shield(asyncio.wrap_future(running))
+
+    async def _run(self) -> None:
+        try:
+            while self._goes_on():
+                await self._work()
+        except BaseException as error:
+            with self._lock:
+                self._running = None
+            if not isinstance(error, Exception):
+                raise
+            unknown = not isinstance(error, RetinueError)
+            _LOG.warning("%s was not brought up to date: %s", self._name, error, exc_info=unknown)
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            if not self._due():
+                self._running = None
+            return self._running is not None

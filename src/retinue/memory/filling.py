@@ -1,0 +1,31 @@
+"""JSON from a model that is held to it, where its engine can; read tolerantly, where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..asking import ask_once
+from ..grammar import Constraint
+from ..ports import Model
+from ..strategies.loose_json import Cut, found
+
+
+async def filled(model: Model, prompt: str, form: Constraint, max_tokens: int) -> list[Any]:
+    """The whole values in the model's reply to `prompt`, of one that was cut off those within it.
+
+    Raises `ModelError`.
+    """
+    reply = await ask_once(model, prompt, max_tokens=max_tokens, constraint=form)
+    return [one.value for one in found(reply.text) if not isinstance(one.value, Cut)]
+
+
+def record(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object with exactly these."""
+    needed = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": properties} | needed
+
+
+def text(most: int) -> dict[str, Any]:
+    """The schema of a text of so many characters at most."""
+    return {"type": "string", "minLength": 1, "maxLength": most}
