@@ -13,12 +13,13 @@ from ..grammar import Constraint, json_pattern, seq
 from ..ports import Model, Recalled
 from ..threads import in_thread
 from .background import Background
-from .filling import filled, record, text
+from .filling import filled, line, record, text
 from .keeping import Kept, Turn
-from .turns import BYTES, cut, fitting, messages, transcript, turn
+from .turns import BYTES, cut, fitting, messages, tokens, transcript, turn
 
 _SHARE = 4  # the summary may take one part in so many of the tokens
 _WAITING = 8  # windows of turns that may wait for a summary, should the model fail for long
+_LABEL = "What was said before: "
 _LINE = 200  # tokens of each side of a turn that the summary's model is shown
 _PROMPT = PromptTemplate(
     prompt_text="""\
@@ -71,7 +72,7 @@ class ConversationMemory:
         self._window = window
         self._node = summary if isinstance(summary, PromptNode | None) else PromptNode(summary)
         self._for_summary = max_tokens // _SHARE if self._node else 0
-        self._for_turns = max_tokens - self._for_summary
+        self._for_turns = max_tokens - self._for_summary - (tokens(_LABEL) if self._node else 0)
         characters = max(1, self._for_summary * BYTES)
         schema = record(summary=text(characters))
         self._form = Constraint(seq(" ", json_pattern(schema, characters), "\n"), schema)
@@ -96,7 +97,7 @@ class ConversationMemory:
         if not last and turns:
             last = (Turn(*(cut(text, self._for_turns // 2) for text in (turns[-1].question, turns[-1].answer))),)
         said = self.summary
-        return Recalled(messages(last), f"What was said before: {said}" if said else "")
+        return Recalled(messages(last), f"{_LABEL}{said}" if said else "")
 
     async def remember(self, question: str, answer: str) -> None:
         """Take note of a turn, and save. Raises `UsageError` if the file cannot be written."""
@@ -135,6 +136,6 @@ class ConversationMemory:
         if not summary:
             raise ModelUnavailable("the model gave no summary")
         with self._kept.lock:
-            self._kept.state.summary = cut(" ".join(summary.split()), self._for_summary)
+            self._kept.state.summary = cut(line(summary), self._for_summary)
             done = {id(one) for one in fallen}
             self._kept.state.turns = [one for one in self._kept.state.turns if id(one) not in done]

@@ -11,6 +11,7 @@ from ..errors import UsageError
 from ..ports import Model, Recalled
 from ..threads import in_thread
 from .background import Background
+from .comparing import both_hold
 from .extracting import EntityExtractor
 from .keeping import Kept, Turn
 from .known import Entity, forget, merge, select
@@ -123,9 +124,12 @@ class EntityMemory:
         return waiting >= (1 if self._settling else self._every)
 
     async def _catch_up(self) -> None:
-        """Extract the entities of the turns that are waiting; then renew the summaries."""
+        """Extract the entities of the turns that are waiting; then compare what is new with what was known, and
+        renew the summaries. In this order, because an engine keeps only the last prompt's beginning."""
         while (first := self._first_waiting()) is not None:
             await self._extract(*first)
+        for entity in self.entities:
+            await self._compare(entity)
         for entity in self.entities:
             if not entity.summary and tokens(entity.line) > _PLAIN:
                 await self._summarize(entity)
@@ -146,6 +150,14 @@ class EntityMemory:
             state.before = text
             merge(state.entities, found["entities"], number)
             forget(state.entities, _ENTITIES, state.turn, self._half_life)
+
+    async def _compare(self, entity: Entity) -> None:
+        for fact in entity.holding:
+            for old in [] if fact.compared else entity.doubtful(fact):
+                if not await both_hold(self._extractor.model, old.fact, fact.fact):
+                    with self._kept.lock:
+                        entity.outdate(old, fact)
+            fact.compared = True
 
     async def _summarize(self, entity: Entity) -> None:
         with self._kept.lock:

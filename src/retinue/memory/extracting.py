@@ -12,7 +12,7 @@ from ..grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..models import PromptModel
 from ..ports import Model
 from ..strategies.quoting import quoted
-from .filling import filled, record, text
+from .filling import filled, line, record, text
 from .known import USER, content, words
 from .turns import cut
 
@@ -125,18 +125,32 @@ _EXAMPLES = (
     ("User: Greta taught me to sail. Assistant: Good for you.", "User: How many minutes are 3 hours?", ()),
     (
         "User: Which hospitals are there in Oslo? Assistant: Ullevi, for one.",
-        "User: Greta is a nurse there, and she grew up in Turku. I have to be in Rome on Friday.",
+        "User: Greta has just moved to Oslo and is a nurse there. I have to be in Rome on Friday.",
         (
+            _Row("Greta", "person", "has moved to Oslo", "home"),
             _Row("Greta", "person", "is a nurse at Ullevi in Oslo", "work"),
-            _Row("Greta", "person", "grew up in Turku", "origin"),
             _Row(USER, "person", "has to be in Rome on Friday", "plans"),
         ),
     ),
-    ("User: And how do I get to Rome? Assistant: By train.", "User: Who wrote Hamlet?", ()),
+    (
+        "User: And how do I get to Rome? Assistant: By train.",
+        "User: Did Marie Curie win two Nobel Prizes? And who wrote Hamlet?",
+        (),
+    ),
     (
         "User: My cat is called Mimi. Assistant: A sweet name.",
         "User: She is nine and hates dogs.",
         (_Row("Mimi", "animal", "is nine years old", "age"), _Row("Mimi", "animal", "hates dogs", "likes")),
+    ),
+    (
+        "User: I was at the market. Assistant: What did you buy?",
+        "User: Only cheese. My friend Ben from Ghent plays the drums. I cannot eat nuts.",
+        (
+            _Row("Ben", "person", "is the User's friend", "relation"),
+            _Row("Ben", "person", "comes from Ghent", "origin"),
+            _Row("Ben", "person", "plays the drums", "other"),
+            _Row(USER, "person", "cannot eat nuts", "health"),
+        ),
     ),
     ("User: I moved to Quito. Assistant: How is it there?", "User: Tell me a joke about cats.", ()),
 )
@@ -170,16 +184,16 @@ def _form() -> Constraint:
 def _pieces(transcript: str) -> list[tuple[str, str]]:
     """What the user says each time, and the answers to it."""
     pieces: list[tuple[str, str]] = []
-    for line in transcript.splitlines():
-        speaker, colon, said = (part.strip() for part in line.partition(":"))
+    for spoken in transcript.splitlines():
+        speaker, colon, said = (part.strip() for part in spoken.partition(":"))
         if colon and speaker.casefold() in _ASSISTANTS:
             question, answer = pieces.pop() if pieces else ("", "")
             pieces.append((question, f"{answer} {said}".strip()))
         elif colon and speaker.casefold() in _USERS:
             pieces.append((said, ""))
-        elif line.strip():
+        elif spoken.strip():
             question, answer = pieces.pop() if pieces and not pieces[-1][1] else ("", "")
-            pieces.append((f"{question} {line.strip()}".strip(), answer))
+            pieces.append((f"{question} {spoken.strip()}".strip(), answer))
     return pieces
 
 
@@ -198,7 +212,7 @@ def _rows(values: Iterable[Any]) -> Iterator[_Row]:
 
 def _row(cells: list[Any]) -> Iterator[_Row]:
     if len(cells) == len(_Row._fields) and all(isinstance(cell, str) and cell.strip() for cell in cells):
-        entity, kind, fact, about = (" ".join(cell.split()) for cell in cells)
+        entity, kind, fact, about = (line(cell) for cell in cells)
         yield _Row(
             entity[:_NAME_CHARS],
             kind if kind in KINDS else "other",

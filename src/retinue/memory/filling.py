@@ -26,6 +26,11 @@ def record(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties} | needed
 
 
+def line(value: Any) -> str:
+    """A text as it is kept: on one line, and such as every file and every engine can take."""
+    return " ".join(str(value).encode(errors="replace").decode().split())
+
+
 def text(most: int) -> dict[str, Any]:
     """The schema of a text of so many characters at most."""
     return {"type": "string", "minLength": 1, "maxLength": most}

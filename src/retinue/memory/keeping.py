@@ -47,24 +47,22 @@ class Kept(Generic[S]):
 
 
 def _read(kind: type[S], path: Path) -> S:
-    from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+    from pydantic import TypeAdapter, ValidationError
 
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")
-        value = json.loads(path.read_bytes())
-        if not isinstance(value, dict) or (value.pop("retinue", 0), value.pop("memory", "")) != (
-            VERSION,
-            kind.__name__,
-        ):
+        content = path.read_bytes()
+        value = json.loads(content)
+        if not isinstance(value, dict) or (value.get("retinue"), value.get("memory")) != (VERSION, kind.__name__):
             raise ValueError(f"it is no {kind.__name__} of version {VERSION}")
-        made: S = TypeAdapter(with_config(ConfigDict(extra="forbid", strict=True))(kind)).validate_python(value)
+        state: S = TypeAdapter(kind).validate_json(content, strict=True)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise _unreadable(path, f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(path, str(error)) from error
-    return made
+    return state
 
 
 def _unreadable(path: Path, problem: str) -> DataError:

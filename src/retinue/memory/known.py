@@ -11,10 +11,10 @@ from typing import Any
 from .turns import cut, tokens
 
 USER = "User"
-ONE = ("home", "work", "origin", "age")  # of which somebody has one at a time
+CHANGING = (("home", "origin", "plans"), ("work",), ("age",), ("date",))  # kinds of facts; a model confuses some
 FACTS = 12  # of an entity that hold; the oldest give way
 _OUTDATED = 4  # of an entity that are kept to be seen
-_SAME = 0.5  # of their words, that two facts of one kind share, if one takes the other's place
+_SAME = 0.3  # of their words that two facts share, if one may take the other's place
 _FIRST = 1_000.0
 _FADED = 0.05  # as important as that, an entity is not shown unless it is mentioned
 _NAME = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*")
@@ -27,12 +27,14 @@ _SMALL = frozenset(
 
 @dataclass(slots=True)
 class Fact:
-    """Something said of an entity: `about` is what kind of fact it is, `since` and `until` are turns."""
+    """Something said of an entity: `about` is what kind of fact it is; it held from the turn `since` on, `until`
+    another was said. `compared`: with those before it."""
 
     about: str
     fact: str
     since: int
     until: int | None = None
+    compared: bool = False
 
 
 @dataclass(slots=True)
@@ -70,21 +72,28 @@ class Entity:
         spoken = f" {' '.join(words(text))} "
         return any(f" {' '.join(words(name))} " in spoken for name in (self.name, *self.others) if words(name))
 
-    def learn(self, about: str, fact: str, turn: int) -> bool:
-        """Take in a fact, which outdates those whose place it takes; whether it is news."""
-        said = content(fact)
-        for one in self.holding:
-            if words(one.fact) == words(fact):
-                return False
-            if one.about == about and (about in ONE or _alike(content(one.fact), said)):
-                one.until = turn
+    def learn(self, about: str, fact: str, turn: int) -> None:
+        """Take in a fact, if it is news."""
+        if any(words(one.fact) == words(fact) for one in self.holding):
+            return
         self.facts.append(Fact(about, fact, turn))
         self.summary = ""
         if about == "name":
             self.others += [name for name in _NAME.findall(fact) if name not in (self.name, USER, *self.others)]
         old = [one for one in self.facts if one.until is not None][-_OUTDATED:]
         self.facts = sorted([*old, *self.holding[-FACTS:]], key=lambda one: one.since)
-        return True
+
+    def doubtful(self, fact: Fact) -> list[Fact]:
+        """What may hold no longer, now that `fact` is said: older facts of a kind that changes, or in much the same
+        words."""
+        said, kinds = content(fact.fact), next((kinds for kinds in CHANGING if fact.about in kinds), ())
+        older = [one for one in self.holding if one.since < fact.since]
+        return [one for one in older if one.about in kinds or _alike(content(one.fact), said)]
+
+    def outdate(self, old: Fact, by: Fact) -> None:
+        """`old` holds no longer."""
+        old.until = by.since
+        self.summary = ""
 
 
 def words(text: str) -> list[str]:
@@ -148,9 +157,9 @@ def select(entities: Iterable[Entity], question: str, turn: int, half_life: floa
             importance += _FIRST
         if importance >= _FADED and (one.summary or one.holding):
             ranked.append((importance, one))
-    lines = []
+    lines, most = [], budget // 2
     for _, one in sorted(ranked, key=lambda pair: -pair[0]):
-        line = cut(one.line, max(1, budget // 2))
+        line = cut(one.line, most)
         if tokens(line) + 1 <= budget:  # and the line's break
             budget -= tokens(line) + 1
             lines.append(line)

@@ -12,7 +12,7 @@ from ..grammar import Constraint, json_pattern, seq
 from ..models import PromptModel
 from ..ports import Model
 from ..strategies.quoting import quoted
-from .filling import filled, record, text
+from .filling import filled, line, record, text
 
 _CHARS = 300
 
@@ -78,21 +78,17 @@ class EntitySummarizer:
         return blocking(self.run_batch_async(batch, at_once=at_once))
 
     async def _summary(self, entity: Mapping[str, Any]) -> Summary:
-        name, kind = (" ".join(str(entity.get(key, "")).split()) for key in ("name", "kind"))
-        facts = [_line(one["fact"] if isinstance(one, Mapping) else one) for one in entity.get("facts", ())]
-        known = _line(entity.get("summary", ""))
+        name, kind = (line(entity.get(key, "")) for key in ("name", "kind"))
+        facts = [quoted(line(one["fact"] if isinstance(one, Mapping) else one)) for one in entity.get("facts", ())]
+        known = quoted(line(entity.get("summary", "")))
         prompt = f"{_HEAD}{_asked(name, kind, known, facts)}"
         values = await filled(self._model, prompt, self._form, self._characters // 2 + 20)
         said = next((one["summary"] for one in values if isinstance(one, dict) and "summary" in one), "")
-        return Summary(name=name, kind=kind, summary=_line(said)[: self._characters])
-
-
-def _line(value: Any) -> str:
-    return " ".join(quoted(str(value)).split())
+        return Summary(name=name, kind=kind, summary=line(said)[: self._characters])
 
 
 def _of_text(text: str) -> list[dict[str, Any]]:
-    return [{"name": "", "kind": "", "facts": [line.strip() for line in text.splitlines() if line.strip()]}]
+    return [{"name": "", "kind": "", "facts": [fact for fact in text.splitlines() if fact.strip()]}]
 
 
 # ── what the model is shown ──────────────────────────────────────────────────────────────────────
