@@ -54,7 +54,7 @@ def literal(prompt: str) -> str:
     if found := _PAIR.search(prompt):
         return " no" if {_verb(found[1]), _verb(found[2])} <= {"lives", "moved"} or _same_verb(found) else " yes"
     if found := _NEWS.search(prompt):
-        return json.dumps({"summary": f"In short: {found[1]}"})
+        return json.dumps({"summary": f"in short: {found[1]}"})
     return "nothing"
 
 

@@ -125,7 +125,7 @@ def test_what_is_not_mentioned_fades_and_is_there_when_it_is_named() -> None:
     memory.settled()
     assert lines(memory) == []
     assert lines(memory, "Where is Greta?") == ["Greta (person): lives in Oslo"]
-    talk(memory, "I met Greta.")
+    talk(memory, "What about Greta?")
     assert lines(memory) == ["Greta (person): lives in Oslo"]
     assert known(memory, "Greta").mentions == 2
 
@@ -154,8 +154,8 @@ def test_of_whom_much_is_known_there_is_a_summary_made_anew_with_what_is_new() -
     talk(memory, *[f"Greta likes the thing that is called number {number} by everybody." for number in range(4)])
     memory.settled()
     first = known(memory, "Greta").summary
-    assert first.startswith("In short: likes the thing")
-    assert lines(memory)[0].startswith("Greta (person): In short:")
+    assert first.startswith("in short: likes the thing")
+    assert lines(memory)[0].startswith("Greta (person): in short:")
     talk(memory, "Greta lives in Oslo.")
     memory.settled()
     assert known(memory, "Greta").summary == f"{first}; lives in Oslo"

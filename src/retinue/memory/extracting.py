@@ -122,7 +122,11 @@ _EXAMPLES = (
             _Row("Greta", "person", "loves sailing", "likes"),
         ),
     ),
-    ("User: Greta taught me to sail. Assistant: Good for you.", "User: How many minutes are 3 hours?", ()),
+    (
+        "User: Greta taught me to sail. Assistant: Good for you.",
+        "User: How many minutes are 3 hours? And what is the capital of Peru?",
+        (),
+    ),
     (
         "User: Which hospitals are there in Oslo? Assistant: Ullevi, for one.",
         "User: Greta has just moved to Oslo and is a nurse there. I have to be in Rome on Friday.",
@@ -152,7 +156,11 @@ _EXAMPLES = (
             _Row(USER, "person", "cannot eat nuts", "health"),
         ),
     ),
-    ("User: I moved to Quito. Assistant: How is it there?", "User: Tell me a joke about cats.", ()),
+    (
+        "User: I moved to Quito. Assistant: How is it there?",
+        "User: Write me a song about the sea. Can you recommend a film, too?",
+        (),
+    ),
 )
 
 
@@ -223,8 +231,9 @@ def _row(cells: list[Any]) -> Iterator[_Row]:
 
 def _is_said(row: _Row, said: str, before: str) -> bool:
     """Whether the user said that: the entity has a name that was named, and the fact has words in common with
-    what was said, beside that name."""
-    named = set(words(row.entity))
-    known = set(words(f"{said} {before} {USER}"))
-    is_named = any(word[0].isalpha() for word in named) and named - {"s"} <= known
-    return is_named and bool((content(row.fact) - content(row.entity)) & content(said))
+    what was said, beside that name. Whose relation somebody is may have been said before."""
+    named = set(words(row.entity)) - {"s"}
+    if not any(word[0].isalpha() for word in named) or not named <= set(words(f"{said} {before} {USER}")):
+        return False
+    source = f"{said} {before}" if row.about == "relation" and named <= set(words(said)) else said
+    return bool((content(row.fact) - content(row.entity)) & content(source))

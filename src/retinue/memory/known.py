@@ -12,7 +12,7 @@ from .turns import cut, tokens
 
 USER = "User"
 CHANGING = (("home", "origin", "plans"), ("work",), ("age",), ("date",))  # kinds of facts; a model confuses some
-FACTS = 12  # of an entity that hold; the oldest give way
+_FACTS = 24  # of an entity that hold; the oldest give way, but not its name
 _OUTDATED = 4  # of an entity that are kept to be seen
 _SAME = 0.3  # of their words that two facts share, if one may take the other's place
 _FIRST = 1_000.0
@@ -80,8 +80,9 @@ class Entity:
         self.summary = ""
         if about == "name":
             self.others += [name for name in _NAME.findall(fact) if name not in (self.name, USER, *self.others)]
-        old = [one for one in self.facts if one.until is not None][-_OUTDATED:]
-        self.facts = sorted([*old, *self.holding[-FACTS:]], key=lambda one: one.since)
+        old = [one for one in self.facts if one.until is not None]
+        gone = [*old[:-_OUTDATED], *[one for one in self.holding if one.about != "name"][:-_FACTS]]
+        self.facts = [one for one in self.facts if not any(one is other for other in gone)]
 
     def doubtful(self, fact: Fact) -> list[Fact]:
         """What may hold no longer, now that `fact` is said: older facts of a kind that changes, or in much the same
@@ -133,6 +134,8 @@ def merge(entities: list[Entity], found: Iterable[Mapping[str, Any]], turn: int)
         elif len(one["name"]) > len(entity.name) and entity.name != USER:
             entity.others.append(entity.name)
             entity.name = one["name"]
+        if turn > entity.last:
+            entity.last, entity.mentions = turn, entity.mentions + 1
         for said in one["facts"]:
             entity.learn(said["about"], said["fact"], turn)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -13,8 +14,11 @@ from ..models import PromptModel
 from ..ports import Model
 from ..strategies.quoting import quoted
 from .filling import filled, line, record, text
+from .known import words
 
 _CHARS = 300
+_BEGINNINGS = ("the", "he", "she", "it", "they", "his", "her", "its", "their")  # of sentences
+_NAMES = re.compile(r"[A-Z]\w*|\d+")
 
 
 class Summary(TypedDict):
@@ -34,7 +38,8 @@ class Summarized(TypedDict):
 class EntitySummarizer:
     """Summarizes entities: of what is known of one and what is new, a new summary of at most `characters`.
 
-    `model` is a `Model` or what `PromptModel` takes. In a pipeline it stands behind an `EntityExtractor`.
+    `model` is a `Model` or what `PromptModel` takes. In a pipeline it stands behind an `EntityExtractor`. A summary
+    with a name or a number in it that is not in what it is made of is not taken: then the facts stand for it.
     """
 
     output_variable = "entities"
@@ -83,8 +88,16 @@ class EntitySummarizer:
         known = quoted(line(entity.get("summary", "")))
         prompt = f"{_HEAD}{_asked(name, kind, known, facts)}"
         values = await filled(self._model, prompt, self._form, self._characters // 2 + 20)
-        said = next((one["summary"] for one in values if isinstance(one, dict) and "summary" in one), "")
-        return Summary(name=name, kind=kind, summary=line(said)[: self._characters])
+        said = next((line(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
+        if not said or _invents(said, " ".join([name, kind, known, *facts])):
+            said = "; ".join([*([known] if known else []), *facts])
+        return Summary(name=name, kind=kind, summary=said[: self._characters])
+
+
+def _invents(summary: str, source: str) -> bool:
+    """Whether a name or a number stands in the summary that was in nothing it is made of."""
+    there = {*words(source), *_BEGINNINGS}
+    return any(word.casefold() not in there for word in _NAMES.findall(summary))
 
 
 def _of_text(text: str) -> list[dict[str, Any]]:
@@ -106,6 +119,6 @@ _HEAD = (
         "Greta", "person", "Greta, the User's aunt, lives in Oslo and loves sailing.", ["moved to Bergen", "is 60"]
     )
     + ' {"summary": "Greta, the User\'s aunt, is 60, lives in Bergen and loves sailing."}\n\n'
-    + _asked("User", "person", "", ["is called Paul", "is a baker in Rome", "has two cats", "flies to Paris on Friday"])
-    + ' {"summary": "Paul is a baker in Rome, has two cats and flies to Paris on Friday."}\n\n'
+    + _asked("User", "person", "", ["is a baker in Rome", "has two cats", "flies to Paris on Friday"])
+    + ' {"summary": "The User is a baker in Rome, has two cats and flies to Paris on Friday."}\n\n'
 )
