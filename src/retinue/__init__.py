@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     )
     from .events import Delta as Delta, Event as Event, RunResult as RunResult
     from .executor import Executor as Executor
+    from .memory import (
+        ConversationMemory as ConversationMemory,
+        EntityExtractor as EntityExtractor,
+        EntityMemory as EntityMemory,
+        EntitySummarizer as EntitySummarizer,
+    )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
     from .schema import (
@@ -61,6 +67,7 @@ _HOME = {
     ),
     "events": ("Delta", "Event", "RunResult"),
     "executor": ("Executor",),
+    "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
     "schema": (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -191,3 +193,12 @@ def test_what_was_known_is_there_after_a_restart_and_what_was_waiting_is_extract
 def test_what_cannot_work_is_an_error(wrong: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="must be at least"):
         EntityMemory(Replying(literal), **wrong)  # type: ignore[arg-type]
+
+
+def test_the_example_remembers_across_a_restart() -> None:
+    example = Path(__file__).parents[2] / "examples" / "memory.py"
+    done = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "known: User: lives in New York (since turn 1, until turn 3)\n" in done.stdout
+    assert "known: Greta: plays the cello (since turn 2)\n" in done.stdout
+    assert done.stdout.endswith("agent: You live in Boston.\n")
