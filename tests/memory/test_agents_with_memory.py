@@ -101,8 +101,8 @@ def test_what_has_an_end_is_a_turn_and_what_can_go_on_is_none() -> None:
     answering(memory).run("one")
     none_fits = {"when": "two", "finish": "No appropriate tool available"}
     answering(memory, none_fits).run("two")
-    broken = {"when": "three", "error": 500}
-    assert answering(memory, broken).run("three").stop_reason is StopReason.ERROR
+    silent = Agent(PromptModel(script=[{"when": "nothing", "finish": "x"}]), [calculator], memory=memory)
+    assert silent.run("three").stop_reason is StopReason.ERROR
     call = {"when": "four", "call": {"tool": "Calculator", "input": "1 + 1"}}
     answering(memory, call, budget=Budget(steps=1, early_stopping_method="force")).run("four")
     assert memory.remembered == [("one", "Yes."), ("two", "(no answer)")]

@@ -145,8 +145,7 @@ class EntityMemory:
         found = await self._extractor.run_async(text, self._kept.state.before)
         with self._kept.lock:
             state = self._kept.state
-            if any(one is said for one in state.waiting[:1]):
-                del state.waiting[0]
+            state.waiting = [one for one in state.waiting if one is not said]
             state.before = text
             merge(state.entities, found["entities"], number)
             forget(state.entities, _ENTITIES, state.turn, self._half_life)
@@ -160,6 +159,7 @@ class EntityMemory:
             fact.compared = True
 
     async def _summarize(self, entity: Entity) -> None:
+        """Of all facts that hold, not of the former summary: that may have in it what is outdated."""
         with self._kept.lock:
             facts = [one.fact for one in entity.holding]
         given = {"name": entity.name, "kind": entity.kind, "facts": facts}
