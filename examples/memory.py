@@ -23,7 +23,7 @@ READER = PromptModel(
         {"when": r"New York[^\n]*\nFacts:\Z", "raw": json.dumps([["User", "person", "lives in New York", "home"]])},
         {"when": r"Greta[^\n]*\nFacts:\Z", "raw": json.dumps([["Greta", "person", "plays the cello", "likes"]])},
         {"when": r"Boston[^\n]*\nFacts:\Z", "raw": json.dumps([["User", "person", "has moved to Boston", "home"]])},
-        {"when": "Both true now:\\Z", "raw": " no"},
+        {"when": "Old says:\\Z", "raw": " where they live. New says: where they live. -> outdated"},
         {"raw": "[]"},
     ]
 )

@@ -14,7 +14,7 @@ from retinue.prompt import Ask
 from retinue.schema import Abilities, Reply, Usage
 
 _SAID = re.compile(r"User: ([^\n]*)\nFacts:\Z")
-_PAIR = re.compile(r"First: ([^\n]*)\nLater: ([^\n]*)\nBoth true now:\Z")
+_PAIR = re.compile(r"Old: ([^\n]*)\nNew: ([^\n]*)\nOld says:\Z")
 _NEWS = re.compile(r"New: ([^\n]*)\nSummary:\Z")
 _ABOUT = {"lives": "home", "moved": "home", "works": "work", "likes": "likes", "will": "plans"}
 
@@ -52,7 +52,8 @@ def literal(prompt: str) -> str:
         rows = [row for sentence in found[1].split(". ") for row in _row(sentence.rstrip("."))]
         return json.dumps(rows)
     if found := _PAIR.search(prompt):
-        return " no" if {_verb(found[1]), _verb(found[2])} <= {"lives", "moved"} or _same_verb(found) else " yes"
+        changed = {_verb(found[1]), _verb(found[2])} in ({"lives"}, {"lives", "moved"}, {"works"})
+        return f" one thing. New says: another. -> {'outdated' if changed else 'still true'}"
     if found := _NEWS.search(prompt):
         return json.dumps({"summary": f"in short: {found[1]}"})
     return "nothing"
@@ -69,7 +70,3 @@ def _row(sentence: str) -> list[list[str]]:
 
 def _verb(fact: str) -> str:
     return fact.partition(" ")[0]
-
-
-def _same_verb(found: re.Match[str]) -> bool:
-    return _verb(found[1]) == _verb(found[2]) == "works"

@@ -57,8 +57,8 @@ def test_what_is_recalled_stays_within_its_tokens(text: str) -> None:
 
 def counting(prompt: str) -> str:
     """A summary of all words that the former one and the new lines have."""
-    former = re.findall(r"Old summary: (.*)", prompt)[-1]
-    said = re.findall(r"^User: (\w+)", prompt, re.MULTILINE)
+    former, lines = prompt.rpartition("Old summary: ")[2].split("\n", 1)
+    said = re.findall(r"^User: (\w+)", lines, re.MULTILINE)
     return json.dumps({"summary": " ".join([*([] if former == "(none)" else [former]), *said])})
 
 

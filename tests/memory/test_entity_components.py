@@ -28,6 +28,24 @@ def test_a_transcript_becomes_entities_and_what_an_assistant_says_is_no_fact() -
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "asks"),
+    [
+        ("Who wrote Hamlet?", False),
+        ("Is it? And why?", False),
+        ("¿Quién es?", False),
+        ("何ですか？", False),
+        ("I am in Lima, is it warm?", True),
+        ("I am in Lima. Is it warm?", True),
+        ("Lima", True),
+    ],
+)
+def test_a_plain_question_is_no_reason_to_ask_a_model(said: str, asks: bool) -> None:
+    model = Replying(literal)
+    EntityExtractor(model).run(said)
+    assert len(model.asked) == asks
+
+
 def test_what_was_said_before_only_shows_who_is_meant() -> None:
     model = Replying(
         lambda prompt: '[["Greta", "person", "is sixty", "age"], ["Greta", "person", "lives in Oslo", "home"]]'

@@ -37,7 +37,7 @@ def test_what_the_user_says_is_known_of_each_entity() -> None:
     memory = EntityMemory(Replying(literal))
     talk(memory, "Greta lives in Oslo. Greta likes sailing.", "I am Paul.", "Who wrote Hamlet?")
     memory.settled()
-    assert lines(memory) == ["User (person): is Paul", "Greta (person): lives in Oslo; likes sailing"]
+    assert lines(memory) == ["The user, who asks this: is Paul", "Greta (person): lives in Oslo; likes sailing"]
     greta = known(memory, "Greta")
     assert [(fact.about, fact.since) for fact in greta.facts] == [("home", 1), ("likes", 1)]
 
@@ -75,7 +75,7 @@ def test_what_is_outdated_gives_way_to_what_is_new() -> None:
     memory = EntityMemory(Replying(literal), every=1)
     talk(memory, "I am Paul. I lives in Lima. I likes tea.", "I moved to Quito.", "I likes chess.")
     memory.settled()
-    assert lines(memory) == ["User (person): is Paul; likes tea; moved to Quito; likes chess"]
+    assert lines(memory) == ["The user, who asks this: is Paul; likes tea; moved to Quito; likes chess"]
     assert [(f.fact, f.since, f.until) for f in known(memory, "User").facts if f.until] == [("lives in Lima", 1, 2)]
 
 
@@ -115,8 +115,8 @@ def test_those_whom_the_question_names_come_first_then_the_user_then_the_importa
     memory = EntityMemory(Replying(literal), half_life=4)
     talk(memory, "Old likes tea.", "I likes cake.", *["New likes jazz."] * 3, "What is new?")
     memory.settled()
-    assert [line.split()[0] for line in lines(memory)] == ["User", "New", "Old"]
-    assert [line.split()[0] for line in lines(memory, "How is old?")] == ["Old", "User", "New"]
+    assert [line.split()[0] for line in lines(memory)] == ["The", "New", "Old"]
+    assert [line.split()[0] for line in lines(memory, "How is old?")] == ["Old", "The", "New"]
 
 
 def test_what_is_not_mentioned_fades_and_is_there_when_it_is_named() -> None:

@@ -25,7 +25,16 @@ _PROMPT = PromptTemplate(
     prompt_text="""\
 You keep the summary of a conversation between a user and an assistant. Write the new summary: what still \
 matters of the old one, and of the new lines what the user said of themselves, of others and of their plans, and what \
-was found out. Where the new lines say otherwise, the old summary is outdated. At most $words words.
+was found out, in whole sentences. Where the new lines say otherwise, the old summary is outdated. At most $words words.
+
+Old summary: The user is Paul, who will go to Rome in May.
+New lines:
+User: I'll go to Rome in June instead, with my aunt Greta.
+Assistant: I hope you will enjoy it.
+User: How long is the flight from Oslo?
+Assistant: It takes about three hours.
+New summary as JSON: {"summary": "The user is Paul, who will go to Rome in June with his aunt Greta. The flight from \
+Oslo takes three hours."}
 
 Old summary: $summary
 New lines:

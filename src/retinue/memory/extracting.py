@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypedDict
 
@@ -18,6 +19,7 @@ from .turns import cut
 
 KINDS = ("person", "place", "organization", "animal", "event", "other")
 ABOUT = ("name", "home", "work", "origin", "relation", "plans", "date", "age", "health", "likes", "other")
+_PLAIN_QUESTION = re.compile(r"(?:[^.!?,;:。！？，；：؟]{1,80}[?？؟]\s*)+")  # nothing is said beside it
 _NAME_CHARS, _FACT_CHARS, _FACTS = 40, 100, 6
 _USERS, _ASSISTANTS = ("user", "human"), ("assistant", "ai")
 _SAID, _BEFORE, _TOKENS = 400, 80, 320  # tokens: of what the user says, of what was said before, and of a reply
@@ -48,9 +50,9 @@ class EntityExtractor:
     """Extracts entities from a conversation's transcript, with what the user says of them.
 
     `model` is a `Model` or what `PromptModel` takes; where its engine can, it is held to the form, so a small
-    one will do. It is asked once for each thing that the user says, and what was said before only shows it who is
-    meant. So what an assistant found somewhere does not become a fact; and what has no word of the user's in
-    it is left out: it was made up.
+    one will do. It is asked once for each thing that the user says, except for plain questions, and what was said
+    before only shows it who is meant. So what an assistant found somewhere does not become a fact; and what has
+    no word of the user's in it is left out: it was made up.
     """
 
     output_variable = "entities"
@@ -94,6 +96,8 @@ class EntityExtractor:
         return blocking(self.run_batch_async(transcripts, at_once=at_once))
 
     async def _rows(self, said: str, last: tuple[str, str]) -> list[_Row]:
+        if _PLAIN_QUESTION.fullmatch(said):
+            return []
         said = quoted(cut(said, _SAID))
         question, answer = (quoted(cut(text, _BEFORE)) for text in last)
         before = f"User: {question} Assistant: {answer}" if question or answer else ""

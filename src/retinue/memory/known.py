@@ -65,7 +65,8 @@ class Entity:
     @property
     def line(self) -> str:
         """What a prompt says of it."""
-        return f"{self.name} ({self.kind}): {self.summary or '; '.join(one.fact for one in self.holding)}"
+        who = "The user, who asks this" if self.name == USER else f"{self.name} ({self.kind})"
+        return f"{who}: {self.summary or '; '.join(one.fact for one in self.holding)}"
 
     def is_in(self, text: str) -> bool:
         """Whether a text names it."""
