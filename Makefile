@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test lint fix eval tasks fuzz bench lock
+.PHONY: help setup model demo test lint fix eval tasks memory fuzz bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -45,6 +45,9 @@ eval: model ## Answer HotpotQA's questions with BM25 and the best search, into b
 
 tasks: model ## Give ten small tasks to the embedded model under each strategy, into bench/RESULTS.md (resumable)
 	$(BIN)/python -m retinue.evals.tasks --out bench
+
+memory: model ## Have a conversation of thirty turns and see what entity memory holds, into bench/RESULTS.md (two minutes)
+	$(BIN)/python -m bench.memory
 
 fuzz: setup ## Read 100,000 generated and mutated replies with every parser
 	$(BIN)/python -m bench fuzz

@@ -22,6 +22,8 @@ _EXAMPLES = (
     ("will marry in May", "will marry in June", "when they marry", "when they marry", _OUTDATED),
     ("likes tea", "likes chess", "a drink they like", "a game they like", _TRUE),
     ("lives in Turku", "often swims in the sea", "where they live", "a habit", _TRUE),
+    ("now works at Globex", "often walks by the lake", "where they work", "a habit", _TRUE),
+    ("has a brother", "comes from Ghent", "a relative", "where they come from", _TRUE),
     ("grew up in Turku", "is in Lima now", "where they come from", "where they are", _TRUE),
     ("is 30 years old", "turned 31", "how old they are", "how old they are", _OUTDATED),
     ("is a nurse at Ullevi", "left Ullevi", "where they work", "where they work", _OUTDATED),
