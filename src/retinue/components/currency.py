@@ -7,10 +7,10 @@ import re
 from decimal import Decimal
 from typing import TypedDict
 
-from ..blocking import blocking
 from ..errors import ToolError
 from .fetching import Request, Service
 from .polite import ask, mapping, worded
+from .queried import Queried
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
 _CODE = re.compile(r"[A-Z]{3}")
@@ -25,7 +25,7 @@ class Converted(TypedDict):
     date: str
 
 
-class CurrencyConverter:
+class CurrencyConverter(Queried[Converted]):
     """Converts money with rates from frankfurter.dev, a free service without keys, of the last working day.
 
     As a component it takes a query such as `100 EUR in USD`. `base_url` is for a server of one's own,
@@ -64,10 +64,6 @@ class CurrencyConverter:
             raise ToolError(f"want an amount and two currencies, as in 100 EUR in USD, not {query[:80]!r}")
         amount = float(re.sub(r"[,_ ]", "", match[1] or "1"))
         return await self.convert(amount, match[2], match[3])
-
-    def run(self, query: str) -> Converted:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(query))
 
     async def _rate(self, source: str, target: str) -> tuple[float, str]:
         given = (await ask(self._service, Request("/latest", {"base": source, "symbols": target}))).body

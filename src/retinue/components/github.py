@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
-from ..batches import in_order
-from ..blocking import blocking
 from ..errors import ToolError, UsageError
 from ..models.retrying import retry_after
 from ..tooling import Tool
@@ -18,6 +16,7 @@ from .fetching import Answer, Request, Service
 from .github_json import code_of, comment_of, issue_of, read, searched
 from .issue_link import REPOSITORY
 from .polite import ask, message, worded
+from .queried import Queried
 from .searching import Searched
 
 OPERATIONS = ("search_issues", "search_code", "read_issue", "list_issues")
@@ -30,7 +29,7 @@ _KIND = re.compile(r"(?:^|\s)(?:is|type):(?:issue|pr|pull-request)\b")
 _NEXT = re.compile(r'<([^>]*)>[^,]*\brel="next"')
 
 
-class GitHubAPI:
+class GitHubAPI(Queried[Searched]):
     """Searches and reads a repository's issues, and searches its code.
 
     `operation` is what it does where it is a component or a tool: `search_issues`, `search_code` (for which
@@ -86,18 +85,6 @@ class GitHubAPI:
         Raises `ToolError` if GitHub cannot be asked or says no, `UsageError` if it refuses the token.
         """
         return await self.tool_function(query)
-
-    def run(self, query: str) -> Searched:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(query))
-
-    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, queries, at_once)
-
-    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once))
 
     # ── the operations, as a model reads of them ─────────────────────────────────────────────────
 

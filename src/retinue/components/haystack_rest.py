@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypedDict
 from urllib.parse import quote
 
-from ..batches import in_order
-from ..blocking import blocking
 from ..errors import ToolError, UsageError
 from ..schema import Document
 from .fetching import Request, Service
 from .polite import ask, mapping, worded
+from .queried import Queried
 from .searching import text
 
 SHOWN = 3  # answers, or documents where there are none, that a model is shown
@@ -50,7 +49,7 @@ class _Remote:
         return _read(found)
 
 
-class DeepsetCloudPipeline:
+class DeepsetCloudPipeline(Queried[Answered]):
     """A pipeline that is deployed on deepset Cloud (seed 001).
 
     The key is `api_key`, else in `DEEPSET_CLOUD_API_KEY`. Its outputs are `answers` and `documents`, both as
@@ -89,20 +88,8 @@ class DeepsetCloudPipeline:
         """
         return await self._remote.find(query)
 
-    def run(self, query: str) -> Answered:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(query))
 
-    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Answered]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, queries, at_once)
-
-    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Answered]:
-        """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once))
-
-
-class HaystackPipeline:
+class HaystackPipeline(Queried[Answered]):
     """A pipeline behind Haystack's REST API (v1: `POST /query`) at `base_url`; outputs as of `DeepsetCloudPipeline`.
 
     `api_key`, if it is given, is sent as a bearer token, for a proxy that wants one.
@@ -119,18 +106,6 @@ class HaystackPipeline:
         Raises `ToolError` if the pipeline cannot be asked or cannot answer, `UsageError` if the key is refused.
         """
         return await self._remote.find(query)
-
-    def run(self, query: str) -> Answered:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(query))
-
-    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Answered]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, queries, at_once)
-
-    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Answered]:
-        """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once))
 
 
 def _segment(name: str) -> str:

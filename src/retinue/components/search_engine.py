@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ..batches import in_order
-from ..blocking import blocking
 from ..errors import UsageError
 from ..schema import Document
+from .queried import Queried
 from .search_providers import PROVIDERS
 from .searching import Provider, Question, Search, Searched
 
@@ -19,7 +18,7 @@ _CODE = re.compile(r"[A-Za-z][A-Za-z -]{0,40}")
 _ANSWER_WEIGHT = 5  # of an engine's own answer, against the best page
 
 
-class SearchEngine:
+class SearchEngine(Queried[Searched]):
     """Searches the web.
 
     `provider` is `serper`, `searchapi` and `serpapi` (Google), `tavily` or `wikipedia`, or a `Provider`
@@ -77,18 +76,6 @@ class SearchEngine:
         """
         found = await self._search.find(query)
         return {"results": found["results"], "documents": _scored(found["documents"])}
-
-    def run(self, query: str) -> Searched:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(query))
-
-    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, queries, at_once)
-
-    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once))
 
 
 def _scored(documents: list[Document]) -> list[Document]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from ..batches import in_order
-from ..blocking import blocking
 from ..errors import ToolError
 from .fetching import Request, Service
 from .polite import ask, mapping, worded
+from .queried import Queried
 from .searching import text
 
 _NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
@@ -55,7 +54,7 @@ class Reported(TypedDict):
     today: dict[str, str]
 
 
-class Weather:
+class Weather(Queried[Reported]):
     """The weather at a place, from open-meteo.com, which is free without a key where it is not for profit.
 
     `base_url` and `geocoding_url` are for servers of one's own; `seconds` is the time limit of each of the
@@ -87,18 +86,6 @@ class Weather:
         if "temperature_2m" not in now:
             raise ToolError("Open-Meteo answered with something that is not the JSON of a forecast")
         return {"results": _said(place, now, today), "now": now, "today": today}
-
-    def run(self, query: str) -> Reported:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(query))
-
-    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Reported]:
-        """`run_async` for each place, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, queries, at_once)
-
-    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Reported]:
-        """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once))
 
     async def _place(self, name: str) -> Mapping[str, Any]:
         params = {"name": name, "count": "1", "language": "en", "format": "json"}

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from ..batches import in_order
-from ..blocking import blocking
 from ..documents.splitting import split
 from ..errors import ToolError, UsageError
 from ..schema import Document
 from ..threads import in_thread
 from .link_content import LinkContentFetcher
+from .queried import Queried
 from .searching import Searched
 
 Mode = Literal["snippet", "document"]
@@ -59,7 +59,7 @@ class Limits:
     at_once: int = 10
 
 
-class WebRetriever:
+class WebRetriever(Queried[Searched]):
     """Documents out of the web, for a query.
 
     `mode`: `snippet` gives what `search_engine` says of its first `top_search_results` pages, `document` the
@@ -125,18 +125,6 @@ class WebRetriever:
             documents = (await sieve.run_async(query=query, documents=documents))["documents"]
         documents = documents[: self._top_k]
         return {"results": _shown(documents), "documents": documents}
-
-    def run(self, query: str) -> Searched:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(query))
-
-    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, queries, at_once)
-
-    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once))
 
 
 @dataclass(frozen=True, slots=True)

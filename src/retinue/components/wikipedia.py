@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ..batches import in_order
-from ..blocking import blocking
 from ..errors import ToolError, UsageError
 from ..schema import Document
 from ..signature import InvalidInput
@@ -15,6 +13,7 @@ from ..toolbox import SO_FAR
 from ..tooling import Tool
 from .fetching import AGENT, Request, Service
 from .polite import ask, mapping, message, worded
+from .queried import Queried
 from .searching import Searched, text
 
 OPERATIONS = ("search", "lookup")
@@ -27,7 +26,7 @@ _RESULT = re.compile(r"\(Result (\d+) / \d+\) ")
 _AMBIGUOUS = "may refer to:"
 
 
-class Wikipedia:
+class Wikipedia(Queried[Searched]):
     """Finds a page of Wikipedia, or of another MediaWiki, and sentences on it.
 
     `operation` is what it does where it is a component or a tool: `search` or `lookup`; `tools()` is both.
@@ -81,18 +80,6 @@ class Wikipedia:
     async def run_async(self, query: str) -> Searched:
         """Its operation, for an entity or a keyword. Raises `ToolError` if Wikipedia cannot be asked."""
         return await self.tool_function(query)
-
-    def run(self, query: str) -> Searched:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(query))
-
-    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, queries, at_once)
-
-    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once))
 
     async def search(self, entity: str) -> Searched:
         """Search Wikipedia for a person, place, work or thing: the first sentences of its page, or titles like it.

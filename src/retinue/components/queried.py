@@ -1,0 +1,32 @@
+"""What a component that answers a query has beside its `run_async`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+from ..batches import in_order
+from ..blocking import blocking
+
+R = TypeVar("R")
+
+
+class Queried(ABC, Generic[R]):
+    """Has, from `run_async(query)`, the blocking form and the batches."""
+
+    @abstractmethod
+    async def run_async(self, query: str) -> R:
+        """The outputs for one query."""
+
+    def run(self, query: str) -> R:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query))
+
+    async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[R]:
+        """`run_async` for each query, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, queries, at_once)
+
+    def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[R]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(queries, at_once=at_once))
