@@ -46,7 +46,7 @@ eval: model ## Answer HotpotQA's questions with BM25 and the best search, into b
 tasks: model ## Give ten small tasks to the embedded model under each strategy, into bench/RESULTS.md (resumable)
 	$(BIN)/python -m retinue.evals.tasks --out bench
 
-memory: model ## Have a conversation of thirty turns and see what entity memory holds, into bench/RESULTS.md (two minutes)
+memory: model ## Have a conversation of thirty turns and see what entity memory holds, into bench/RESULTS.md (two minutes on idle cores)
 	$(BIN)/python -m bench.memory
 
 fuzz: setup ## Read 100,000 generated and mutated replies with every parser
