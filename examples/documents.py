@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retinue import Agent, DocumentStore, Pipeline, PromptModel, PromptNode, Reader, Retriever, Tool
+from retinue import (
+    Agent,
+    DocumentSplitter,
+    DocumentStore,
+    DocumentWriter,
+    FileConverter,
+    Pipeline,
+    PromptModel,
+    PromptNode,
+    Reader,
+    Retriever,
+    Tool,
+)
 from retinue.documents import index_folder
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -28,6 +40,12 @@ def main() -> None:
             [Tool("Docs", search, "useful for when you need to know something about Retinue", effects="read")],
         )
         print(agent.run(QUESTION).answer)
+
+        indexing = Pipeline(inputs=["file_paths"])  # the same, put together by hand, for some files
+        for component in (FileConverter(), DocumentSplitter(500), DocumentWriter(store)):
+            indexing.add_node(component)
+        indexing.run(file_paths=[DOCS.parent / "README.md"])
+        print(f"{len(store)} passages with the README's")
 
         quoting = Pipeline()
         quoting.add_node(search, "Search")

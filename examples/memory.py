@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from retinue import Agent, ConversationMemory, EntityMemory, PromptModel
+from retinue.memory import EntityExtractor, EntitySummarizer
 from retinue.tools import calculator
 
 TALKER = PromptModel(
@@ -47,6 +48,10 @@ def main() -> None:
                 until = f", until turn {fact.until}" if fact.until else ""
                 print(f"known: {entity.name}: {fact.fact} (since turn {fact.since}{until})")
         print("agent:", agent.with_memory(people).run("And where do I live now?").answer)
+
+        found = EntityExtractor(READER).run("user: My friend Greta plays the cello.")["entities"]  # the parts, alone
+        summarizer = EntitySummarizer(PromptModel(script=[{"raw": '{"summary": "Greta, a friend, plays the cello."}'}]))
+        print("summary:", summarizer.run(found)["entities"][0]["summary"])
 
 
 if __name__ == "__main__":

@@ -201,4 +201,4 @@ def test_the_example_remembers_across_a_restart() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "known: User: lives in New York (since turn 1, until turn 3)\n" in done.stdout
     assert "known: Greta: plays the cello (since turn 2)\n" in done.stdout
-    assert done.stdout.endswith("agent: You live in Boston.\n")
+    assert done.stdout.endswith("agent: You live in Boston.\nsummary: Greta, a friend, plays the cello.\n")

@@ -31,3 +31,7 @@ class DocumentSplitter:
     def run(self, documents: Sequence[Document]) -> Pieces:
         """Cut documents into pieces."""
         return {"documents": split(documents, self.size)}
+
+    def tool_function(self, text: str) -> Pieces:
+        """Cut a long text into pieces."""
+        return self.run([Document(text)])

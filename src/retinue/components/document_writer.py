@@ -39,3 +39,7 @@ class DocumentWriter:
         """Keep these documents."""
         vectors = None if self.embedder is None else vectors_of(documents, self.embedder)
         return {"written": self.store.write(documents, vectors)}
+
+    def tool_function(self, texts: list[str]) -> int:
+        """Keep texts, to be searched later; says how many are new."""
+        return self.run([Document(text) for text in texts])["written"]

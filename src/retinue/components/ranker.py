@@ -41,3 +41,7 @@ class Ranker:
     def run(self, query: str, documents: Sequence[Document]) -> Ranked:
         """`run_async`, blocking."""
         return blocking(self.run_async(query, documents))
+
+    async def tool_function(self, query: str, texts: list[str]) -> Ranked:
+        """Put texts in the order in which they answer the query."""
+        return await self.run_async(query, [Document(text) for text in texts])

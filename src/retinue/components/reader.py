@@ -73,6 +73,10 @@ class Reader:
         """`run_async`, blocking."""
         return blocking(self.run_async(query, documents))
 
+    async def tool_function(self, query: str, texts: list[str]) -> Answered:
+        """Find the words in texts that answer the query."""
+        return await self.run_async(query, [Document(text) for text in texts])
+
 
 def _answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[Answer]:
     for reply in replies:

@@ -55,6 +55,10 @@ class TopPSampler:
         """`run_async`, blocking."""
         return blocking(self.run_async(query, documents))
 
+    async def tool_function(self, query: str, texts: list[str]) -> Ranked:
+        """Keep only the texts that are likely to answer the query."""
+        return await self.run_async(query, [Document(text) for text in texts])
+
     def _score(self, document: Document) -> float:
         if document.score is None or not isfinite(document.score):
             raise UsageError(

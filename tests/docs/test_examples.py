@@ -1,0 +1,27 @@
+"""The examples: one for whatever a file can name. Those that need more than a look are tested with what they show."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from fakes.seed_000 import TRANSCRIPT
+from retinue.config.registry import COMPONENTS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_every_component_has_an_example_and_every_example_a_test() -> None:
+    programs = {path.name: path.read_text("utf-8") for path in EXAMPLES.glob("*.py")}
+    named = {name for program in programs.values() for name in re.findall(r"\w+", program)}
+    assert [type_ for type_ in COMPONENTS if type_ not in named] == []
+    tests = "".join(path.read_text("utf-8") for path in EXAMPLES.parent.joinpath("tests").rglob("test_*.py"))
+    assert [name for name in programs if f'"{name}"' not in tests] == []
+
+
+def test_seed_000s_agent_prints_the_seeds_transcript() -> None:
+    words = [sys.executable, "-W", "error", str(EXAMPLES / "seed_000.py")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.stderr, done.stdout.strip().splitlines()) == ("", TRANSCRIPT.splitlines())
