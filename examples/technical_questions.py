@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the stand-in is
 
@@ -22,11 +23,12 @@ from retinue.documents import index_folder
 from retinue.ports import Model
 
 REPOSITORY = "kestrel/kestrel"
-QUESTION = "Is there an open issue about any of the nodes of the standard QA pipeline?"
+QUESTION = "Which nodes does the standard QA pipeline have, and which open bug is about one of these nodes?"
 
 
-def ask(model: Model | str, question: str = QUESTION, strategy: str = "react") -> RunResult:
-    """The answer of an agent with two tools: the documents, and the issues."""
+def ask(model: Model | str, question: str = QUESTION, strategy: str = "planexec") -> RunResult:
+    """The answer of an agent with two tools: the documents, and the issues. It plans first: a small model that does
+    not is content with the issues, and guesses the nodes."""
     with TemporaryDirectory() as folder, GitHubServer() as server, DocumentStore(Path(folder, "kestrel.db")) as store:
         server.issues[REPOSITORY] = [
             issue(31, "Splitter: headings are lost", "The Splitter drops headings.", labels=["bug"]),
@@ -36,11 +38,13 @@ def ask(model: Model | str, question: str = QUESTION, strategy: str = "react") -
         index_folder(Path(__file__).parent / "data" / "kestrel", store)
         agent = Agent(model, strategy=strategy, budget=Budget(steps=8, seconds=600))
         agent.add_tool("Documentation", Retriever(store, top_k=2), "Searches Kestrel's documentation for a few words.")
-        agent.add_tool(
-            "OpenIssues",
-            GitHubAPI(repository=REPOSITORY, base_url=server.url, operation="search_issues"),
-            "Searches Kestrel's issue tracker for one word, such as a node's name, and says which issues are open.",
-        )
+        github = GitHubAPI(repository=REPOSITORY, base_url=server.url, operation="list_issues")
+
+        async def open_issues(label: Literal["bug", "question"]) -> str:
+            """Lists the open issues of Kestrel: what is known not to work, and in which node."""
+            return (await github.run_async(label))["results"]
+
+        agent.add_tool("OpenIssues", open_issues)  # a small model can say no label that is not there
         return agent.run(question)
 
 
