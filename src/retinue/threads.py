@@ -1,7 +1,7 @@
 """Where functions without async run, so that none of them holds up the event loop.
 
-A `ThreadPoolExecutor` would do the same for two to three times the cost of a call, which is what a step of a
-pipeline costs beside its function: it wakes the loop once a call, and its futures lock.
+A `ThreadPoolExecutor` wakes the loop once a call, and its futures lock: side by side, a pipeline's functions cost
+half as much again with it. It also keeps a process from ending as long as one of them runs.
 """
 
 from __future__ import annotations
