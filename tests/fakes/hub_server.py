@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Self
 
 from aiohttp import web
 
-from .loopback import Loopback
+from .loopback import Served
 
 _COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-class HubServer:
+class HubServer(Served):
     """The hub, while its `with` lasts; `HF_ENDPOINT` is its `url`.
 
     `files` are by `owner/repo/file`. `drop_after`: the next download breaks off after this many bytes.
@@ -26,19 +25,7 @@ class HubServer:
         app = web.Application()
         app.router.add_route("*", "/{owner}/{repo}/resolve/main/{file:.*}", self._file)
         app.router.add_get("/", self._home)
-        self._loopback = Loopback(app)
-
-    @property
-    def url(self) -> str:
-        """Its address, for `HF_ENDPOINT`."""
-        return self._loopback.url
-
-    def __enter__(self) -> Self:
-        self._loopback.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loopback.stop()
+        super().__init__(app)
 
     async def _home(self, http: web.Request) -> web.Response:
         return web.Response(text="the hub")

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
-from .loopback import Loopback
+from .loopback import Served
 
 Said = tuple[int, Any, Mapping[str, str]]
 
@@ -30,7 +30,7 @@ class Asked:
     body: Any = None
 
 
-class JSONService:
+class JSONService(Served):
     """The server, while its `with` lasts. A vendor's is a class with `answer`.
 
     `instead`: what the next requests are answered with, instead of what the vendor would; a body of bytes is sent
@@ -42,23 +42,11 @@ class JSONService:
         self.instead: list[Said] = []
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._serve)
-        self._loopback = Loopback(app)
+        super().__init__(app)
 
     def answer(self, asked: Asked) -> Said:
         """What the vendor would answer."""
         raise NotImplementedError
-
-    @property
-    def url(self) -> str:
-        """Its address, for `base_url`."""
-        return self._loopback.url
-
-    def __enter__(self) -> Self:
-        self._loopback.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loopback.stop()
 
     async def _serve(self, request: web.Request) -> web.Response:
         raw = await request.read()

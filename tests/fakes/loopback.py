@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -48,3 +48,22 @@ class Loopback:
         self.closing.set()
         await self._runner.cleanup()
         await self._loop.shutdown_asyncgens()
+
+
+class Served:
+    """A stand-in: it listens as long as `with` lasts, at `url`, and does what its `app` says."""
+
+    def __init__(self, app: web.Application) -> None:
+        self._loopback = Loopback(app)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return self._loopback.url
+
+    def __enter__(self) -> Self:
+        self._loopback.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loopback.stop()

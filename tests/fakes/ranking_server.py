@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import log
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
-from .loopback import Loopback
+from .loopback import Served
 
 KEY = "secret/key+1="
 TEI_BATCH = 32
 
 
-class RankingServer:
+class RankingServer(Served):
     """The server, while its `with` lasts. `failure`: a status and the body it answers with; `body`: its answer
     instead of what it would say. A request without the key is refused, but by TEI, where there is none."""
 
@@ -36,19 +36,7 @@ class RankingServer:
         app.router.add_post("/v1/rerank", self._jina)
         app.router.add_post("/rerank", self._tei)
         app.router.add_post("/v1/embeddings", self._embeddings)
-        self._loopback = Loopback(app)
-
-    @property
-    def url(self) -> str:
-        """Its address, for `base_url`."""
-        return self._loopback.url
-
-    def __enter__(self) -> Self:
-        self._loopback.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loopback.stop()
+        super().__init__(app)
 
     async def _cohere(self, request: web.Request) -> web.Response:
         asked = await self._noted(request)

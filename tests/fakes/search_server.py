@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
-from .loopback import Loopback
+from .loopback import Served
 
 KEY = "secret/key+1="
 Result = tuple[str, str, str]  # title, link, snippet
@@ -39,7 +39,7 @@ def results(count: int) -> list[Result]:
     return [(f"Page {at}", f"https://example.com/{at}", f"About {at}.") for at in range(1, count + 1)]
 
 
-class SearchServer:
+class SearchServer(Served):
     """The server, while its `with` lasts: it finds the same `pages`, and gives the same `answer`, for all queries.
 
     `asked`: the parameters, or the body, of each request, without the key. `failure`: a status and a body,
@@ -54,19 +54,7 @@ class SearchServer:
         self._vendor = vendor
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._search)
-        self._loopback = Loopback(app)
-
-    @property
-    def url(self) -> str:
-        """Its address, for `base_url`."""
-        return self._loopback.url
-
-    def __enter__(self) -> Self:
-        self._loopback.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loopback.stop()
+        super().__init__(app)
 
     async def _search(self, request: web.Request) -> web.StreamResponse:
         asked: dict[str, Any] = dict(request.query)

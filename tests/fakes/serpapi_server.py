@@ -11,11 +11,11 @@ A query that is not in `found` finds nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
-from .loopback import Loopback
+from .loopback import Served
 
 KEY = "secret/key+1="
 INVALID_KEY = "Invalid API key. Your API key should be here: https://serpapi.com/manage-api-key"
@@ -24,7 +24,7 @@ NO_RESULTS = "Google hasn't returned any results for this query."
 MISSING_QUERY = "Missing query `q` parameter."
 
 
-class SerpAPIServer:
+class SerpAPIServer(Served):
     """The server, while its `with` lasts. Its attributes may be set at any time.
 
     `failure`: status and message of an error that it answers with. `body`: bytes it sends instead of JSON,
@@ -43,19 +43,7 @@ class SerpAPIServer:
         self.drop = False
         app = web.Application()
         app.router.add_get("/search.json", self._search)
-        self._loopback = Loopback(app)
-
-    @property
-    def url(self) -> str:
-        """Its address, for `base_url`."""
-        return self._loopback.url
-
-    def __enter__(self) -> Self:
-        self._loopback.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loopback.stop()
+        super().__init__(app)
 
     async def _search(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(dict(request.query))
