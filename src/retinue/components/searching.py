@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from ..errors import ToolError, UsageError
 from ..schema import Document
 from .fetching import Request, Service
+from .polite import worded
 
-MAX_QUERY = 2_000  # characters
 SHOWN = 3  # snippets that a model is shown where there is no answer
 _REFUSED = (401, 403)
 
@@ -112,11 +112,7 @@ class Search:
         As many pages are asked for as hold that many results. Raises `UsageError` if the key is refused,
         else `ToolError`.
         """
-        query = " ".join(query.split())
-        if not query:
-            raise ToolError("the query is empty; say what to search for")
-        if len(query) > MAX_QUERY:
-            raise ToolError(f"the query is longer than {MAX_QUERY:,} characters; use a few words")
+        query = worded(query)
         found = await self._found(replace(self._asked, query=query))
         documents = [*([found.answer] if found.answer else []), *_numbered(found.pages)][: self._asked.count]
         return {"results": _shown(found, documents), "documents": documents}
