@@ -1,7 +1,8 @@
 """Where functions without async run, so that none of them holds up the event loop.
 
-A `ThreadPoolExecutor` wakes the loop once a call, and its futures lock: side by side, a pipeline's functions cost
-half as much again with it. It also keeps a process from ending as long as one of them runs.
+A `ThreadPoolExecutor` wakes the loop once a call, and its futures lock. What costs most is to wake a thread, and
+the loop again: here, calls that are ready together share a thread for as long as each of them ends at once, and the
+loop waits a moment for them rather than being woken. No call keeps the process from ending.
 """
 
 from __future__ import annotations
@@ -9,54 +10,106 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 _KEPT = 64  # threads that wait for something to do; more end
+_AWAITED = 0.0002  # seconds the loop waits for calls like those that ended at once the last time
+_SHARED = 0.001  # seconds after which calls that share a thread get one each, unless they go quickly
+_QUICK = 0.00005  # seconds a call
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """What `function` returns, called in a thread of its own, with the caller's context variables.
+    """What `function` returns, called in a thread, with the caller's context variables.
 
-    There are as many threads as there are calls under way: one that waits for another (a function that
-    runs a pipeline, say) never keeps that other from beginning. None keeps the process from ending.
+    A call that takes longer than a moment has its thread for itself: one that waits for another (a function that
+    runs a pipeline, say) never keeps that other from beginning.
     """
     loop = asyncio.get_running_loop()
-    if loop not in _returns:
-        _returns[loop] = _Returns()
+    if loop not in _calls:
+        _calls[loop] = _Calls()
     future: asyncio.Future[T] = loop.create_future()
-    call = _Call(function, arguments, contextvars.copy_context(), future, _returns[loop])
-    try:
-        _waiting.pop().put(call)
-    except IndexError:
-        threading.Thread(target=_work, args=(call,), name="retinue-node", daemon=True).start()
+    _calls[loop].begin(_Call(function, arguments, contextvars.copy_context(), future))
     return await future
 
 
-class _Returns:
-    """What came of a loop's calls, on its way there: however many come at once, the loop is woken once."""
+class _Call(NamedTuple):
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    context: contextvars.Context
+    future: asyncio.Future[Any]
+
+
+class _Calls:
+    """A loop's calls on their way to a thread, and what came of them on its way back."""
 
     def __init__(self) -> None:  # a reference to the loop would keep it for ever
-        self._left: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
-        self._woken = False
+        self._ready: deque[_Call] = deque()
+        self._ended: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._expected = False  # whether the loop is about to look for what ended
+        self._awaited = True
 
-    def put(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-        self._left.append((future, value, error))
-        if not self._woken:
-            self._woken = True
+    def begin(self, call: _Call) -> None:
+        if not self._ready:  # else it goes with those before it
+            call.future.get_loop().call_soon(self._hand_over)
+        self._ready.append(call)
+
+    def _hand_over(self) -> None:
+        left, self._ready = self._ready, deque()
+        done: SimpleQueue[None] = SimpleQueue()
+        self._expected = True
+        _start(_Work(self, left, done, time.perf_counter()))
+        if self._awaited:
+            try:
+                done.get(timeout=_AWAITED)
+            except Empty:
+                self._awaited = False
+        self._deliver()
+        self._watch(left)
+
+    def _watch(self, left: deque[_Call]) -> None:
+        if left:
+            asyncio.get_running_loop().call_later(_SHARED, self._spread, left, len(left), time.perf_counter())
+
+    def _spread(self, left: deque[_Call], before: int, since: float) -> None:
+        """Give each of those left a thread, unless they go quickly as it is."""
+        now = time.perf_counter()
+        if now - since < (before - len(left)) * _QUICK:
+            self._watch(left)
+        else:
+            for _ in range(len(left)):
+                _start(_Work(self, left, SimpleQueue(), now))
+
+    def make_all(self, work: _Work) -> None:
+        """Make all calls of `work` that no other thread takes; in a thread."""
+        while True:
+            try:
+                call = work.left.popleft()
+            except IndexError:
+                break
+            if not call.future.cancelled():
+                self._put(call.future, *_outcome(call))
+        self._awaited = time.perf_counter() - work.began < _AWAITED
+        work.done.put(None)
+
+    def _put(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+        self._ended.append((future, value, error))
+        if not self._expected:
+            self._expected = True
             try:
                 future.get_loop().call_soon_threadsafe(self._deliver)
             except RuntimeError:  # the loop was closed meanwhile: nobody waits any more
-                self._left.clear()
+                self._ended.clear()
 
     def _deliver(self) -> None:
-        self._woken = False  # before the first is taken: one that comes later wakes the loop again
-        while self._left:
-            future, value, error = self._left.popleft()
+        self._expected = False  # before the first is taken: one that ends later wakes the loop again
+        while self._ended:
+            future, value, error = self._ended.popleft()
             if future.done():  # cancelled
                 continue
             if isinstance(error, StopIteration):  # which no future can carry
@@ -67,32 +120,41 @@ class _Returns:
                 future.set_exception(error)
 
 
-class _Call(NamedTuple):
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    context: contextvars.Context
-    future: asyncio.Future[Any]
-    returns: _Returns
+class _Work(NamedTuple):
+    calls: _Calls
+    left: deque[_Call]
+    done: SimpleQueue[None]
+    began: float
 
 
-_waiting: deque[SimpleQueue[_Call]] = deque()  # a queue for each thread that has nothing to do
-_returns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Returns] = WeakKeyDictionary()
+_waiting: deque[SimpleQueue[_Work]] = deque()  # a queue for each thread that has nothing to do
+_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = WeakKeyDictionary()
 
 
-def _work(first: _Call) -> None:
-    calls: SimpleQueue[_Call] = SimpleQueue()
-    calls.put(first)
+def _start(work: _Work) -> None:
+    try:
+        _waiting.pop().put(work)
+    except IndexError:
+        threading.Thread(target=_run, args=(work,), name="retinue-node", daemon=True).start()
+
+
+def _run(first: _Work) -> None:
+    given: SimpleQueue[_Work] = SimpleQueue()
+    given.put(first)
     del first
     while True:
-        _make(calls.get())
+        _make(given.get())
         if len(_waiting) >= _KEPT:
             return
-        _waiting.append(calls)
+        _waiting.append(given)
 
 
-def _make(call: _Call) -> None:
+def _make(work: _Work) -> None:  # on its own: what was done is not kept until there is more to do
+    work.calls.make_all(work)
+
+
+def _outcome(call: _Call) -> tuple[Any, BaseException | None]:
     try:
-        value, error = call.context.run(call.function, *call.arguments), None
+        return call.context.run(call.function, *call.arguments), None
     except BaseException as raised:
-        value, error = None, raised
-    call.returns.put(call.future, value, error)
+        return None, raised

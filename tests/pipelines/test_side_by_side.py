@@ -29,6 +29,15 @@ def test_independent_branches_run_at_the_same_time() -> None:
     assert not meeting.broken
 
 
+def test_functions_that_wait_for_each_other_run_at_the_same_time_as_quick_ones() -> None:
+    meeting = threading.Barrier(10, timeout=TIME)
+    pipeline = Pipeline()
+    for number in range(500):
+        pipeline.add_node(meeting.wait if number % 50 == 0 else lambda query: query, f"n{number}", ["Query"])
+    pipeline.run("x")
+    assert not meeting.broken
+
+
 def test_independent_async_branches_run_at_the_same_time() -> None:
     async def main() -> None:
         meeting = asyncio.Barrier(3)
