@@ -58,4 +58,4 @@ bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.
 lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header pyproject.toml --extra local --extra sandbox --extra web \
-		--extra documents --extra rank --extra mcp --group dev --group build -o requirements/dev.txt
+		--extra documents --extra rank --extra mcp --extra server --extra postgres --group dev --group build -o requirements/dev.txt
