@@ -66,7 +66,9 @@ class NoModel:
     name = "no model"
 
     async def abilities(self, *, native: bool = False) -> Abilities:
+        """None."""
         return Abilities()
 
     def reply(self, request: Ask) -> Chunks:
+        """Raises `ModelRefused`."""
         raise ModelRefused("an executor has no model to ask")

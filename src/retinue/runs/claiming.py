@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..store.rows import RunRow
 from ..store.tables import runs
 
 _DEATHS = 5  # drives in a row that brought nothing: something about this run ends the process
+_PROCESS = secrets.token_hex(4)
 _DRIVEN = ("queued", "in_progress", "cancelling")
 
 
@@ -22,9 +24,11 @@ def claim(connection: Connection, run_id: str) -> RunRow | None:
     if run is None or run.status not in _DRIVEN or not run.holds:
         return None
     state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}
-    before, count = state.get("claims", (-1, 0))
     now = length(connection, run_id)
-    state["claims"] = [now, count + 1 if before == now else 1]
+    before, count, process = state.get("claims", (-1, 0, ""))
+    if process != _PROCESS:  # the one before has ended
+        count = count + 1 if before == now else 1
+    state["claims"] = [now, count, _PROCESS]
     if state["claims"][1] > _DEATHS:
         state["give_up"] = f"the process that drove this run ended {_DEATHS} times without coming any further"
     status = "cancelling" if run.status == "cancelling" else "in_progress"

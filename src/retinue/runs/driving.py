@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..errors import LogMismatch, RetinueError, StoreUnavailable
 from ..events import Asked, Called, Delta, Event, Finished, Replied, Stopped
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
-from ..store.log import Fenced, read
+from ..store.log import Change, Fenced, read
 from ..store.rows import RunRow
 from .claiming import claim
 from .crashing import crashpoint
@@ -142,8 +142,8 @@ class Runs:
             )
         except StoreUnavailable:
             raise
-        except RetinueError as error:
-            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
+        except RetinueError as error:  # nothing that was asked for can be done
+            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
             return None
         return live, {tool.name: tool.effects for tool in assigned.agent.tools}
 
@@ -190,13 +190,15 @@ class Runs:
                 writer.put(event)
                 writer.write()
 
-    async def _end(self, run: RunRow, writer: Writer, event: Finished | Stopped) -> None:
+    async def _end(self, run: RunRow, writer: Writer, event: Finished | Stopped, code: str = "server_error") -> None:
         crashpoint("before the end")
         writer.put(event)
-        values = ended(run, writer.log, event, time.time())
-        messages = list(messages_of(run, writer.log, values["status"]))
-        after = replace(run, **values)
-        await writer.finish(values, messages, after)
+
+        def change(now: RunRow) -> Change:
+            values = ended(now, writer.log, event, time.time(), code)
+            return Change(values, list(messages_of(now, writer.log, values["status"])))
+
+        after = await writer.finish(change)
         crashpoint("after the end")
         if not after.active:
             self._ended(after)

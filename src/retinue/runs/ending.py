@@ -11,19 +11,24 @@ from ..store.log import Entry
 from ..store.rows import RunRow, Status
 
 
-def ended(run: RunRow, log: Sequence[Entry], event: Finished | Stopped, now: float) -> dict[str, Any]:
-    """The values of the run's row once it has come to `event`; `log` ends with it."""
-    status, problem = _status(run, event)
+def ended(
+    run: RunRow, log: Sequence[Entry], event: Finished | Stopped, now: float, code: str = "server_error"
+) -> dict[str, Any]:
+    """The values of the run's row once it has come to `event`; `log` ends with it. `code`: OpenAI's for its error."""
+    status, problem = _status(run, event, code)
     time, state = int(now), {**run.state, "usage": usage_of(log)}
     if status == "requires_action":
         waiting = pending([entry.event for entry in log])
-        return {"status": status, "state": {**state, "waiting": [action.id for action in waiting]}}
+        actions = [{"id": one.id, "tool": one.tool, "tool_input": one.tool_input} for one in waiting]
+        return {"status": status, "state": {**state, "waiting": actions}}
     at = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}.get(status, "completed_at")
     state |= problem | {at: time}
     return {"status": status, "holds": False, "expires_at": None, "state": state}
 
 
-def _status(run: RunRow, event: Finished | Stopped) -> tuple[Status, dict[str, Any]]:
+def _status(run: RunRow, event: Finished | Stopped, code: str) -> tuple[Status, dict[str, Any]]:
+    if run.status == "cancelling":
+        return "cancelled", {}
     if isinstance(event, Finished):
         return "completed", {}
     if run.state.get("ending") == "expired":
@@ -38,11 +43,8 @@ def _status(run: RunRow, event: Finished | Stopped) -> tuple[Status, dict[str, A
             return "incomplete", {"incomplete_details": {"reason": which}}
         case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
             return "completed", {}
-    return "failed", {"last_error": {"code": _code(event), "message": _words(event)}}
-
-
-def _code(event: Stopped) -> str:
-    return "rate_limit_exceeded" if "429" in event.detail else "server_error"
+    code = "rate_limit_exceeded" if "429" in event.detail else code
+    return "failed", {"last_error": {"code": code, "message": _words(event)}}
 
 
 def _words(event: Stopped) -> str:

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..events import Finished, Replied, Stopped
+from ..events import Event, Finished, Replied, Stopped
+from ..schema import StopReason
 from ..store.log import Entry
 from ..store.rows import RunRow
 
@@ -35,6 +36,13 @@ def said_in(entry: Entry) -> tuple[str, bool]:
         case Stopped() as stopped:
             return getattr(stopped, "partial", ""), False
     return "", True
+
+
+def cut_short(event: Event) -> str:
+    """Why a message was not finished when the run ended with `event`."""
+    reason = event.reason if isinstance(event, Stopped) else None
+    names = {StopReason.CANCELLED: "run_cancelled", StopReason.TOKEN_BUDGET_EXCEEDED: "max_tokens"}
+    return names.get(reason, "run_failed") if reason else "run_failed"
 
 
 def message_id(run_id: str, ordinal: int) -> str:

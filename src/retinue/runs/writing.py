@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from ..events import Delta, Event
 from ..store.database import Database
@@ -27,7 +26,7 @@ class Writer:
         self._followers = followers
         self._run = run
         self._written = len(self.log)
-        self._writing: asyncio.Future[None] | None = None
+        self._writing: asyncio.Future[RunRow | None] | None = None
         self._planned = False
         self._shown = 0  # characters of the answer in the reply that is arriving
 
@@ -53,7 +52,7 @@ class Writer:
     def _begin(self) -> None:
         self._planned = False
         if self._writing is None and self._written < len(self.log):
-            self._writing = self._submit(Change())
+            self._writing = self._submit()
             self._writing.add_done_callback(self._go_on)
 
     async def written(self) -> None:
@@ -63,16 +62,18 @@ class Writer:
             assert self._writing is not None
             await asyncio.shield(self._writing)
 
-    async def finish(self, values: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], run: RunRow) -> None:
-        """Write what is left, and `values` of the run's row with it, which is then `run`."""
+    async def finish(self, change: Callable[[RunRow], Change]) -> RunRow:
+        """Write what is left, and what `change` makes of the run's row with it; that row then."""
         if self._writing is not None:
             await asyncio.shield(self._writing)
-        self._writing = self._submit(Change(values, messages))
-        await self._writing
+        self._writing = self._submit(change)
+        run = await asyncio.shield(self._writing)
+        assert run is not None
         self._writing = None
         self._followers.publish(self._run.id, [run])
+        return run
 
-    def _submit(self, change: Change) -> asyncio.Future[None]:
+    def _submit(self, change: Callable[[RunRow], Change] | None = None) -> asyncio.Future[RunRow | None]:
         entries = self.log[self._written :]
         future = self._database.submit(
             partial(append, run_id=self._run.id, epoch=self._run.epoch, entries=entries, change=change)
@@ -80,12 +81,12 @@ class Writer:
         future.add_done_callback(partial(self._pass_on, entries))
         return future
 
-    def _pass_on(self, entries: Sequence[Entry], future: asyncio.Future[None]) -> None:
+    def _pass_on(self, entries: Sequence[Entry], future: asyncio.Future[RunRow | None]) -> None:
         if not future.cancelled() and future.exception() is None:
             self._written += len(entries)
             self._followers.publish(self._run.id, entries)
 
-    def _go_on(self, future: asyncio.Future[None]) -> None:
+    def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:
             return  # kept, so that whoever waits learns of it
         self._writing = None

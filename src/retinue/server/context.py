@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from ..runs import Runs
 from ..store.database import Database
+from ..store.rows import RunRow
 from ..store.scope import Scope
 from .deployment import Deployment
 
@@ -35,6 +36,14 @@ class Server:
     database: Database
     runs: Runs
     options: Options
+
+    def halted(self, run: RunRow | None) -> None:
+        """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
+        if run is None:
+            return
+        self.runs.followers.publish(run.id, [run])
+        if run.status in ("in_progress", "cancelling") and not self.runs.interrupt(run.id):
+            self.runs.start(run.id)  # nobody drives it: whoever did has died
 
 
 @dataclass(frozen=True, slots=True)

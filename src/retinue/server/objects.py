@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..runs.messages import derived_id
 from ..schema import AgentAction
 from ..store.rows import RunRow
 from ..store.scope import Kept
@@ -77,7 +77,13 @@ def tool_call(run: RunRow, action: AgentAction) -> Object:
 
 def call_id(run_id: str, call: str) -> str:
     """The id by which clients know a call of a run: unlike the run's own, no other run has it."""
-    return derived_id("call_", run_id, call)
+    return f"call_{run_id.partition('_')[2]}x{call.replace('_', 'x')}"
+
+
+def run_of_call(id_: str) -> str | None:
+    """The run to which a call's id belongs, if it is one of ours."""
+    found = re.fullmatch(r"call_([0-9a-f]{24})x[a-z]+[0-9x]+", id_)
+    return f"run_{found[1]}" if found else None
 
 
 def outer_name(request: Mapping[str, Any], tool: str) -> str:

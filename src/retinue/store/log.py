@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -43,24 +44,32 @@ class Entry(NamedTuple):
 class Change(NamedTuple):
     """What else is written with an append: values of the run's row, and messages of its thread."""
 
-    values: Mapping[str, Any] = {}
-    messages: Sequence[Mapping[str, Any]] = ()
+    values: Mapping[str, Any]
+    messages: Sequence[Mapping[str, Any]]
 
 
 def append(
-    connection: Connection, run_id: str, epoch: int, entries: Sequence[Entry], change: Change = Change()
-) -> None:
-    """Write `entries`, and `change` with them. Raises `Fenced` if `epoch` is not the run's last."""
+    connection: Connection,
+    run_id: str,
+    epoch: int,
+    entries: Sequence[Entry],
+    change: Callable[[RunRow], Change] | None = None,
+) -> RunRow | None:
+    """Write `entries`, and what `change` makes of the run's row with them; that row then. Raises `Fenced` if `epoch`
+    is not the run's last."""
     rows = [_row(run_id, epoch, entry) for entry in entries]
     if connection.exec_driver_sql(_sql(_APPEND, connection), rows).rowcount != len(rows):
         raise Fenced(run_id)
-    if change.values:
-        connection.execute(update(runs).where(runs.c.id == run_id).values(change.values))
-    if change.messages:
-        there = set(connection.execute(select(messages.c.id).where(messages.c.run_id == run_id)).scalars())
-        new = [row for row in change.messages if row["id"] not in there]  # the others were written by a former drive
-        if new:
-            connection.execute(insert(messages), new)
+    run = find(connection, run_id) if change else None
+    if change is None or run is None:
+        return None
+    values, said = change(run)
+    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+    there = set(connection.execute(select(messages.c.id).where(messages.c.run_id == run_id)).scalars())
+    new = [row for row in said if row["id"] not in there]  # the others were written by a former drive
+    if new:
+        connection.execute(insert(messages), new)
+    return replace(run, **values)
 
 
 def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
