@@ -71,8 +71,8 @@ class ChatCreate(Body):
     response_format: ResponseFormat | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Share | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_tokens: Annotated[int, Field(ge=0)] | None = None
     stop: str | Annotated[list[str], Field(max_length=4)] | None = None
     seed: int | None = None
     n: Annotated[int, Field(ge=1, le=128)] | None = None
