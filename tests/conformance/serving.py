@@ -20,8 +20,8 @@ _SECONDS = 60.0  # to be ready, and to end
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The server's address, while it runs. Raises `UsageError` if it does not start."""
+def served() -> Iterator[tuple[str, Path]]:
+    """The server's address and the file it logs to, while it runs. Raises `UsageError` if it does not start."""
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         words = [sys.executable, "-m", "retinue", "serve", str(_DEPLOYMENT), "--port", "0"]
@@ -29,7 +29,7 @@ def served() -> Iterator[str]:
         with log.open("wb") as out:
             process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
         try:
-            yield _address(process, log)
+            yield _address(process, log), log
         finally:
             process.terminate()
             try:

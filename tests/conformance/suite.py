@@ -32,11 +32,12 @@ OUTCOMES = ("passed", "failed", "refused", "skipped")
 _HERE = Path(__file__).parent
 _RESOURCES = "tests/api_resources"
 _SECONDS = 900
+_LOGGED = 5_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many tests of each file ended in each of `OUTCOMES`, and what pytest wrote."""
+    """How many tests of each file ended in each of `OUTCOMES`, and what pytest and the server wrote."""
 
     counts: Mapping[str, Counter[str]]
     said: str
@@ -60,14 +61,14 @@ def run(files: Sequence[str] = FILES, *options: str) -> Outcome:
     if the server does not start.
     """
     folder = sources.folder()
-    with served() as url, Proxy(url, KEY) as proxy, TemporaryDirectory() as scratch:
+    with served() as (url, log), Proxy(url, KEY) as proxy, TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         words = [sys.executable, "-m", "pytest", "-c", str(_HERE / "sdk.ini"), "--rootdir", str(folder)]
         words += ["--junitxml", str(report), *options, *(f"{_RESOURCES}/{file}" for file in files)]
         path = os.pathsep.join(filter(None, [str(_HERE.parent), os.environ.get("PYTHONPATH")]))
         environment = {**os.environ, "PYTHONPATH": path, "TEST_API_BASE_URL": f"{proxy.url}/v1"}
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=_SECONDS)
-        said = done.stdout + done.stderr
+        said = f"{done.stdout}{done.stderr}\nThe server's log ends with:\n{log.read_text(encoding='utf-8')[-_LOGGED:]}"
         if done.returncode not in (0, 1):
             raise DataError(f"pytest could not run the SDK's tests:\n{said}")
         return Outcome(_counts(report, files), said)
