@@ -19,7 +19,7 @@ from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Fenced, read
 from ..store.rows import RunRow
-from .claiming import claim
+from .claiming import claim, is_new
 from .crashing import crashpoint
 from .ending import ended
 from .following import Followers
@@ -113,7 +113,7 @@ class Runs:
             return
         crashpoint("after claim")
         self.followers.publish(run_id, [run])
-        log = await self.database.read(partial(read, run_id=run_id))
+        log = [] if is_new(run) else await self.database.read(partial(read, run_id=run_id))
         writer = Writer(self.database, self.followers, run, log)
         try:
             await self._drive(run, writer)
