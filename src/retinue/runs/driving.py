@@ -6,22 +6,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..agent import Agent, Run
-from ..errors import LogMismatch, RetinueError, StoreUnavailable
-from ..events import Asked, Called, Delta, Event, Finished, Replied, Stopped
+from ..errors import RetinueError, StoreUnavailable
+from ..events import Asked, Called, Delta, Event, Finished, Replied, Started, Stopped
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Fenced, read
 from ..store.rows import RunRow
-from .claiming import claim, is_new
+from .claiming import acquit, claim, is_new
 from .crashing import crashpoint
-from .ending import ended
+from .ending import ended, pending
 from .following import Followers
 from .messages import messages_of
 from .writing import Writer
@@ -59,35 +59,54 @@ class Runs:
         self._human_ttl = human_ttl
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
+        self._halted: set[str] = set()  # runs that are to end, also if they are only about to begin
+        self._again: set[str] = set()  # runs to be looked at once more when what is under way has ended
+        self._beside: set[asyncio.Task[None]] = set()
         self._parking = False
 
     def start(self, run_id: str) -> asyncio.Task[None]:
-        """Drive the run in a task of its own, if that is not being done."""
+        """Drive the run in a task of its own; if that is being done, look once more when it has been."""
         task = self._tasks.get(run_id)
-        if task is None or task.done():
-            task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id), name=run_id)
-            task.add_done_callback(lambda done: self._forget(run_id, done))
+        if task is not None and not task.done():
+            self._again.add(run_id)
+            return task
+        task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id), name=run_id)
+        task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the runs, until it is done or they are closed."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     def interrupt(self, run_id: str) -> bool:
         """End what the run is doing, at once; whether it was doing something here."""
-        live = self._live.get(run_id)
-        if live is not None:
+        if run_id not in self._tasks:
+            return False
+        self._halted.add(run_id)
+        if (live := self._live.get(run_id)) is not None:
             live.cancel()
-        return live is not None or run_id in self._tasks
+        return True
 
     async def close(self, grace: float) -> None:
         """Let what is under way finish for `grace` seconds; what has not is parked: it goes on at the next start."""
+        for task in list(self._beside):
+            task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         self._parking = True
-        for task in list(self._tasks.values()):
+        parked = dict(self._tasks)
+        for task in parked.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*parked.values(), return_exceptions=True)
+        with suppress(StoreUnavailable):
+            await self.database.write(partial(acquit, run_ids=list(parked)))
 
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
             del self._tasks[run_id]
+            self._halted.discard(run_id)
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("the run %s could not be driven", run_id, exc_info=error)
 
@@ -97,7 +116,9 @@ class Runs:
         while not self._parking:
             try:
                 await self.drive(run_id)
-                return
+                if run_id not in self._again:
+                    return
+                self._again.discard(run_id)
             except StoreUnavailable as error:
                 seconds = _BACK_OFF[min(tries, len(_BACK_OFF) - 1)]
                 tries += 1
@@ -125,23 +146,23 @@ class Runs:
     async def _drive(self, run: RunRow, writer: Writer) -> None:
         if reason := run.state.get("give_up"):
             await self._end(run, writer, Stopped(StopReason.ERROR, reason))
-        elif run.status == "cancelling":
+        elif run.status == "cancelling" or run.state.get("ending"):
             await self._end(run, writer, Stopped(StopReason.CANCELLED))
         elif (live := await self._begin(run, writer)) is not None:
             self._live[run.id] = live[0]
+            if run.id in self._halted:  # since it was claimed
+                live[0].cancel()
             await self._follow(run, writer, *live)
 
     async def _begin(self, run: RunRow, writer: Writer) -> tuple[Run, Mapping[str, str]] | None:
         """The run, as far as its log goes, and what its tools do; `None` if nobody can drive it: it has ended."""
         try:
             assigned = await self._assign(run)
-            live = Run(
-                assigned.agent,
-                assigned.question,
-                assigned.history,
-                [entry.event for entry in writer.log],
-                decisions(run.state.get("decisions", {})),
-            )
+            log = [entry.event for entry in writer.log]
+            asked: Assignment | Started = assigned
+            if log and isinstance(log[0], Started):  # what it began with, whatever was said since
+                asked = log[0]
+            live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log))
         except StoreUnavailable:
             raise
         except RetinueError as error:  # nothing that was asked for can be done
@@ -162,10 +183,11 @@ class Runs:
                     await self._note(writer, event, effects)
         except (StoreUnavailable, Fenced):
             raise
-        except LogMismatch as error:
+        except RetinueError as error:  # the log is not this agent's; the model cannot even be asked what it can do
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
-        except RetinueError as error:  # the model cannot even be asked what it can do
-            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
+        except Exception as error:
+            _LOG.exception("the run %s failed", run.id)
+            await self._end(run, writer, Stopped(StopReason.ERROR, f"{type(error).__name__}: {error}"))
 
     async def _note(self, writer: Writer, event: Event | Delta, effects: Mapping[str, str]) -> None:
         match event:
@@ -188,7 +210,7 @@ class Runs:
                     await writer.written()
                     crashpoint("after intent")
             case _:
-                crashpoint(f"before {type(event).__name__.lower()}")
+                crashpoint("before event")
                 writer.put(event)
                 writer.write()
 
@@ -209,6 +231,7 @@ class Runs:
             self._ended(after)
 
 
-def decisions(given: Mapping[str, Mapping[str, Any]]) -> dict[str, Decision]:
-    """A person's decisions as they are kept, by call id."""
-    return {call: Decision(**values) for call, values in given.items()}
+def decisions(run: RunRow, log: Sequence[Event]) -> dict[str, Decision]:
+    """A person's decisions on what waits for one, by call id: each counts for one pause, and not for a later one."""
+    given = run.state.get("decisions", {})
+    return {action.id: Decision(**given[action.id]) for action in pending(log) if action.id in given}

@@ -50,8 +50,10 @@ class Writer:
             asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
+        if self._writing is not None:
+            return  # what is being written comes first; `_go_on` sees to the rest
         self._planned = False
-        if self._writing is None and self._written < len(self.log):
+        if self._written < len(self.log):
             self._writing = self._submit()
             self._writing.add_done_callback(self._go_on)
 
@@ -64,7 +66,8 @@ class Writer:
 
     async def finish(self, change: Callable[[RunRow], Change]) -> RunRow:
         """Write what is left, and what `change` makes of the run's row with it; that row then."""
-        if self._writing is not None:
+        self._planned = False
+        while self._writing is not None:
             await asyncio.shield(self._writing)
         self._writing = self._submit(change)
         run = await asyncio.shield(self._writing)

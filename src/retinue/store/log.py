@@ -20,7 +20,9 @@ _APPEND = insert(
     events
 ).from_select(
     _COLUMNS,  # and only from the holder: one statement that fences and writes
-    select(runs.c.id, *(bindparam(name, type_=events.c[name].type) for name in _COLUMNS[1:])).where(*_HOLDER),
+    select(runs.c.id, *(bindparam(name, type_=events.c[name].type) for name in _COLUMNS[1:]))
+    .where(*_HOLDER)
+    .with_for_update(key_share=True),  # on PostgreSQL nobody else becomes it meanwhile; SQLite has one writer
 )
 _READ = (
     select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
@@ -83,9 +85,10 @@ def length(connection: Connection, run_id: str) -> int:
     return connection.execute(select(func.max(events.c.seq)).where(events.c.run_id == run_id)).scalar() or 0
 
 
-def find(connection: Connection, run_id: str) -> RunRow | None:
-    """The run, of whatever tenant."""
-    row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
+def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
+    """The run, of whatever tenant; `lock`: until the transaction ends, nobody else changes it."""
+    query = select(runs).where(runs.c.id == run_id)
+    row = connection.execute(query.with_for_update(key_share=True) if lock else query).first()
     return None if row is None else RunRow.of(row)
 
 
