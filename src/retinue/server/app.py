@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.keys import Keys
-from . import assistants, health, messages, models, threads
+from . import assistants, chat, chat_stored, health, messages, models, runs, steps, threads
 from .auth import Keyed
 from .context import Server
 from .edge import Addressed, Edge, answer_of
@@ -21,7 +21,17 @@ from .errors import ApiError
 from .validation import told
 
 # in this order: those of runs, whose POST /threads/runs is no thread's, come before those of threads
-ROUTERS = (models.router, assistants.router, threads.router, messages.router, health.opea)
+ROUTERS = (
+    models.router,
+    chat.router,
+    chat_stored.router,
+    assistants.router,
+    runs.router,
+    steps.router,
+    threads.router,
+    messages.router,
+    health.opea,
+)
 _TOLD_HEADERS = ("x-request-id", "openai-processing-ms", "openai-version", "openai-poll-after-ms", "retry-after")
 
 

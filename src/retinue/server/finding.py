@@ -31,7 +31,17 @@ def page_of(
     return Page(limit, order, after, before)
 
 
+def rising_page_of(
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    order: Literal["asc", "desc"] = "asc",
+    after: str | None = None,
+) -> Page:
+    """The page that a request asks for of a list that begins with the oldest."""
+    return Page(limit, order, after)
+
+
 Wanted = Annotated[Page, Depends(page_of)]
+Rising = Annotated[Page, Depends(rising_page_of)]
 
 
 def listing(
