@@ -108,6 +108,12 @@ class Agent(Filed):
         other.memories = several(memory)
         return other
 
+    def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
+        """The same agent, whose answers are JSON that conforms to `schema`."""
+        other = copy.copy(self)
+        other._answer_schema = schema_of(schema)
+        return other
+
     @property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON Schema of its answers, if they have one."""

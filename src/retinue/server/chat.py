@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from ..runs.halting import halt
 from ..store.log import find, read
 from ..store.rows import RunRow
+from .bodies import JsonRoute
 from .chat_requests import ChatCreate
 from .chat_starting import chat_run
 from .completing import Chunks, completion
@@ -21,7 +22,7 @@ from .context import At, Context, Server
 from .errors import ApiError, no_model
 from .sse import DONE, frame, streamed
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/chat/completions")
@@ -33,7 +34,7 @@ async def create(
         raise no_model(body.model)
     if body.n not in (None, 1):
         raise ApiError(400, "Invalid 'n': this server gives one choice.", param="n", code="unsupported_value")
-    asked = body.model_dump(exclude_unset=True)
+    asked = body.sent()
     as_text = isinstance(body.messages, str)
     if as_text:
         asked["messages"] = [{"role": "user", "content": body.messages}]

@@ -6,33 +6,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .requests import Body, FunctionTool, Metadata, ResponseFormat
+from .wire import FunctionTool, Metadata, ResponseFormat, Share, Temperature, ToolChoice, Wire
 
-Share = Annotated[float, Field(ge=0, le=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
 
-class Function(Body):
-    """A function, named."""
-
-    name: str
-
-
-class NamedFunction(Body):
-    """The choice of one function."""
-
-    type: Literal["function"]
-    function: Function
-
-
-class Called(Body):
+class Called(Wire):
     """What was called, with its arguments as JSON text."""
 
     name: str
     arguments: str = ""
 
 
-class ToolCall(Body):
+class ToolCall(Wire):
     """A call that an assistant made."""
 
     id: str
@@ -41,7 +27,7 @@ class ToolCall(Body):
     custom: dict[str, Any] | None = None
 
 
-class ChatMessage(Body):
+class ChatMessage(Wire):
     """One turn. `content` is a text or parts."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -51,13 +37,13 @@ class ChatMessage(Body):
     tool_call_id: str | None = None
 
 
-class StreamOptions(Body):
+class StreamOptions(Wire):
     """What a stream says beside the answer."""
 
     include_usage: bool | None = None
 
 
-class ChatCreate(Body):
+class ChatCreate(Wire):
     """The request. `thread_id` and `reasoning` are extensions: a conversation that the server keeps, and the model's
     thoughts as `reasoning_content`; `messages` may be a text (seed 003)."""
 
@@ -66,10 +52,10 @@ class ChatCreate(Body):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     tools: Annotated[list[FunctionTool], Field(max_length=128)] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedFunction | None = None
+    tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Temperature | None = None
     top_p: Share | None = None
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     max_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -79,14 +65,14 @@ class ChatCreate(Body):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: dict[str, int] | None = None
-    metadata: Metadata = None
+    metadata: Metadata | None = None
     store: bool | None = None
     user: str | None = None
     thread_id: str | None = None
     reasoning: bool | None = None
 
 
-class ChatUpdate(Body):
+class ChatUpdate(Wire):
     """What may be changed of a stored completion."""
 
-    metadata: Metadata
+    metadata: Metadata | None = None

@@ -20,6 +20,7 @@ from .errors import ApiError, not_found
 from .ids import new_id
 from .messages import add_messages
 from .objects import run_of_call
+from .requests import MessageCreate, ThreadCreate
 from .starting import active_run
 from .threads import add_thread
 
@@ -63,7 +64,7 @@ def chat_run(
     thread_id = None
     if thread_key is not None:
         thread_id = _thread(connection, scope, thread_key)
-        add_messages(connection, scope, thread_id, [{"role": "user", "content": text} for text in _news(said)])
+        add_messages(connection, scope, thread_id, _news(said))
     else:
         request["messages"] = conversation(said)
     values = {
@@ -106,20 +107,20 @@ def _thread(connection: Connection, scope: Scope, key: str) -> str:
         raise not_found("thread", key)
     if row is None:
         own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
-        row = connection.execute(own).first() or add_thread(connection, scope, {}, key=key)
+        row = connection.execute(own).first() or add_thread(connection, scope, ThreadCreate(), key=key)
     if (active := active_run(connection, row.id)) is not None:
         raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
     return str(row.id)
 
 
-def _news(said: Said) -> list[str]:
+def _news(said: Said) -> list[MessageCreate]:
     """What the user said since the last answer: the thread has the rest."""
-    texts: list[str] = []
+    texts: list[MessageCreate] = []
     for one in reversed(said):
         if one["role"] == "assistant":
             break
         if one["role"] == "user":
-            texts.insert(0, text_of(one["content"]))
+            texts.insert(0, MessageCreate(role="user", content=text_of(one["content"])))
     return texts
 
 

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from sqlalchemy import Connection
 
 from ..store.log import read
 from ..store.rows import RunRow
-from ..store.scope import Page, Scope
+from ..store.scope import Scope
 from ..store.tables import events, runs
+from .bodies import JsonRoute
 from .chat_requests import ChatUpdate
 from .completing import completion
 from .context import At
 from .errors import ApiError, not_found
+from .finding import Rising
 from .objects import Object, listed
-from .paging import rising_page_of
 
-router = APIRouter(prefix="/chat/completions")
+router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
 _METADATA = re.compile(r"metadata\[(.*)\]")
 
 
 @router.get("")
-async def list_all(
-    at: At, request: Request, page: Annotated[Page, Depends(rising_page_of)], model: str | None = None
-) -> Object:
+async def list_all(at: At, request: Request, page: Rising, model: str | None = None) -> Object:
     """The stored completions."""
     wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
 
@@ -74,7 +73,7 @@ async def delete(completion_id: str, at: At) -> Object:
 
 
 @router.get("/{completion_id}/messages")
-async def messages(completion_id: str, at: At, page: Annotated[Page, Depends(rising_page_of)]) -> Object:
+async def messages(completion_id: str, at: At, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
     run = await at.read(partial(_found, id_=completion_id))
     said = [

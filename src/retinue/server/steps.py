@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ..store.log import read
-from ..store.scope import Page, Scope
+from ..store.scope import Scope
+from .bodies import JsonRoute
 from .context import At
 from .errors import not_found
+from .finding import Wanted
 from .objects import Object, listed
-from .paging import page_of
 from .progress import Progress
-from .runs import found
+from .runs import run_of
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps")
-async def list_all(thread_id: str, run_id: str, at: At, page: Annotated[Page, Depends(page_of)]) -> Object:
+async def list_all(thread_id: str, run_id: str, at: At, page: Wanted) -> Object:
     """The steps of a run."""
     steps = await at.read(lambda connection, scope: steps_of(connection, scope, thread_id, run_id))
     if page.order == "desc":
@@ -46,7 +45,7 @@ async def retrieve(thread_id: str, run_id: str, step_id: str, at: At) -> Object:
 
 def steps_of(connection: Connection, scope: Scope, thread_id: str, run_id: str) -> list[Object]:
     """The steps of a run so far, oldest first. Raises `ApiError` if it is not there."""
-    run = found(connection, scope, thread_id, run_id)
+    run = run_of(connection, scope, thread_id, run_id)
     progress = Progress(run)
     for entry in read(connection, run_id):
         list(progress.tell(entry))

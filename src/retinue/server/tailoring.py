@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..agent import Agent
-from ..answer_schema import schema_of
 from ..errors import UsageError
 from ..mcp.schemas import plain
 from ..models.limited import limited
@@ -27,15 +26,14 @@ def tailored(agent: Agent, wishes: Mapping[str, Any]) -> Agent:
 
     Its memory is its thread's, so none of the file's is used. Raises `UsageError` for what cannot be.
     """
-    other = copy.copy(agent)
+    schema = wanted_schema(wishes.get("response_format"))
+    other = copy.copy(agent) if schema is None else agent.with_answers(schema)
     other.memories = ()
     other.human = None
     other.tools = [*agent.tools, *client_tools(agent, wishes.get("tools") or ())]
     if not other.tools and getattr(other.strategy, "needs_tools", True):
         other.strategy = ToolCalling()
     other.strategy = instructed(other.strategy, wishes.get("instructions") or "")
-    if (schema := wanted_schema(wishes.get("response_format"))) is not None:
-        other.answer_with(schema)
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
     other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
     limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}

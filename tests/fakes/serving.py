@@ -1,0 +1,116 @@
+"""The real server on loopback, in a thread, with agents that a script answers for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+import uvicorn
+
+from retinue import Agent, PromptModel
+from retinue.runs import Assignment, Runs
+from retinue.server.app import create_app
+from retinue.server.context import Options, Server
+from retinue.server.deployment import Deployment
+from retinue.store.database import Database
+from retinue.store.keys import Keys
+from retinue.store.rows import RunRow
+
+KEY = "sk-for-tests-only-0123456789"
+
+
+def answering(name: str = "agent-1", *replies: str) -> Agent:
+    """An agent that says `replies`, one after the other."""
+    return Agent(PromptModel(script=list(replies or ["Paris."])), name=name)
+
+
+class Answer:
+    """What came back: `status`, `headers` and `body`, which is JSON."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
+        self.status = status
+        self.headers = headers
+        self.body: Any = json.loads(text)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error in OpenAI's envelope, and nothing beside it."""
+        assert set(self.body) == {"error"}
+        assert set(self.body["error"]) == {"message", "type", "param", "code"}
+        error: dict[str, Any] = self.body["error"]
+        return error
+
+
+class Serving:
+    """It serves as long as `with` lasts, at `url`; `ask` asks it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        agents: Mapping[str, Agent] | None = None,
+        options: Options = Options(),
+        url: str = "",
+        **edge: Any,
+    ) -> None:
+        self._database_url = url or f"sqlite:///{folder / 'retinue.db'}"
+        self._deployment = Deployment(agents or {"agent-1": answering()}, 1_700_000_000)
+        self._options = options
+        self._edge = edge
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="serving", daemon=True)
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(timeout=30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=30)
+        assert not self._thread.is_alive()
+
+    async def _serve(self) -> None:
+        self.database = Database(self._database_url)
+        self.runs = Runs(self.database, self._assign)
+        server = Server(self._deployment, self.database, self.runs, self._options)
+        self.app = create_app(server, Keys(self.database, [KEY]), **self._edge)
+        self._loop = asyncio.get_running_loop()
+        config = uvicorn.Config(self.app, http="httptools", ws="none", lifespan="off", log_config=None)
+        self._server = uvicorn.Server(config)
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        serving = asyncio.ensure_future(self._server.serve([listening]))
+        while not self._server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
+            await asyncio.sleep(0.005)
+        self._ready.set()
+        await serving
+        await self.runs.close(0)
+        await self.database.close_async()
+
+    async def _assign(self, run: RunRow) -> Assignment:
+        return Assignment(self._deployment.agents[run.request["model"]], "?")
+
+    def in_loop(self, work: Any) -> Any:
+        """What the coroutine `work` returns, run where the server runs."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+
+    def ask(self, method: str, path: str, given: Any = None, *, key: str | None = KEY, **more: Any) -> Answer:
+        """One request, with `given` as its JSON."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers |= more.pop("headers", {})
+        if given is not None:
+            more["json"] = given
+
+        async def asked() -> Answer:
+            async with aiohttp.ClientSession() as session:
+                async with session.request(method, self.url + path, headers=headers, **more) as response:
+                    return Answer(response.status, response.headers, await response.text())
+
+        return asyncio.run(asked())
