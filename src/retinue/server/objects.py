@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..runs.waiting import waiting_for
 from ..schema import AgentAction
 from ..store.rows import RunRow
 from ..store.scope import Kept
@@ -33,8 +34,8 @@ def message_object(row: Kept | Mapping[str, Any]) -> Object:
     return {**kept, "object": "thread.message", **values["body"]}
 
 
-def run_object(run: RunRow, waiting: Sequence[AgentAction] = ()) -> Object:
-    """A run; `waiting` are the actions that it waits for."""
+def run_object(run: RunRow) -> Object:
+    """A run."""
     asked, state = run.request, run.state
     usage = state.get("usage") if not run.active else None
     counted = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -45,7 +46,7 @@ def run_object(run: RunRow, waiting: Sequence[AgentAction] = ()) -> Object:
         "thread_id": run.thread_id,
         "assistant_id": asked.get("assistant_id"),
         "status": run.status,
-        "required_action": required_action(run, waiting) if run.status == "requires_action" else None,
+        "required_action": required_action(run) if run.status == "requires_action" else None,
         "last_error": state.get("last_error"),
         "expires_at": run.expires_at if run.active else None,
         **{name: state.get(name) for name in _ENDED},
@@ -63,9 +64,9 @@ def run_object(run: RunRow, waiting: Sequence[AgentAction] = ()) -> Object:
     }
 
 
-def required_action(run: RunRow, waiting: Sequence[AgentAction]) -> Object:
+def required_action(run: RunRow) -> Object:
     """What the client, or a person, is to do: run these functions, or decide on these calls."""
-    calls = [tool_call(run, action) for action in waiting]
+    calls = [tool_call(run, action) for action in waiting_for(run)]
     return {"type": "submit_tool_outputs", "submit_tool_outputs": {"tool_calls": calls}}
 
 
