@@ -24,10 +24,9 @@ from .crashing import crashpoint
 from .ending import ended
 from .following import Followers
 from .messages import messages_of
-from .writing import Writer
+from .writing import BACK_OFF, Writer
 
 _LOG = logging.getLogger("retinue.runs")
-_BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ class Runs:
                 await self.drive(run_id)
                 return
             except StoreUnavailable as error:
-                seconds = _BACK_OFF[min(tries, len(_BACK_OFF) - 1)]
+                seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1
                 _LOG.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
                 await asyncio.sleep(seconds)
