@@ -58,6 +58,7 @@ class Runs:
         self._human_ttl = human_ttl
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
+        self._interrupted: set[str] = set()
         self._parking = False
 
     def start(self, run_id: str) -> asyncio.Task[None]:
@@ -70,10 +71,11 @@ class Runs:
 
     def interrupt(self, run_id: str) -> bool:
         """End what the run is doing, at once; whether it was doing something here."""
-        live = self._live.get(run_id)
-        if live is not None:
-            live.cancel()
-        return live is not None or run_id in self._tasks
+        if run_id in self._live:
+            self._live[run_id].cancel()
+        elif run_id in self._tasks:  # it is about to begin
+            self._interrupted.add(run_id)
+        return run_id in self._tasks
 
     async def close(self, grace: float) -> None:
         """Let what is under way finish for `grace` seconds; what has not is parked: it goes on at the next start."""
@@ -87,6 +89,7 @@ class Runs:
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
             del self._tasks[run_id]
+            self._interrupted.discard(run_id)
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("the run %s could not be driven", run_id, exc_info=error)
 
@@ -128,6 +131,8 @@ class Runs:
             await self._end(run, writer, Stopped(StopReason.CANCELLED))
         elif (live := await self._begin(run, writer)) is not None:
             self._live[run.id] = live[0]
+            if run.id in self._interrupted:
+                live[0].cancel()
             await self._follow(run, writer, *live)
 
     async def _begin(self, run: RunRow, writer: Writer) -> tuple[Run, Mapping[str, str]] | None:

@@ -15,7 +15,6 @@ from ..store.log import Change, Entry, append
 from ..store.rows import RunRow
 from .following import Followers, Piece
 
-
 _LOG = logging.getLogger("retinue.runs")
 BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
 
