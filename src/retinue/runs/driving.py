@@ -58,12 +58,14 @@ class Runs:
         self._human_ttl = human_ttl
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
+        self._wanted: set[str] = set()  # to be driven, once more
         self._interrupted: set[str] = set()
         self._parking = False
 
     def start(self, run_id: str) -> asyncio.Task[None]:
-        """Drive the run in a task of its own, if that is not being done."""
+        """Drive the run in a task of its own; if that is being done, once more after that: there may be news."""
         task = self._tasks.get(run_id)
+        self._wanted.add(run_id)
         if task is None or task.done():
             task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id), name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
@@ -96,13 +98,14 @@ class Runs:
     async def _keep_driving(self, run_id: str) -> None:
         """Drive, also when the database is away for a while."""
         tries = 0
-        while not self._parking:
+        while run_id in self._wanted and not self._parking:
             try:
+                self._wanted.discard(run_id)
                 await self.drive(run_id)
-                return
             except StoreUnavailable as error:
                 seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1
+                self._wanted.add(run_id)
                 _LOG.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
                 await asyncio.sleep(seconds)
 

@@ -59,8 +59,8 @@ def append(
     """Write `entries`, and what `change` makes of the run's row with them; that row then. `again`: those that are
     there were written the first time. Raises `Fenced` if `epoch` is not the run's last."""
     if again:
-        there = length(connection, run_id)
-        entries = [entry for entry in entries if entry.seq > there]
+        written = length(connection, run_id)
+        entries = [entry for entry in entries if entry.seq > written]
     rows = [_row(run_id, epoch, entry) for entry in entries]
     if rows and connection.exec_driver_sql(_sql(_APPEND, connection), rows).rowcount != len(rows):
         raise Fenced(run_id)
