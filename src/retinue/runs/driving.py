@@ -24,10 +24,9 @@ from .crashing import crashpoint
 from .ending import ended, pending
 from .following import Followers
 from .messages import messages_of
-from .writing import Writer
+from .writing import BACK_OFF, Writer
 
 _LOG = logging.getLogger("retinue.runs")
-_BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +58,18 @@ class Runs:
         self._human_ttl = human_ttl
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
-        self._halted: set[str] = set()  # runs that are to end, also if they are only about to begin
-        self._again: set[str] = set()  # runs to be looked at once more when what is under way has ended
+        self._wanted: set[str] = set()  # to be driven, once more
+        self._interrupted: set[str] = set()
         self._beside: set[asyncio.Task[None]] = set()
         self._parking = False
 
     def start(self, run_id: str) -> asyncio.Task[None]:
-        """Drive the run in a task of its own; if that is being done, look once more when it has been."""
+        """Drive the run in a task of its own; if that is being done, once more after that: there may be news."""
         task = self._tasks.get(run_id)
-        if task is not None and not task.done():
-            self._again.add(run_id)
-            return task
-        task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id), name=run_id)
-        task.add_done_callback(lambda done: self._forget(run_id, done))
+        self._wanted.add(run_id)
+        if task is None or task.done():
+            task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id), name=run_id)
+            task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
@@ -82,12 +80,11 @@ class Runs:
 
     def interrupt(self, run_id: str) -> bool:
         """End what the run is doing, at once; whether it was doing something here."""
-        if run_id not in self._tasks:
-            return False
-        self._halted.add(run_id)
-        if (live := self._live.get(run_id)) is not None:
-            live.cancel()
-        return True
+        if run_id in self._live:
+            self._live[run_id].cancel()
+        elif run_id in self._tasks:  # it is about to begin
+            self._interrupted.add(run_id)
+        return run_id in self._tasks
 
     async def close(self, grace: float) -> None:
         """Let what is under way finish for `grace` seconds; what has not is parked: it goes on at the next start."""
@@ -106,22 +103,21 @@ class Runs:
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
             del self._tasks[run_id]
-            self._halted.discard(run_id)
+            self._interrupted.discard(run_id)
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("the run %s could not be driven", run_id, exc_info=error)
 
     async def _keep_driving(self, run_id: str) -> None:
         """Drive, also when the database is away for a while."""
         tries = 0
-        while not self._parking:
+        while run_id in self._wanted and not self._parking:
             try:
+                self._wanted.discard(run_id)
                 await self.drive(run_id)
-                if run_id not in self._again:
-                    return
-                self._again.discard(run_id)
             except StoreUnavailable as error:
-                seconds = _BACK_OFF[min(tries, len(_BACK_OFF) - 1)]
+                seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1
+                self._wanted.add(run_id)
                 _LOG.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
                 await asyncio.sleep(seconds)
 
@@ -150,7 +146,7 @@ class Runs:
             await self._end(run, writer, Stopped(StopReason.CANCELLED))
         elif (live := await self._begin(run, writer)) is not None:
             self._live[run.id] = live[0]
-            if run.id in self._halted:  # since it was claimed
+            if run.id in self._interrupted:
                 live[0].cancel()
             await self._follow(run, writer, *live)
 

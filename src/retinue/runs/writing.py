@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..events import Delta, Event
+from ..errors import StoreUnavailable
+from ..events import Asked, Delta, Event
 from ..store.database import Database
 from ..store.log import Change, Entry, append
 from ..store.rows import RunRow
 from .following import Followers, Piece
 
+_LOG = logging.getLogger("retinue.runs")
+BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
+
 
 class Writer:
     """Appends to the log of `run`, under its epoch, and passes on to its followers what was committed.
 
-    Raises, when it is waited for, `Fenced` or `StoreUnavailable` if something could not be written.
+    Raises `Fenced`, when it is waited for, if another drive took the run over.
     """
 
     def __init__(self, database: Database, followers: Followers, run: RunRow, log: Sequence[Entry]) -> None:
@@ -34,7 +39,8 @@ class Writer:
         """Add `event`; it is written with the next that is."""
         seq = self.log[-1].seq + 1 if self.log else 1
         self.log.append(Entry(seq, time.time(), event))
-        self._shown = 0
+        if isinstance(event, Asked):
+            self._shown = 0
 
     def tell(self, delta: Delta) -> None:
         """Pass on what the model says."""
@@ -59,28 +65,43 @@ class Writer:
 
     async def written(self) -> None:
         """Wait until everything is on the disk."""
-        while self._writing is not None or self._written < len(self.log):
-            self._begin()
-            assert self._writing is not None
-            await asyncio.shield(self._writing)
+        await self._until_written()
 
     async def finish(self, change: Callable[[RunRow], Change]) -> RunRow:
         """Write what is left, and what `change` makes of the run's row with it; that row then."""
-        self._planned = False
-        while self._writing is not None:
-            await asyncio.shield(self._writing)
-        self._writing = self._submit(change)
-        run = await asyncio.shield(self._writing)
+        run = await self._until_written(change)
         assert run is not None
-        self._writing = None
         self._followers.publish(self._run.id, [run])
         return run
 
-    def _submit(self, change: Callable[[RunRow], Change] | None = None) -> asyncio.Future[RunRow | None]:
+    async def _until_written(self, change: Callable[[RunRow], Change] | None = None) -> RunRow | None:
+        """While the database is away, the run waits here, and loses nothing of what it knows."""
+        tries = 0
+        while True:
+            try:
+                self._planned = False
+                while self._writing is not None:
+                    await asyncio.shield(self._writing)
+                if change is None and self._written == len(self.log):
+                    return None
+                self._writing = self._submit(change, again=tries > 0)
+                run = await asyncio.shield(self._writing)
+                self._writing = None
+                return run
+            except StoreUnavailable as error:
+                self._writing = None
+                seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
+                tries += 1
+                _LOG.warning("the run %s is parked for %.1f s: %s", self._run.id, seconds, error)
+                await asyncio.sleep(seconds)
+
+    def _submit(
+        self, change: Callable[[RunRow], Change] | None = None, *, again: bool = False
+    ) -> asyncio.Future[RunRow | None]:
+        """`again`: it may be that it was written, and only the word of it was lost."""
         entries = self.log[self._written :]
-        future = self._database.submit(
-            partial(append, run_id=self._run.id, epoch=self._run.epoch, entries=entries, change=change)
-        )
+        work = partial(append, run_id=self._run.id, epoch=self._run.epoch, entries=entries, change=change, again=again)
+        future = self._database.submit(work)
         future.add_done_callback(partial(self._pass_on, entries))
         return future
 

@@ -9,10 +9,8 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
-from sqlalchemy import Connection
 
-from ..runs.halting import halt
-from ..store.log import find, read
+from ..store.log import Entry
 from ..store.rows import RunRow
 from .bodies import JsonRoute
 from .chat_requests import ChatCreate
@@ -46,8 +44,7 @@ async def create(
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return streamed(_chunks(at.server, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
-    run = await _ended(at, run, request)
-    log = await at.server.database.read(partial(read, run_id=run.id, after=_told(run)))
+    run, log = await _ended(at, run, request)
     answer = completion(run, log, reasoning=bool(body.reasoning))
     if as_text:
         answer["text"] = answer["choices"][0]["message"]["content"]  # where seed 003's clients look
@@ -71,18 +68,19 @@ async def _chunks(server: Server, run: RunRow, chunks: Chunks) -> AsyncIterator[
         yield frame(error.body)
     finally:
         if not over:
-            await _cancel(server, run.id)
+            server.runs.interrupt(run.id)
     yield DONE
 
 
-async def _ended(at: Context, run: RunRow, request: Request) -> RunRow:
-    """The run once it has ended, or waits; it is cancelled if the client goes away meanwhile."""
+async def _ended(at: Context, run: RunRow, request: Request) -> tuple[RunRow, list[Entry]]:
+    """The run once it has ended, or waits, and what came of it since the last completion; it is cancelled if the
+    client goes away meanwhile."""
     watch = asyncio.create_task(_gone(request))
     following = asyncio.create_task(_rest(at.server, run))
     try:
         await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
         if not following.done():
-            await _cancel(at.server, run.id)
+            at.server.runs.interrupt(run.id)
         return await following
     finally:
         for task in (watch, following):
@@ -91,26 +89,21 @@ async def _ended(at: Context, run: RunRow, request: Request) -> RunRow:
             await watch
 
 
-async def _rest(server: Server, run: RunRow) -> RunRow:
+async def _rest(server: Server, run: RunRow) -> tuple[RunRow, list[Entry]]:
+    log: list[Entry] = []
     async with aclosing(server.runs.followers.follow(run.id, _told(run))) as items:
         async for item in items:
+            if isinstance(item, Entry):
+                log.append(item)
             if isinstance(item, RunRow) and _rests(item):
-                return item
-    return run
+                return item, log
+    return run, log
 
 
 async def _gone(request: Request) -> None:
     """Wait until the client has gone away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-async def _cancel(server: Server, run_id: str) -> None:
-    def work(connection: Connection) -> RunRow | None:
-        run = find(connection, run_id)
-        return halt(connection, run) if run is not None and run.active else None
-
-    server.halted(await server.database.write(work))
 
 
 def _rests(run: RunRow) -> bool:

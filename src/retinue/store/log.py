@@ -56,13 +56,19 @@ def append(
     epoch: int,
     entries: Sequence[Entry],
     change: Callable[[RunRow], Change] | None = None,
+    again: bool = False,
 ) -> RunRow | None:
-    """Write `entries`, and what `change` makes of the run's row with them; that row then. Raises `Fenced` if `epoch`
-    is not the run's last."""
+    """Write `entries`, and what `change` makes of the run's row with them; that row then. `again`: those that are
+    there were written the first time. Raises `Fenced` if `epoch` is not the run's last."""
+    if again:
+        written = length(connection, run_id)
+        entries = [entry for entry in entries if entry.seq > written]
     rows = [_row(run_id, epoch, entry) for entry in entries]
-    if connection.exec_driver_sql(_sql(_APPEND, connection), rows).rowcount != len(rows):
+    if rows and connection.exec_driver_sql(_sql(_APPEND, connection), rows).rowcount != len(rows):
         raise Fenced(run_id)
-    run = find(connection, run_id) if change else None
+    run = find(connection, run_id) if change or not rows else None
+    if not rows and (run is None or run.epoch != epoch):
+        raise Fenced(run_id)
     if change is None or run is None:
         return None
     values, said = change(run)
