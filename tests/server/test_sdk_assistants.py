@@ -127,7 +127,7 @@ async def test_metadata_has_limits_everywhere(client: Any, metadata: Any, place:
     assistant = await of(client.beta.assistants.create(model="plain"))
     thread = await of(client.beta.threads.create())
     said = await of(client.beta.threads.messages.create(thread.id, role="user", content="Hello"))
-    calls = [
+    calls: list[Any] = [
         lambda: client.beta.assistants.create(model="plain", metadata=metadata),
         lambda: client.beta.assistants.update(assistant.id, metadata=metadata),
         lambda: client.beta.threads.create(metadata=metadata),

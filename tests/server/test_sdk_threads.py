@@ -34,13 +34,14 @@ async def test_a_thread_is_made_with_messages_changed_and_deleted(client: Any) -
     assert changed == made.model_copy(update={"metadata": {"place": "hall"}})
     gone = await of(client.beta.threads.delete(made.id))
     assert (gone.id, gone.object, gone.deleted) == (made.id, "thread.deleted", True)
-    for call in (
+    calls: list[Any] = [
         lambda: client.beta.threads.retrieve(made.id),
         lambda: client.beta.threads.messages.list(made.id),
         lambda: client.beta.threads.messages.retrieve(found[0].id, thread_id=made.id),
         lambda: client.beta.threads.messages.create(made.id, role="user", content="Three"),
         lambda: client.beta.threads.runs.list(made.id),
-    ):
+    ]
+    for call in calls:
         with refused(openai.NotFoundError, f"No thread found with id '{made.id}'."):
             await of(call())
 
@@ -72,10 +73,8 @@ async def test_a_message_in_parts(client: Any) -> None:
 
 async def test_messages_come_in_pages_the_newest_first(client: Any) -> None:
     thread = await of(client.beta.threads.create())
-    made = []
-    for n in range(7):  # in one second or two: their order is that in which they came
-        made.append((await of(client.beta.threads.messages.create(thread.id, role="user", content=str(n)))).id)
     messages = client.beta.threads.messages
+    made = [(await of(messages.create(thread.id, role="user", content=str(n)))).id for n in range(7)]
     assert [one.id async for one in each(messages.list(thread.id))] == made[::-1]
     assert [one.id async for one in each(messages.list(thread.id, limit=2))] == made[::-1]
     assert [one.id async for one in each(messages.list(thread.id, limit=3, order="asc"))] == made
