@@ -38,6 +38,15 @@ WEATHER: Any = {
 }
 DEGREES = {"Paris": "21 degrees", "London": "19 degrees"}  # what the client's tool says
 
+# The parts of a run's stream of events, in OpenAI's order; however many deltas there are, they count once.
+BEGUN = ["thread.run.created", "thread.run.queued", "thread.run.in_progress"]
+RESUMED = ["thread.run.step.completed", "thread.run.queued", "thread.run.in_progress"]
+SAYING = [
+    "thread.run.step.created", "thread.run.step.in_progress", "thread.message.created", "thread.message.in_progress",
+    "thread.message.delta", "thread.message.completed", "thread.run.step.completed", "thread.run.completed",
+]  # fmt: skip
+CALLING = ["thread.run.step.created", "thread.run.step.in_progress", "thread.run.step.delta"]
+
 
 async def of(result: Any) -> Any:
     """What a method of either client gives."""

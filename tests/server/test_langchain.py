@@ -34,7 +34,7 @@ async def clients(deployed: Serving) -> AsyncIterator[dict[str, Any]]:
 
 
 def agent(clients: dict[str, Any]) -> OpenAIAssistantRunnable:
-    made = {"name": "Kim", "instructions": "Be kind.", "tools": [get_weather], "model": "plain"}
+    made: Any = {"name": "Kim", "instructions": "Be kind.", "tools": [get_weather], "model": "plain"}
     return OpenAIAssistantRunnable.create_assistant(**made, **clients)
 
 
@@ -79,7 +79,7 @@ async def test_its_async_half_gets_as_far_as_it_can(clients: dict[str, Any]) -> 
 
 
 def test_without_an_agent_it_gives_the_messages(clients: dict[str, Any]) -> None:
-    runnable = OpenAIAssistantRunnable(assistant_id=agent(clients).assistant_id, **{**clients, "as_agent": False})
+    runnable: Any = OpenAIAssistantRunnable(assistant_id=agent(clients).assistant_id, **{**clients, "as_agent": False})
     (call,) = runnable.invoke({"content": "What is the weather?"})
     assert call.function.name == "get_weather"
     (message,) = runnable.invoke({"content": "Hello"})

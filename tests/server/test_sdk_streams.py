@@ -9,18 +9,24 @@ from typing import Any
 import openai
 import pytest
 
-from fakes.sdk import MARKS, WEATHER, each, in_short, of, opened, outputs, place, recorder
+from fakes.sdk import (
+    BEGUN,
+    CALLING,
+    MARKS,
+    RESUMED,
+    SAYING,
+    WEATHER,
+    each,
+    in_short,
+    of,
+    opened,
+    outputs,
+    place,
+    recorder,
+)
 from fakes.serving import Serving
 
 pytestmark = MARKS
-
-BEGUN = ["thread.run.created", "thread.run.queued", "thread.run.in_progress"]
-RESUMED = ["thread.run.step.completed", "thread.run.queued", "thread.run.in_progress"]
-SAYING = [
-    "thread.run.step.created", "thread.run.step.in_progress", "thread.message.created", "thread.message.in_progress",
-    "thread.message.delta", "thread.message.completed", "thread.run.step.completed", "thread.run.completed",
-]  # fmt: skip
-CALLING = ["thread.run.step.created", "thread.run.step.in_progress", "thread.run.step.delta"]
 
 
 async def prepared(client: Any, question: str, model: str = "plain") -> dict[str, Any]:
