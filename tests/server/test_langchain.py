@@ -44,7 +44,7 @@ def tool_outputs(actions: Any) -> dict[str, Any]:
     return {"tool_outputs": outputs, "run_id": actions[0].run_id, "thread_id": actions[0].thread_id}
 
 
-def test_a_loop_by_hand(clients: dict[str, Any]) -> None:
+async def test_a_loop_by_hand(clients: dict[str, Any]) -> None:
     runnable = agent(clients)
     actions: Any = runnable.invoke({"content": "Compare two cities."})
     assert all(isinstance(action, OpenAIAssistantAction) for action in actions)
@@ -60,7 +60,7 @@ def test_a_loop_by_hand(clients: dict[str, Any]) -> None:
     assert again.return_values["output"] == "Hello, I am an agent."
 
 
-def test_a_loop_by_the_executor(clients: dict[str, Any]) -> None:
+async def test_a_loop_by_the_executor(clients: dict[str, Any]) -> None:
     executor = AgentExecutor(agent=agent(clients), tools=[get_weather], return_intermediate_steps=True)
     found = executor.invoke({"content": "Compare two cities."})
     assert found["output"] == BOTH
@@ -78,7 +78,7 @@ async def test_its_async_half_gets_as_far_as_it_can(clients: dict[str, Any]) -> 
     assert client.beta.threads.runs.poll(actions[0].run_id, thread_id=actions[0].thread_id).status == "completed"
 
 
-def test_without_an_agent_it_gives_the_messages(clients: dict[str, Any]) -> None:
+async def test_without_an_agent_it_gives_the_messages(clients: dict[str, Any]) -> None:
     runnable: Any = OpenAIAssistantRunnable(assistant_id=agent(clients).assistant_id, **{**clients, "as_agent": False})
     (call,) = runnable.invoke({"content": "What is the weather?"})
     assert call.function.name == "get_weather"

@@ -63,7 +63,7 @@ def test_assistants(project: Path, deployed: Serving) -> None:
             "status": "completed",
             "text": "It is 21 degrees in Paris.",
             "told": [
-                "runStepDone", "runStepCreated", "messageCreated", "textCreated", "textDelta", "messageDelta",
+                "runStepDone", "runStepCreated", "messageCreated", "textCreated", "messageDelta", "textDelta",
                 "textDone", "messageDone", "run", "end",
             ],
         },
