@@ -2,10 +2,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test lint fix eval tasks memory fuzz bench lock
+.PHONY: help setup model demo test lint fix eval tasks memory fuzz conformance bench lock
 
 help: ## Show what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: .venv/installed ## Make .venv with everything locked in requirements/
 
@@ -51,6 +51,9 @@ memory: model ## Have a conversation of thirty turns and see what entity memory 
 
 fuzz: setup ## Read 100,000 generated and mutated replies with every parser
 	$(BIN)/python -m bench fuzz
+
+conformance: setup ## Run the openai SDK's own tests against the server and report into bench/RESULTS.md
+	PYTHONPATH=tests $(BIN)/python -m conformance
 
 bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md
 	$(BIN)/python -m bench

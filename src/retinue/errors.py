@@ -8,6 +8,7 @@ RetinueError
 │   │   └── WindowExceeded    the prompt is too long for the model; a shorter one may do
 │   └── ModelUnavailable  it could not be reached or broke off, also after retries
 ├── NodeFailed        a node of a pipeline raised; names the node, and `__cause__` is what it raised
+├── StoreUnavailable  the database is away, locked or full; what is under way is parked and goes on later
 ├── LogMismatch       a recorded run does not fit the strategy that should continue it
 └── ToolError         raise it in a tool: the model reads the message and can try something else
 """
@@ -54,6 +55,10 @@ class NodeFailed(RetinueError):
     def __init__(self, node: str, problem: str) -> None:
         super().__init__(f"node {node!r}: {problem}")
         self.node = node
+
+
+class StoreUnavailable(RetinueError):
+    """The database cannot be reached, is locked or is full: nobody's fault, and never a run's outcome."""
 
 
 class LogMismatch(RetinueError):

@@ -38,7 +38,7 @@ class Executor(Agent):
         require_human_feedback: bool | Collection[str] = False,
     ) -> None:
         super().__init__(
-            _NoModel(),
+            NoModel(),
             tools,
             strategy=ActingOut(),
             budget=budget,
@@ -60,13 +60,15 @@ class Executor(Agent):
         return blocking(self.run_async(question, history=history))
 
 
-class _NoModel:
+class NoModel:
     """Stands where an agent has its model."""
 
     name = "no model"
 
     async def abilities(self, *, native: bool = False) -> Abilities:
+        """None."""
         return Abilities()
 
     def reply(self, request: Ask) -> Chunks:
+        """Raises `ModelRefused`."""
         raise ModelRefused("an executor has no model to ask")

@@ -1,15 +1,38 @@
-"""Reading a stored log back: strict, and naming what is wrong. The inverse of `events.to_json`."""
+"""Events as JSON and back: strict, and naming what is wrong. `from_json` is the inverse of `events.to_json`."""
 
 from __future__ import annotations
 
 import json
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from .errors import DataError
-from .events import KINDS, Event
+from .events import KINDS, Event, to_json
 
 _ADAPTERS: dict[str, TypeAdapter[Event]] = {}
+
+
+def dump(event: Event) -> tuple[str, str]:
+    """The kind of `event`, and its fields as JSON: what a database keeps of it. Halves of surrogate pairs, which no
+    database takes, become question marks."""
+    kind = type(event).__name__.lower()
+    try:
+        return kind, _adapter(kind).dump_json(event).decode()
+    except PydanticSerializationError:
+        values = json.loads(to_json(event).encode("utf-8", "replace"))
+        del values["kind"]
+        return kind, json.dumps(values, ensure_ascii=False)
+
+
+def load(kind: str, text: str) -> Event:
+    """The inverse of `dump`. Raises `DataError`."""
+    if kind not in KINDS:
+        raise DataError(f"no kind of event is called {kind!r} (there are {', '.join(KINDS)})")
+    try:
+        return _adapter(kind).validate_json(text)
+    except ValidationError as error:
+        raise _wrong(kind, error) from error
 
 
 def from_json(line: str) -> Event:
@@ -17,13 +40,20 @@ def from_json(line: str) -> Event:
     try:
         values = json.loads(line)
         kind = values.pop("kind")
-        adapter = _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(KINDS[kind]))
-        return adapter.validate_python(values)
+        return _adapter(kind).validate_python(values)
     except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise DataError(f"not an event of kind {kind!r}: {place}: {problem['msg']}") from error
+        raise _wrong(kind, error) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"not an event: {line[:80]!r} (want a JSON object with one of the kinds {', '.join(KINDS)})"
         ) from error
+
+
+def _adapter(kind: str) -> TypeAdapter[Event]:
+    return _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(KINDS[kind]))
+
+
+def _wrong(kind: str, error: ValidationError) -> DataError:
+    problem = error.errors()[0]
+    place = ".".join(map(str, problem["loc"]))
+    return DataError(f"not an event of kind {kind!r}: {place}: {problem['msg']}")

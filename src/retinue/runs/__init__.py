@@ -1,0 +1,6 @@
+"""Runs that survive: driven from their logs, by whoever has their last epoch."""
+
+from .driving import Assignment, Runs
+from .following import Followed, Followers, Piece
+
+__all__ = ["Assignment", "Followed", "Followers", "Piece", "Runs"]

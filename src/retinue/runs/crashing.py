@@ -1,0 +1,19 @@
+"""Named points at which a process can be made to die, so that tests can try each of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+_NAME, _, _COUNT = os.environ.get("RETINUE_CRASHPOINT", "").partition(":")
+_passed: Counter[str] = Counter()
+
+
+def crashpoint(name: str) -> None:
+    """End the process like `kill -9` does, if `RETINUE_CRASHPOINT=NAME:N` names this passage, the N-th."""
+    if name != _NAME:
+        return
+    _passed[name] += 1
+    if _passed[name] == int(_COUNT or 1):
+        os.kill(os.getpid(), signal.SIGKILL)

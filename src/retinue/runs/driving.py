@@ -1,0 +1,209 @@
+"""`Runs`: `drive(run_id)` replays a run's log and goes on where it stands. It may be called at any time, any number of
+times: each drive takes the run's next epoch, and only the last may write."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..agent import Agent, Run
+from ..errors import LogMismatch, RetinueError, StoreUnavailable
+from ..events import Asked, Called, Delta, Event, Finished, Replied, Stopped
+from ..schema import Decision, Message, StopReason
+from ..store.database import Database
+from ..store.log import Change, Fenced, read
+from ..store.rows import RunRow
+from .claiming import claim
+from .crashing import crashpoint
+from .ending import ended
+from .following import Followers
+from .messages import messages_of
+from .writing import Writer
+
+_LOG = logging.getLogger("retinue.runs")
+_BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Who answers what: what a run's request comes to."""
+
+    agent: Agent
+    question: str
+    history: Sequence[Message] = ()
+
+
+class Runs:
+    """The runs of one process. `assign` says who answers a run, and raises `RetinueError` if nobody can.
+
+    `ended` is called when a run on a thread has come to its end.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        assign: Callable[[RunRow], Awaitable[Assignment]],
+        ended: Callable[[RunRow], None] = lambda run: None,
+    ) -> None:
+        self.database = database
+        self.followers = Followers(database)
+        self._assign = assign
+        self._ended = ended
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._live: dict[str, Run] = {}
+        self._parking = False
+
+    def start(self, run_id: str) -> asyncio.Task[None]:
+        """Drive the run in a task of its own, if that is not being done."""
+        task = self._tasks.get(run_id)
+        if task is None or task.done():
+            task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id), name=run_id)
+            task.add_done_callback(lambda done: self._forget(run_id, done))
+        return task
+
+    def interrupt(self, run_id: str) -> bool:
+        """End what the run is doing, at once; whether it was doing something here."""
+        live = self._live.get(run_id)
+        if live is not None:
+            live.cancel()
+        return live is not None or run_id in self._tasks
+
+    async def close(self, grace: float) -> None:
+        """Let what is under way finish for `grace` seconds; what has not is parked: it goes on at the next start."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=grace)
+        self._parking = True
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(run_id) is task:
+            del self._tasks[run_id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.error("the run %s could not be driven", run_id, exc_info=error)
+
+    async def _keep_driving(self, run_id: str) -> None:
+        """Drive, also when the database is away for a while."""
+        tries = 0
+        while not self._parking:
+            try:
+                await self.drive(run_id)
+                return
+            except StoreUnavailable as error:
+                seconds = _BACK_OFF[min(tries, len(_BACK_OFF) - 1)]
+                tries += 1
+                _LOG.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
+                await asyncio.sleep(seconds)
+
+    async def drive(self, run_id: str) -> None:
+        """Go on with the run until it ends, waits for a person, or another drive takes it over. Raises
+        `StoreUnavailable` if the database is away; the run can then be driven again."""
+        crashpoint("before claim")
+        run = await self.database.write(partial(claim, run_id=run_id))
+        if run is None:
+            return
+        crashpoint("after claim")
+        self.followers.publish(run_id, [run])
+        log = await self.database.read(partial(read, run_id=run_id))
+        writer = Writer(self.database, self.followers, run, log)
+        try:
+            await self._drive(run, writer)
+        except Fenced:
+            _LOG.info("the run %s was taken over", run_id)
+        finally:
+            self._live.pop(run_id, None)
+
+    async def _drive(self, run: RunRow, writer: Writer) -> None:
+        if reason := run.state.get("give_up"):
+            await self._end(run, writer, Stopped(StopReason.ERROR, reason))
+        elif run.status == "cancelling":
+            await self._end(run, writer, Stopped(StopReason.CANCELLED))
+        elif (live := await self._begin(run, writer)) is not None:
+            self._live[run.id] = live[0]
+            await self._follow(run, writer, *live)
+
+    async def _begin(self, run: RunRow, writer: Writer) -> tuple[Run, Mapping[str, str]] | None:
+        """The run, as far as its log goes, and what its tools do; `None` if nobody can drive it: it has ended."""
+        try:
+            assigned = await self._assign(run)
+            live = Run(
+                assigned.agent,
+                assigned.question,
+                assigned.history,
+                [entry.event for entry in writer.log],
+                decisions(run.state.get("decisions", {})),
+            )
+        except StoreUnavailable:
+            raise
+        except RetinueError as error:  # nothing that was asked for can be done
+            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
+            return None
+        return live, {tool.name: tool.effects for tool in assigned.agent.tools}
+
+    async def _follow(self, run: RunRow, writer: Writer, live: Run, effects: Mapping[str, str]) -> None:
+        """Write down what happens in `live` as it happens."""
+        try:
+            async with aclosing(live.events()) as events:
+                async for event in events:
+                    if self._parking and isinstance(event, Stopped):
+                        return
+                    if isinstance(event, Finished | Stopped):
+                        await self._end(run, writer, event)
+                        return
+                    await self._note(writer, event, effects)
+        except (StoreUnavailable, Fenced):
+            raise
+        except LogMismatch as error:
+            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
+        except RetinueError as error:  # the model cannot even be asked what it can do
+            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
+
+    async def _note(self, writer: Writer, event: Event | Delta, effects: Mapping[str, str]) -> None:
+        match event:
+            case Delta():
+                crashpoint("mid-reply")
+                writer.tell(event)
+            case Asked():  # a step begins: the one before is on the disk
+                await writer.written()
+                writer.put(event)
+                crashpoint("before asking")
+            case Replied():
+                crashpoint("before reply is written")
+                writer.put(event)
+            case Called(action=action):
+                writer.put(event)
+                if effects.get(action.tool, "once") == "read":
+                    writer.write()
+                else:  # the intent, before the effect
+                    crashpoint("before intent")
+                    await writer.written()
+                    crashpoint("after intent")
+            case _:
+                crashpoint(f"before {type(event).__name__.lower()}")
+                writer.put(event)
+                writer.write()
+
+    async def _end(self, run: RunRow, writer: Writer, event: Finished | Stopped, code: str = "server_error") -> None:
+        crashpoint("before the end")
+        writer.put(event)
+
+        def change(now: RunRow) -> Change:
+            values = ended(now, writer.log, event, time.time(), code)
+            return Change(values, list(messages_of(now, writer.log, values["status"])))
+
+        after = await writer.finish(change)
+        crashpoint("after the end")
+        if not after.active:
+            self._ended(after)
+
+
+def decisions(given: Mapping[str, Mapping[str, Any]]) -> dict[str, Decision]:
+    """A person's decisions as they are kept, by call id."""
+    return {call: Decision(**values) for call, values in given.items()}

@@ -1,0 +1,80 @@
+"""What an event makes of a run: its status, times and error, in the words of OpenAI's run object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..events import Event, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ..schema import AgentAction, StopReason, Usage
+from ..store.log import Entry
+from ..store.rows import RunRow, Status
+
+
+def ended(
+    run: RunRow, log: Sequence[Entry], event: Finished | Stopped, now: float, code: str = "server_error"
+) -> dict[str, Any]:
+    """The values of the run's row once it has come to `event`; `log` ends with it. `code`: OpenAI's for its error."""
+    status, problem = _status(run, event, code)
+    time, state = int(now), {**run.state, "usage": usage_of(log)}
+    if status == "requires_action":
+        waiting = pending([entry.event for entry in log])
+        actions = [{"id": one.id, "tool": one.tool, "tool_input": one.tool_input} for one in waiting]
+        return {"status": status, "state": {**state, "waiting": actions}}
+    at = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}.get(status, "completed_at")
+    state |= problem | {at: time}
+    return {"status": status, "holds": False, "expires_at": None, "state": state}
+
+
+def _status(run: RunRow, event: Finished | Stopped, code: str) -> tuple[Status, dict[str, Any]]:
+    if run.status == "cancelling":
+        return "cancelled", {}
+    if isinstance(event, Finished):
+        return "completed", {}
+    if run.state.get("ending") == "expired":
+        return "expired", {}
+    match event.reason:
+        case StopReason.AWAITING_HUMAN:
+            return "requires_action", {}
+        case StopReason.CANCELLED:
+            return "cancelled", {}
+        case StopReason.TOKEN_BUDGET_EXCEEDED:
+            which = "max_prompt_tokens" if "input_tokens" in event.detail else "max_completion_tokens"
+            return "incomplete", {"incomplete_details": {"reason": which}}
+        case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
+            return "completed", {}
+    code = "rate_limit_exceeded" if "429" in event.detail else code
+    return "failed", {"last_error": {"code": code, "message": _words(event)}}
+
+
+def _words(event: Stopped) -> str:
+    said = event.detail or f"the run was stopped: {event.reason}"
+    return f"{said} (the best answer so far: {event.best})" if event.best else said
+
+
+def usage_of(log: Sequence[Entry]) -> dict[str, int]:
+    """The tokens of all of the run's requests."""
+    total = Usage()
+    for entry in log:
+        if isinstance(entry.event, Replied):
+            total += entry.event.reply.usage
+    return {
+        "prompt_tokens": total.input_tokens,
+        "completion_tokens": total.output_tokens,
+        "total_tokens": total.total_tokens,
+        "cached_tokens": total.cached_tokens,
+    }
+
+
+def pending(log: Sequence[Event]) -> list[AgentAction]:
+    """The actions that wait for a person's decision, or for the client's own tools."""
+    waiting: dict[str, AgentAction] = {}
+    for event in log:
+        match event:
+            case Paused(action=action):
+                waiting[action.id] = action
+            case Resumed(call_id=call_id):
+                waiting.pop(call_id, None)
+            case Observed(observation=observation):
+                waiting.pop(observation.call_id, None)
+    return list(waiting.values())

@@ -1,0 +1,39 @@
+"""Ending a run from outside: cancelled, out of its time, or no longer wanted."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, update
+
+from ..events import Stopped
+from ..schema import StopReason
+from ..store.log import Change, Entry, append, read
+from ..store.rows import RunRow
+from ..store.tables import runs
+from .ending import ended
+from .messages import messages_of
+
+
+def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
+    """`run`, ended: at once if nothing is being done for it, else it is marked (`cancelling`), and who drives it must
+    be interrupted. `ending` is "expired" for one whose time is up, else it is cancelled."""
+    state = {**run.state, "ending": ending} if ending else dict(run.state)
+    if run.status in ("in_progress", "cancelling"):
+        values: dict[str, Any] = {"state": state, "status": "cancelling" if not ending else run.status}
+        connection.execute(update(runs).where(runs.c.id == run.id).values(values))
+        return replace(run, **values)
+    connection.execute(update(runs).where(runs.c.id == run.id).values(epoch=run.epoch + 1, state=state))
+    log = read(connection, run.id)
+    event = Stopped(StopReason.CANCELLED)
+    entry = Entry(log[-1].seq + 1 if log else 1, time.time(), event)
+
+    def change(now: RunRow) -> Change:
+        values = ended(now, [*log, entry], event, entry.at)
+        return Change(values, list(messages_of(now, [*log, entry], values["status"])))
+
+    after = append(connection, run.id, run.epoch + 1, [entry], change)
+    assert after is not None
+    return after

@@ -1,0 +1,77 @@
+"""What a client says to the calls that a run waits for: outputs of its own functions, or a person's decisions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..runs.waiting import waiting_for
+from ..schema import AgentAction, Decision
+from ..store.rows import RunRow
+from .errors import ApiError
+from .objects import call_id
+from .tailoring import inner_name
+
+_KINDS = ("approve", "edit", "reject", "respond")
+
+
+class Answer(NamedTuple):
+    """Decisions by the calls' ids in the log; `mark` stands for all that was said."""
+
+    decisions: Mapping[str, Decision]
+    mark: str
+
+
+def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | None:
+    """What was decided, of outputs by the calls' ids as clients know them; `None` if just this was said before.
+    Raises `ApiError` for a run that does not wait, and unless there is one output for each call."""
+    mark = hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
+    if run.status != "requires_action":
+        if mark in run.state.get("marks", ()):
+            return None
+        raise ApiError(400, f'Runs in status "{run.status}" do not accept tool outputs.')
+    waiting = {call_id(run.id, action.id): action for action in waiting_for(run)}
+    given = [call for call, _ in outputs]
+    if sorted(given) != sorted(waiting):
+        raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
+    said = dict(outputs)
+    return Answer({action.id: decision(run.request, action, said[call]) for call, action in waiting.items()}, mark)
+
+
+def decision(request: Mapping[str, Any], action: AgentAction, output: str) -> Decision:
+    """What an output means for a call: of the client's own function, its result; else a person's word: `approve` or
+    `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text: what the tool is taken to have
+    said. Raises `ApiError` for JSON that decides something else than there is."""
+    if any(
+        inner_name(one["function"]["name"]) == action.tool for one in request.get("tools") or () if "function" in one
+    ):
+        return Decision("respond", message=output)
+    word = output.strip().lower()
+    if word in ("approve", "reject"):
+        return Decision("approve" if word == "approve" else "reject")
+    try:
+        said = json.loads(output)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict) or "decision" not in said:
+        return Decision("respond", message=output)
+    kind, arguments = said["decision"], said.get("arguments")
+    if kind not in _KINDS:
+        raise ApiError(
+            400, f"Invalid value: {kind!r}. Supported values are: 'approve', 'edit', 'reject', and 'respond'."
+        )
+    if kind == "approve" and arguments is not None and arguments != _shown(action):
+        raise ApiError(400, "The arguments that are approved are not those of the call; to change them, edit.")
+    if kind == "edit" and not isinstance(arguments, dict | str):
+        raise ApiError(400, "Missing required parameter: 'arguments'.", code="missing_required_parameter")
+    edited = arguments if kind == "edit" else None
+    if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == {"input"}:
+        edited = str(edited["input"])
+    return Decision(kind, edited, str(said.get("message", "")))
+
+
+def _shown(action: AgentAction) -> Any:
+    given = action.tool_input
+    return {"input": given} if isinstance(given, str) else given

@@ -1,0 +1,83 @@
+"""Who answers a run, and what: the agent as the run's request wants it, the question, the conversation before."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ..errors import UsageError
+from ..runs import Assignment
+from ..schema import Message
+from ..store.database import Database
+from ..store.rows import RunRow
+from ..store.tables import messages
+from .deployment import Deployment
+from .tailoring import tailored
+
+_HOSTED = ("code_interpreter", "file_search")
+
+
+def assigning(deployment: Deployment, database: Database) -> Callable[[RunRow], Awaitable[Assignment]]:
+    """What `Runs` needs to know of a deployment. The function raises `UsageError` for a run that nobody can answer."""
+
+    async def assign(run: RunRow) -> Assignment:
+        agent = deployment.agents.get(run.request["model"])
+        if agent is None:
+            raise UsageError(f"The model '{run.request['model']}' does not exist.")
+        for tool in run.request.get("tools") or ():
+            if tool.get("type") in _HOSTED:
+                raise UsageError(f"Tool '{tool['type']}' is not enabled on this server (see hosted_tools).")
+        said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
+        if said is None:
+            said = await database.read(partial(thread_messages, run=run))
+        history, question = question_in(shortened(said, run.request.get("truncation_strategy")))
+        return Assignment(tailored(agent, run.request), question, history)
+
+    return assign
+
+
+def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]:
+    """The conversation on a run's thread before the run said anything: `role` and `content`."""
+    query = select(messages.c.run_id, messages.c.body).where(messages.c.thread_id == run.thread_id)
+    rows = connection.execute(query.order_by(messages.c.number))
+    return [{"role": body["role"], "content": body["content"]} for run_id, body in rows if run_id != run.id]
+
+
+def shortened(said: Sequence[Mapping[str, Any]], truncation: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+    """As much of the conversation as a `truncation_strategy` leaves (`auto`: all; what does not fit into the model's
+    window is shortened by the loop)."""
+    last = (truncation or {}).get("last_messages")
+    return said[-last:] if last and (truncation or {}).get("type") == "last_messages" else said
+
+
+def question_in(said: Sequence[Mapping[str, Any]]) -> tuple[list[Message], str]:
+    """The conversation before, and the question: what the user said last. Raises `UsageError` if there is none."""
+    turns = [Message("assistant" if one["role"] == "assistant" else "user", text_of(one["content"])) for one in said]
+    turns = [turn for turn in turns if turn.content.strip()]
+    question: list[str] = []
+    while turns and turns[-1].role == "user":
+        question.insert(0, turns.pop().content)
+    if not question:
+        raise UsageError("There is no message of a user to answer.")
+    return turns, "\n\n".join(question)
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: a text, or parts of which those are read that have one."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(filter(None, map(_part, content or ())))
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    match part:
+        case {"type": "text", "text": {"value": str() as text}} | {"type": "text", "text": str() as text}:
+            return text
+        case {"type": "image_url", "image_url": {"url": str() as url}}:
+            return f"(an image: {url})" if not url.startswith("data:") else "(an image)"
+        case {"type": str() as kind}:
+            return f"({kind.replace('_', ' ')})"
+    return ""

@@ -1,0 +1,121 @@
+"""Chat completions: each is a run of an agent, cancelled when its client goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request
+from sqlalchemy import Connection
+
+from ..runs.halting import halt
+from ..store.log import find, read
+from ..store.rows import RunRow
+from .chat_requests import ChatCreate
+from .chat_starting import chat_run
+from .completing import Chunks, completion
+from .context import At, Context, Server
+from .errors import ApiError, no_model
+from .sse import DONE, frame, streamed
+
+router = APIRouter()
+
+
+@router.post("/chat/completions")
+async def create(
+    body: ChatCreate, at: At, request: Request, x_retinue_thread: Annotated[str | None, Header()] = None
+) -> Any:
+    """Answer a conversation."""
+    if body.model not in at.server.deployment.agents:
+        raise no_model(body.model)
+    if body.n not in (None, 1):
+        raise ApiError(400, "Invalid 'n': this server gives one choice.", param="n", code="unsupported_value")
+    asked = body.model_dump(exclude_unset=True)
+    as_text = isinstance(body.messages, str)
+    if as_text:
+        asked["messages"] = [{"role": "user", "content": body.messages}]
+    key = x_retinue_thread or body.thread_id or (body.metadata or {}).get("thread_id")
+    work = partial(chat_run, options=at.server.options, asked=asked, thread_key=key)
+    run, new = await at.write(lambda connection, scope: work(connection, scope))
+    if new:
+        at.server.runs.start(run.id)
+    if body.stream:
+        usage = bool(body.stream_options and body.stream_options.include_usage)
+        return streamed(_chunks(at.server, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
+    run = await _ended(at, run, request)
+    log = await at.server.database.read(partial(read, run_id=run.id, after=_told(run)))
+    answer = completion(run, log, reasoning=bool(body.reasoning))
+    if as_text:
+        answer["text"] = answer["choices"][0]["message"]["content"]  # where seed 003's clients look
+    return answer
+
+
+async def _chunks(server: Server, run: RunRow, chunks: Chunks) -> AsyncIterator[str]:
+    over = False
+    try:
+        yield frame(chunks.first())
+        async with aclosing(server.runs.followers.follow(run.id, _told(run))) as items:
+            async for item in items:
+                for chunk in chunks.tell(item):
+                    yield frame(chunk)
+                if isinstance(item, RunRow) and _rests(item):
+                    over = True
+                    for chunk in chunks.last(item):
+                        yield frame(chunk)
+                    break
+    except ApiError as error:
+        yield frame(error.body)
+    finally:
+        if not over:
+            await _cancel(server, run.id)
+    yield DONE
+
+
+async def _ended(at: Context, run: RunRow, request: Request) -> RunRow:
+    """The run once it has ended, or waits; it is cancelled if the client goes away meanwhile."""
+    watch = asyncio.create_task(_gone(request))
+    following = asyncio.create_task(_rest(at.server, run))
+    try:
+        await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
+        if not following.done():
+            await _cancel(at.server, run.id)
+        return await following
+    finally:
+        for task in (watch, following):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+
+
+async def _rest(server: Server, run: RunRow) -> RunRow:
+    async with aclosing(server.runs.followers.follow(run.id, _told(run))) as items:
+        async for item in items:
+            if isinstance(item, RunRow) and _rests(item):
+                return item
+    return run
+
+
+async def _gone(request: Request) -> None:
+    """Wait until the client has gone away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _cancel(server: Server, run_id: str) -> None:
+    def work(connection: Connection) -> RunRow | None:
+        run = find(connection, run_id)
+        return halt(connection, run) if run is not None and run.active else None
+
+    server.halted(await server.database.write(work))
+
+
+def _rests(run: RunRow) -> bool:
+    return run.status == "requires_action" or not run.active
+
+
+def _told(run: RunRow) -> int:
+    """The number of the last event that was told in a completion of this run before."""
+    return int(run.state.get("told", 0))

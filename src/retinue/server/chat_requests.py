@@ -1,0 +1,92 @@
+"""What a request for a chat completion may say. What means nothing to a server of one's own is taken and ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from .requests import Body, FunctionTool, Metadata, ResponseFormat
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+
+class Function(Body):
+    """A function, named."""
+
+    name: str
+
+
+class NamedFunction(Body):
+    """The choice of one function."""
+
+    type: Literal["function"]
+    function: Function
+
+
+class Called(Body):
+    """What was called, with its arguments as JSON text."""
+
+    name: str
+    arguments: str = ""
+
+
+class ToolCall(Body):
+    """A call that an assistant made."""
+
+    id: str
+    type: Literal["function", "custom"] = "function"
+    function: Called | None = None
+    custom: dict[str, Any] | None = None
+
+
+class ChatMessage(Body):
+    """One turn. `content` is a text or parts."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[dict[str, Any]] | None = None
+    name: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+
+
+class StreamOptions(Body):
+    """What a stream says beside the answer."""
+
+    include_usage: bool | None = None
+
+
+class ChatCreate(Body):
+    """The request. `thread_id` and `reasoning` are extensions: a conversation that the server keeps, and the model's
+    thoughts as `reasoning_content`; `messages` may be a text (seed 003)."""
+
+    model: str
+    messages: str | Annotated[list[ChatMessage], Field(min_length=1)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=128)] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedFunction | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Share | None = None
+    max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    stop: str | Annotated[list[str], Field(max_length=4)] | None = None
+    seed: int | None = None
+    n: Annotated[int, Field(ge=1, le=128)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: dict[str, int] | None = None
+    metadata: Metadata = None
+    store: bool | None = None
+    user: str | None = None
+    thread_id: str | None = None
+    reasoning: bool | None = None
+
+
+class ChatUpdate(Body):
+    """What may be changed of a stored completion."""
+
+    metadata: Metadata

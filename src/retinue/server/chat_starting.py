@@ -1,0 +1,142 @@
+"""Chat completions as runs: a new one, or the one that waits for what the client's tools said."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ..runs.waiting import decide
+from ..store.rows import RunRow
+from ..store.scope import Scope
+from ..store.tables import runs, threads
+from .answers import decisions_in
+from .assigning import text_of
+from .context import Options
+from .errors import ApiError, not_found
+from .ids import new_id
+from .messages import add_messages
+from .objects import run_of_call
+from .starting import active_run
+from .threads import add_thread
+
+_KEPT = (
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "temperature",
+    "top_p",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "store",
+)
+_SYSTEM = ("system", "developer")
+Said = Sequence[Mapping[str, Any]]
+
+
+def chat_run(
+    connection: Connection, scope: Scope, options: Options, asked: Mapping[str, Any], thread_key: str | None
+) -> tuple[RunRow, bool]:
+    """The run that answers a request, and whether it has to be started. Raises `ApiError`."""
+    said: Said = asked["messages"]
+    waiting = _waiting(connection, scope, said)
+    if waiting is not None:
+        run, outputs = waiting
+        answer = decisions_in(run, outputs)
+        if answer is not None:
+            decide(connection, run, answer.decisions, options.run_ttl, answer.mark)
+        return _again(connection, scope, run.id), answer is not None
+    request = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
+    request |= {
+        "kind": "chat",
+        "model": asked["model"],
+        "instructions": "\n\n".join(text_of(one["content"]) for one in said if one["role"] in _SYSTEM),
+        "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens"),
+    }
+    thread_id = None
+    if thread_key is not None:
+        thread_id = _thread(connection, scope, thread_key)
+        add_messages(connection, scope, thread_id, [{"role": "user", "content": text} for text in _news(said)])
+    else:
+        request["messages"] = conversation(said)
+    values = {
+        "id": new_id("run"),
+        "created_at": int(time.time()),
+        "thread_id": thread_id,
+        "status": "queued",
+        "holds": True,
+        "expires_at": int(time.time()) + options.run_ttl,
+        "request": request,
+        "state": {"metadata": asked.get("metadata") or {}},
+    }
+    return RunRow.of(scope.add(connection, runs, values)), True
+
+
+def _again(connection: Connection, scope: Scope, run_id: str) -> RunRow:
+    row = scope.find(connection, runs, run_id)
+    assert row is not None
+    return RunRow.of(row)
+
+
+def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:
+    """The run whose calls the last messages answer, and the answers; `None` if it is not there (any more)."""
+    outputs: list[tuple[str, str]] = []
+    for one in reversed(said):
+        if one["role"] != "tool":
+            break
+        outputs.insert(0, (one.get("tool_call_id") or "", text_of(one["content"])))
+    run_id = run_of_call(outputs[0][0]) if outputs else None
+    row = None if run_id is None else scope.find(connection, runs, run_id)
+    if row is None or row.request.get("kind") != "chat":
+        return None
+    return RunRow.of(row), outputs
+
+
+def _thread(connection: Connection, scope: Scope, key: str) -> str:
+    """The thread of this id, or of this key, which is made if it is new; free for a run."""
+    row = scope.find(connection, threads, key)
+    if row is None and key.startswith("thread_"):
+        raise not_found("thread", key)
+    if row is None:
+        own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
+        row = connection.execute(own).first() or add_thread(connection, scope, {}, key=key)
+    if (active := active_run(connection, row.id)) is not None:
+        raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
+    return str(row.id)
+
+
+def _news(said: Said) -> list[str]:
+    """What the user said since the last answer: the thread has the rest."""
+    texts: list[str] = []
+    for one in reversed(said):
+        if one["role"] == "assistant":
+            break
+        if one["role"] == "user":
+            texts.insert(0, text_of(one["content"]))
+    return texts
+
+
+def conversation(said: Said) -> list[dict[str, str]]:
+    """The turns of a request that brings its whole conversation. What came of calls that no run of ours waits for
+    is told with the question."""
+    turns: list[dict[str, str]] = []
+    calls: dict[str, str] = {}
+    for one in said:
+        text = text_of(one["content"])
+        for call in one.get("tool_calls") or ():
+            function = call.get("function") or {}
+            calls[call["id"]] = f"{function.get('name')}({function.get('arguments')})"
+        if one["role"] in ("tool", "function"):
+            called = calls.get(one.get("tool_call_id") or "", one.get("name") or "a tool")
+            told = f"What {called} came to: {json.dumps(text, ensure_ascii=False)}"
+            turns.append({"role": "user", "content": told})
+        elif one["role"] not in _SYSTEM and text.strip():
+            turns.append({"role": one["role"], "content": text})
+    return turns

@@ -1,0 +1,70 @@
+"""What every route needs: the server's parts, and whose request it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, Request
+from sqlalchemy import Connection
+
+from ..runs import Runs
+from ..store.database import Database
+from ..store.rows import RunRow
+from ..store.scope import Scope
+from .deployment import Deployment
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Seconds that a run may take, and that it may wait for a person or a client's tool; and whether unknown
+    parameters are refused."""
+
+    run_ttl: int = 600
+    human_ttl: int = 86_400
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The parts of a running server."""
+
+    deployment: Deployment
+    database: Database
+    runs: Runs
+    options: Options
+
+    def halted(self, run: RunRow | None) -> None:
+        """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
+        if run is None:
+            return
+        self.runs.followers.publish(run.id, [run])
+        if run.status in ("in_progress", "cancelling") and not self.runs.interrupt(run.id):
+            self.runs.start(run.id)  # nobody drives it: whoever did has died
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A request's: the server, and the tenant's view of what it keeps."""
+
+    server: Server
+    scope: Scope
+
+    async def read(self, work: Callable[[Connection, Scope], T]) -> T:
+        """What `work`, which only reads, returns."""
+        return await self.server.database.read(lambda connection: work(connection, self.scope))
+
+    async def write(self, work: Callable[[Connection, Scope], T]) -> T:
+        """What `work` returns, once it is committed; where it raises, nothing is."""
+        return await self.server.database.write(lambda connection: work(connection, self.scope))
+
+
+def context_of(request: Request) -> Context:
+    """The context of a request whose key was checked: `request.state.tenant` is whose it is."""
+    return Context(request.app.state.server, Scope(request.state.tenant))
+
+
+At = Annotated[Context, Depends(context_of)]

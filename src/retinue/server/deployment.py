@@ -1,0 +1,57 @@
+"""What a file offers as models: its agents and its pipelines, each under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..agent import Agent
+from ..config import load_spec
+from ..config.build import Builder
+from ..errors import DataError
+from ..executor import NoModel
+from ..pipelines import Pipeline
+from ..ports import Flow, Task, act
+from ..schema import AgentAction, AgentFinish, StopReason
+from ..tooling import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Agents by the names under which clients ask for them; `created` is a Unix time."""
+
+    agents: Mapping[str, Agent]
+    created: int = 0
+
+    @classmethod
+    def load(cls, path: Path) -> Deployment:
+        """All agents and pipelines of a file, built. Raises `DataError` with all that is wrong with it."""
+        spec = load_spec(path)
+        builder = Builder(spec)
+        names = [part.name for part in (*(spec.agents or ()), *(spec.pipelines or ()))]
+        if not names:
+            raise DataError(f"{path}: there are no agents and no pipelines to serve")
+        return cls({name: as_agent(builder.get(name)) for name in names}, int(path.stat().st_mtime))
+
+
+def as_agent(part: Agent | Pipeline) -> Agent:
+    """What answers for `part`: itself, or for a pipeline an agent that asks no model."""
+    if isinstance(part, Agent):
+        return part
+    tool = Tool("pipeline", part, f"the pipeline {part.name}", effects="read", timeout=600.0)
+    return Agent(NoModel(), [tool], strategy=Through(), name=part.name)
+
+
+@dataclass(frozen=True)
+class Through:
+    """The strategy of a pipeline: its only tool says the answer."""
+
+    name: str = "pipeline"
+
+    def __call__(self, task: Task) -> Flow:
+        """Run the pipeline once."""
+        (seen,) = yield from act(AgentAction(task.tools[0].name, task.question))
+        if seen.outcome == "result":
+            return AgentFinish({"output": seen.text})
+        return AgentFinish({"output": "", "problem": seen.text}, reason=StopReason.ERROR)

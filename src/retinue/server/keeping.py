@@ -1,0 +1,71 @@
+"""What goes on by itself: runs that were under way when the last server ended, those whose time is up, those that wait
+for their thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+
+from sqlalchemy import Connection, select
+
+from ..errors import StoreUnavailable
+from ..runs.halting import halt
+from ..store.rows import RunRow
+from ..store.tables import runs
+from .context import Server
+from .starting import promote
+
+_LOG = logging.getLogger("retinue.server")
+_EVERY = 1.0  # seconds
+_DRIVEN = ("queued", "in_progress", "cancelling")
+
+
+async def recover(server: Server) -> int:
+    """Drive what the last server left; how many runs that are."""
+    found = await server.database.read(_unfinished)
+    for run_id in found:
+        server.runs.start(run_id)
+    return len(found)
+
+
+async def keep(server: Server) -> None:
+    """End runs whose time is up, and begin those whose thread is free, for ever."""
+    while True:
+        try:
+            for run in await server.database.read(_late):
+                server.halted(await server.database.write(partial(_expire, run_id=run.id)))
+            for thread_id in await server.database.read(_waiting):
+                await begin_next(server, thread_id)
+        except StoreUnavailable as error:
+            _LOG.warning("%s", error)
+        await asyncio.sleep(_EVERY)
+
+
+async def begin_next(server: Server, thread_id: str) -> None:
+    """Begin the run that waits for a thread, if it is free."""
+    run_id = await server.database.write(partial(promote, thread_id=thread_id, options=server.options))
+    if run_id is not None:
+        server.runs.start(run_id)
+
+
+def _unfinished(connection: Connection) -> list[str]:
+    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
+    return list(connection.execute(query).scalars())
+
+
+def _late(connection: Connection) -> list[RunRow]:
+    query = select(runs).where(runs.c.holds, runs.c.expires_at <= int(time.time()))
+    return [RunRow.of(row) for row in connection.execute(query)]
+
+
+def _expire(connection: Connection, run_id: str) -> RunRow | None:
+    row = connection.execute(select(runs).where(runs.c.id == run_id, runs.c.holds)).first()
+    return None if row is None else halt(connection, RunRow.of(row), "expired")
+
+
+def _waiting(connection: Connection) -> list[str]:
+    """The threads for which runs wait that do not hold them."""
+    query = select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct()
+    return [thread for thread in connection.execute(query).scalars() if thread is not None]

@@ -1,0 +1,147 @@
+"""Runs: made, watched, answered and cancelled."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+from sqlalchemy import Connection
+
+from ..runs.halting import halt
+from ..runs.waiting import decide
+from ..store.rows import RunRow
+from ..store.scope import Page, Scope
+from ..store.tables import runs, threads
+from .answers import decisions_in
+from .context import At, Context
+from .errors import ApiError, not_found
+from .objects import Object, listed, run_object, thread_object
+from .paging import page_of
+from .requests import RunCreate, RunUpdate, SubmitToolOutputs, ThreadRunCreate
+from .sse import streamed
+from .starting import start_run
+from .streaming import run_events
+from .threads import add_thread
+
+router = APIRouter()
+_POLL = {"openai-poll-after-ms": "250"}
+
+
+@router.post("/threads/{thread_id}/runs")
+async def create(thread_id: str, body: RunCreate, at: At) -> Any:
+    """Run an assistant on a thread."""
+    asked = body.model_dump(exclude_unset=True)
+    run, halted = await at.write(
+        lambda connection, scope: start_run(
+            connection, scope, at.server.options, at.server.deployment, thread_id, asked
+        )
+    )
+    return _started(at, run, halted, stream=bool(body.stream))
+
+
+@router.post("/threads/runs")
+async def create_with_thread(body: ThreadRunCreate, at: At) -> Any:
+    """Make a thread, and run an assistant on it."""
+    asked = body.model_dump(exclude_unset=True)
+    given = {**(asked.get("thread") or {})}
+    if asked.get("tool_resources"):
+        given["tool_resources"] = asked["tool_resources"]
+
+    def start(connection: Connection, scope: Scope) -> tuple[Object, RunRow]:
+        thread = add_thread(connection, scope, given)
+        run, _ = start_run(connection, scope, at.server.options, at.server.deployment, thread.id, asked)
+        return thread_object(thread), run
+
+    thread, run = await at.write(start)
+    return _started(at, run, None, stream=bool(body.stream), thread=thread)
+
+
+def _started(at: Context, run: RunRow, halted: RunRow | None, *, stream: bool, thread: Object | None = None) -> Any:
+    if halted is not None:
+        at.server.halted(halted)
+    if run.holds:
+        at.server.runs.start(run.id)
+    if not stream:
+        return run_object(run)
+    before = [("thread.created", thread)] if thread is not None else []
+    return streamed(run_events(at.server, run, before))
+
+
+@router.get("/threads/{thread_id}/runs")
+async def list_all(thread_id: str, at: At, page: Annotated[Page, Depends(page_of)]) -> Object:
+    """The runs of a thread."""
+
+    def work(connection: Connection, scope: Scope) -> Object:
+        if scope.find(connection, threads, thread_id) is None:
+            raise not_found("thread", thread_id)
+        rows, more = scope.page(connection, runs, page, runs.c.thread_id == thread_id)
+        return listed([run_object(RunRow.of(row)) for row in rows], more)
+
+    return await at.read(work)
+
+
+@router.get("/threads/{thread_id}/runs/{run_id}")
+async def retrieve(thread_id: str, run_id: str, at: At, response: Response) -> Object:
+    """The run."""
+    response.headers.update(_POLL)
+    return run_object(await at.read(partial(found, thread_id=thread_id, run_id=run_id)))
+
+
+@router.post("/threads/{thread_id}/runs/{run_id}")
+async def update(thread_id: str, run_id: str, body: RunUpdate, at: At) -> Object:
+    """Change what is noted of a run."""
+
+    def work(connection: Connection, scope: Scope) -> RunRow:
+        run = found(connection, scope, thread_id, run_id)
+        if "metadata" in body.model_fields_set:
+            state = {**run.state, "metadata": body.metadata or {}}
+            scope.change(connection, runs, run_id, {"state": state})
+        return found(connection, scope, thread_id, run_id)
+
+    return run_object(await at.write(work))
+
+
+@router.post("/threads/{thread_id}/runs/{run_id}/submit_tool_outputs")
+async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, at: At) -> Any:
+    """Say what came of the calls that the run waits for. The same, said twice, is said once."""
+    outputs = [(one.tool_call_id or "", one.output or "") for one in body.tool_outputs]
+
+    def work(connection: Connection, scope: Scope) -> tuple[RunRow, bool]:
+        run = found(connection, scope, thread_id, run_id)
+        answer = decisions_in(run, outputs)
+        if answer is not None:
+            decide(connection, run, answer.decisions, at.server.options.run_ttl, answer.mark)
+        return found(connection, scope, thread_id, run_id), answer is not None
+
+    run, new = await at.write(work)
+    if new:
+        at.server.runs.start(run.id)
+    if body.stream:
+        return streamed(run_events(at.server, run, created=False))
+    return run_object(run)
+
+
+@router.post("/threads/{thread_id}/runs/{run_id}/cancel")
+async def cancel(thread_id: str, run_id: str, at: At) -> Object:
+    """End the run."""
+
+    def work(connection: Connection, scope: Scope) -> RunRow:
+        run = found(connection, scope, thread_id, run_id)
+        if not run.active or run.status == "cancelling":
+            raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
+        return halt(connection, run)
+
+    run = await at.write(work)
+    at.server.halted(run)
+    return run_object(run)
+
+
+def found(connection: Connection, scope: Scope, thread_id: str, run_id: str) -> RunRow:
+    """The run of a thread. Raises `ApiError` if one of them is not there."""
+    if scope.find(connection, threads, thread_id) is None:
+        raise not_found("thread", thread_id)
+    row = scope.find(connection, runs, run_id)
+    if row is None or row.thread_id != thread_id:
+        raise not_found("run", run_id)
+    return RunRow.of(row)

@@ -1,0 +1,88 @@
+"""An agent as one request wants it: further words, the client's own tools, other settings. The agent stays as it is."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..agent import Agent
+from ..answer_schema import schema_of
+from ..errors import UsageError
+from ..mcp.schemas import plain
+from ..models.limited import limited
+from ..signature import signature_of_schema
+from ..strategies.instructed import instructed
+from ..strategies.tool_calling import ToolCalling
+from ..tooling import Tool
+
+_SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias")
+
+
+def tailored(agent: Agent, wishes: Mapping[str, Any]) -> Agent:
+    """`agent` for a request: `wishes` are its `instructions`, `tools`, `tool_choice`, `response_format`,
+    `parallel_tool_calls`, `temperature` and so on, in OpenAI's forms; those that are missing or `None` change nothing.
+
+    Its memory is its thread's, so none of the file's is used. Raises `UsageError` for what cannot be.
+    """
+    other = copy.copy(agent)
+    other.memories = ()
+    other.human = None
+    other.tools = [*agent.tools, *client_tools(agent, wishes.get("tools") or ())]
+    if not other.tools and getattr(other.strategy, "needs_tools", True):
+        other.strategy = ToolCalling()
+    other.strategy = instructed(other.strategy, wishes.get("instructions") or "")
+    if (schema := wanted_schema(wishes.get("response_format"))) is not None:
+        other.answer_with(schema)
+    options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
+    other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
+    limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
+    other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
+    return other
+
+
+def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]:
+    """The functions that the client runs itself: a call of one waits until the client says what came of it.
+    Raises `UsageError` for a name that the agent's own tools have."""
+    functions = [one["function"] for one in given if one.get("type") == "function"]
+    own = {tool.name for tool in agent.tools}
+    for function in functions:
+        if inner_name(function["name"]) in own:
+            raise UsageError(
+                f"the agent {agent.name} has a tool '{function['name']}' of its own; give yours another name"
+            )
+    return [_client_tool(function) for function in functions]
+
+
+def inner_name(name: str) -> str:
+    """A function's name as a tool's, which has no hyphens."""
+    return name.replace("-", "_")
+
+
+def _client_tool(function: Mapping[str, Any]) -> Tool:
+    schema = function.get("parameters") or {"type": "object", "properties": {}}
+    takes = signature_of_schema(plain(schema))
+    return Tool(
+        inner_name(function["name"]),
+        _elsewhere,
+        function.get("description") or function["name"],
+        approval=True,
+        takes=takes,
+    )
+
+
+async def _elsewhere(**arguments: Any) -> str:
+    """The client runs it: a run is parked before it would come here, and resumed with what it said."""
+    raise UsageError(f"this tool runs at the client, with {json.dumps(arguments)}")
+
+
+def wanted_schema(response_format: Any) -> Mapping[str, Any] | None:
+    """The JSON Schema that a `response_format` holds the answer to; `None` if any text will do."""
+    match response_format:
+        case {"type": "json_schema", "json_schema": {"schema": dict() as schema}}:
+            return schema
+        case {"type": "json_object"}:
+            return {"type": "object"}
+    return None

@@ -1,0 +1,49 @@
+"""SQLAlchemy engines, set up so that a commit is on the disk."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from ..errors import UsageError
+
+_BUSY = 30_000  # milliseconds to wait for another process's transaction
+_PRAGMAS = (f"busy_timeout = {_BUSY}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
+
+
+def engine_of(url: str) -> Engine:
+    """An engine for `url`. Raises `UsageError` for one that is neither SQLite's nor PostgreSQL's."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        parsed = None
+    if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise UsageError(f"no database {url.split('@')[-1]!r}: want sqlite:///FILE or postgresql://USER@HOST/NAME")
+    options: dict[str, Any] = {"json_serializer": partial(json.dumps, ensure_ascii=False), "pool_pre_ping": True}
+    if parsed.get_backend_name() == "postgresql":
+        try:
+            return create_engine(parsed.set(drivername="postgresql+psycopg"), **options)
+        except ImportError as error:
+            raise UsageError("PostgreSQL needs the extra 'postgres': pip install 'retinue[postgres]'") from error
+    if parsed.database in (None, "", ":memory:"):
+        raise UsageError("a server keeps its runs in a file: sqlite:///FILE")
+    options |= {"pool_pre_ping": False, "paramstyle": "named", "connect_args": {"check_same_thread": False}}
+    engine = create_engine(parsed, **options)
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions begin when we say so
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

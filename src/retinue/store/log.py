@@ -1,0 +1,105 @@
+"""The log of a run: appended to by the drive that has the run's last epoch, and by nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Dialect, bindparam, func, insert, select, update
+
+from ..events import Event
+from ..reading import dump, load
+from .rows import RunRow
+from .tables import events, messages, runs
+
+_HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))
+_COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload")
+_APPEND = insert(
+    events
+).from_select(
+    _COLUMNS,  # and only from the holder: one statement that fences and writes
+    select(runs.c.id, *(bindparam(name, type_=events.c[name].type) for name in _COLUMNS[1:])).where(*_HOLDER),
+)
+_READ = (
+    select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
+    .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
+    .order_by(events.c.seq)
+)
+
+
+class Fenced(Exception):
+    """Another drive took the run over, or somebody ended it: nothing more may be written or begun."""
+
+
+class Entry(NamedTuple):
+    """An event in a log: its number, from 1, and when it was appended, in Unix seconds."""
+
+    seq: int
+    at: float
+    event: Event
+
+
+class Change(NamedTuple):
+    """What else is written with an append: values of the run's row, and messages of its thread."""
+
+    values: Mapping[str, Any]
+    messages: Sequence[Mapping[str, Any]]
+
+
+def append(
+    connection: Connection,
+    run_id: str,
+    epoch: int,
+    entries: Sequence[Entry],
+    change: Callable[[RunRow], Change] | None = None,
+) -> RunRow | None:
+    """Write `entries`, and what `change` makes of the run's row with them; that row then. Raises `Fenced` if `epoch`
+    is not the run's last."""
+    rows = [_row(run_id, epoch, entry) for entry in entries]
+    if connection.exec_driver_sql(_sql(_APPEND, connection), rows).rowcount != len(rows):
+        raise Fenced(run_id)
+    run = find(connection, run_id) if change else None
+    if change is None or run is None:
+        return None
+    values, said = change(run)
+    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+    there = set(connection.execute(select(messages.c.id).where(messages.c.run_id == run_id)).scalars())
+    new = [row for row in said if row["id"] not in there]  # the others were written by a former drive
+    if new:
+        connection.execute(insert(messages), new)
+    return replace(run, **values)
+
+
+def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
+    """The events after the one of the number `after`. Raises `DataError` for what is no event."""
+    rows = connection.execute(_READ, {"run": run_id, "after": after})
+    return [Entry(seq, at, load(kind, payload)) for seq, at, kind, payload in rows]
+
+
+def length(connection: Connection, run_id: str) -> int:
+    """The number of the log's last event; 0 if there is none."""
+    return connection.execute(select(func.max(events.c.seq)).where(events.c.run_id == run_id)).scalar() or 0
+
+
+def find(connection: Connection, run_id: str) -> RunRow | None:
+    """The run, of whatever tenant."""
+    row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
+    return None if row is None else RunRow.of(row)
+
+
+def _row(run_id: str, epoch: int, entry: Entry) -> dict[str, Any]:
+    kind, payload = dump(entry.event)
+    held = {"run": run_id, "held": epoch}
+    return {**held, "seq": entry.seq, "epoch": epoch, "at": entry.at, "kind": kind, "payload": payload}
+
+
+@cache
+def _compiled(statement: Any, dialect: Dialect) -> str:
+    return str(statement.compile(dialect=dialect))
+
+
+def _sql(statement: Any, connection: Connection) -> str:
+    """A statement's text: what each step of each run does is not put together anew each time."""
+    return _compiled(statement, connection.dialect)

@@ -1,0 +1,94 @@
+"""The tables. `number` is the order in which rows were written; everything belongs to a `tenant`."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData()
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # which counts up by itself only as INTEGER
+_JSON = JSON(none_as_null=True)
+
+
+def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
+    """A table of things with an id of their own, which a tenant owns."""
+    return Table(
+        name,
+        metadata,
+        Column("number", _NUMBER, primary_key=True),
+        Column("tenant", String(64), nullable=False),
+        Column("id", String(64), nullable=False, unique=True),
+        Column("created_at", Integer, nullable=False),
+        *columns,
+    )
+
+
+assistants = _owned("assistants", Column("body", _JSON, nullable=False))
+
+# `key`: a name that a client gave it, by which it finds it again
+threads = _owned(
+    "threads",
+    Column("key", String(256)),
+    Column("body", _JSON, nullable=False),
+    UniqueConstraint("tenant", "key"),
+)
+
+messages = _owned(
+    "messages",
+    Column("thread_id", String(64), nullable=False),
+    Column("run_id", String(64)),
+    Column("body", _JSON, nullable=False),
+    Index("messages_of_thread", "thread_id", "number"),
+)
+
+# `request` is what was asked for, and stays; `state` is what came of it so far. `epoch` counts the drives: only the
+# last may write. `holds`: nothing else may run on its thread.
+runs = _owned(
+    "runs",
+    Column("thread_id", String(64)),
+    Column("status", String(20), nullable=False),
+    Column("holds", Boolean, nullable=False),
+    Column("expires_at", Integer),
+    Column("epoch", Integer, nullable=False, default=0),
+    Column("request", _JSON, nullable=False),
+    Column("state", _JSON, nullable=False),
+    Index("runs_of_thread", "thread_id", "number"),
+    Index("one_run_at_a_time", "thread_id", unique=True, sqlite_where=text("holds"), postgresql_where=text("holds")),
+    Index("runs_under_way", "status", sqlite_where=text("holds"), postgresql_where=text("holds")),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", Integer, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("payload", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# a key is kept as its SHA-256
+keys = Table(
+    "keys",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("tenant", String(64), nullable=False),
+    Column("created_at", Integer, nullable=False),
+)
+
+versions = Table("versions", metadata, Column("version", Integer, primary_key=True))

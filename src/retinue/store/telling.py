@@ -1,0 +1,20 @@
+"""What a database raises, in one word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from ..errors import StoreUnavailable
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """What SQLAlchemy raises, as `StoreUnavailable`."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        said = str(getattr(error, "orig", None) or error).splitlines()
+        raise StoreUnavailable(f"the database: {said[0] if said else type(error).__name__}") from error

@@ -1,0 +1,1 @@
+"""The tests that the `openai` SDK ships, run against `retinue serve`: see docs/conformance.md."""
