@@ -22,12 +22,14 @@ _SECONDS = 30.0
 class Serving:
     """A server on `url` with the runs in `db`. It can be killed, stopped and started again where it was."""
 
+    process: subprocess.Popen[str]
+    root: str  # its address
+    url: str  # that of its API
+
     def __init__(self, file: Path, env: Mapping[str, str], args: Sequence[str]) -> None:
         self.key = KEY
         self.db = file.with_name("runs.db")
-        self.root = self.url = ""
         self.log = ""
-        self.process: subprocess.Popen[str]
         self._file = file
         self._env = {**os.environ, **env}
         self._args = args
@@ -37,6 +39,7 @@ class Serving:
 
     def restart(self) -> None:
         """Start it with the same file, database and port, and wait until it is ready."""
+        self.root = self.url = ""
         words = [sys.executable, "-m", "retinue", "serve", str(self._file), "--port", self._port, "--db", str(self.db)]
         self.process = subprocess.Popen(
             [*words, "--api-key", self.key, *self._args],
@@ -49,7 +52,8 @@ class Serving:
         said = threading.Event()
         self._reading = threading.Thread(target=self._read, args=[said], daemon=True)
         self._reading.start()
-        if not said.wait(_SECONDS) or self.process.poll() is not None:
+        said.wait(_SECONDS)
+        if not self.url:
             self.kill()
             raise AssertionError(f"retinue serve did not get ready; it said:\n{self.log}")
 
