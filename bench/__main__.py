@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 
-from bench import caching, config, documents, footprint, fuzz, loop, pipelines, retrieval
+from bench import caching, config, documents, footprint, fuzz, loop, persistence, pipelines, retrieval
 from retinue.evals.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "loop": loop.measure,
+    "persistence": persistence.measure,
     "caching": caching.measure,
     "footprint": footprint.measure,
     "pipelines": pipelines.measure,

@@ -7,7 +7,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -29,11 +30,17 @@ async def note(fact: str) -> str:
 
 def measure() -> str:
     """A table: CPU a step in milliseconds, by hand and by Retinue, and their ratio."""
+    with model_server() as url:
+        return asyncio.run(_table(url))
+
+
+@contextmanager
+def model_server() -> Iterator[str]:
+    """The address of a model's server that answers at once, in a process of its own."""
     server = subprocess.Popen([sys.executable, "-m", "bench.server"], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
-        return asyncio.run(_table(url))
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
     finally:
         server.kill()
         server.wait()
@@ -45,8 +52,8 @@ async def _table(url: str) -> str:
     async with aiohttp.ClientSession() as session:
         rows = []
         for steps in STEPS:
-            floor = await _cpu(lambda: _by_hand(session, url, steps))  # noqa: B023 -- awaited at once
-            ours = await _cpu(lambda: _by_retinue(agent, steps))  # noqa: B023
+            floor = await cpu(lambda: _by_hand(session, url, steps))  # noqa: B023 -- awaited at once
+            ours = await cpu(lambda: _by_retinue(agent, steps))  # noqa: B023
             rows.append((steps, floor / steps * 1e3, ours / steps * 1e3))
     early, late = await _growth(agent)
     await model.close()
@@ -60,7 +67,8 @@ async def _table(url: str) -> str:
     )
 
 
-async def _cpu(work: Callable[[], Awaitable[Any]]) -> float:
+async def cpu(work: Callable[[], Awaitable[Any]]) -> float:
+    """Seconds of CPU, the median of several rounds."""
     await work()  # warm: imports, connections
     times = []
     for _ in range(ROUNDS):

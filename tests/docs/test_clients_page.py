@@ -14,14 +14,14 @@ import pytest
 
 from docs.test_docs import ROOT, blocks
 from fakes import node
-from fakes.serving import Serving, serving
+from fakes.served import Served, serving
 
 PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 TABLES = 'def book(place):\n    raise SystemExit("nobody approved")\n'
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (text,) = blocks(PAGE, "yaml")
     folder = tmp_path_factory.mktemp("page")
     (folder / "tables.py").write_text(TABLES)
@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield server
 
 
-def environ(server: Serving) -> dict[str, str]:
+def environ(server: Served) -> dict[str, str]:
     return {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
 
 
@@ -38,13 +38,13 @@ def first_lines(code: str) -> str:
 
 
 @pytest.mark.parametrize("code", blocks(PAGE, "py"), ids=first_lines)
-def test_its_python_runs(code: str, server: Serving) -> None:
+def test_its_python_runs(code: str, server: Served) -> None:
     words = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-W", "ignore::ResourceWarning", "-c"]
     done = subprocess.run([*words, code], env={**os.environ, **environ(server)}, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_its_node_runs(pytestconfig: pytest.Config, server: Serving) -> None:
+def test_its_node_runs(pytestconfig: pytest.Config, server: Served) -> None:
     assert pytestconfig.cache is not None
     (code,) = blocks(PAGE, "js")
     script = node.project(pytestconfig.cache) / "page.mjs"
@@ -53,7 +53,7 @@ def test_its_node_runs(pytestconfig: pytest.Config, server: Serving) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
-def test_its_curl_works(server: Serving) -> None:
+def test_its_curl_works(server: Served) -> None:
     (command,) = blocks(PAGE, "curl")
     for name, value in environ(server).items():
         command = command.replace(f"${name}", value)

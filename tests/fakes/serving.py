@@ -1,116 +1,116 @@
-"""A real `retinue serve` as a process of its own, and the official SDK's clients for it."""
+"""The real server on loopback, in a thread, with agents that a script answers for."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
+import asyncio
+import json
+import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import openai
+import aiohttp
+import uvicorn
 
-KEY = "sk-test-0123456789abcdef"
-_READY = re.compile(r"Retinue is ready on (http://127\.0\.0\.1:(\d+))\s*")
-_SECONDS = 30.0
+from retinue import Agent, PromptModel
+from retinue.runs import Assignment, Runs
+from retinue.server.app import create_app
+from retinue.server.context import Options, Server
+from retinue.server.deployment import Deployment
+from retinue.store.database import Database
+from retinue.store.keys import Keys
+from retinue.store.rows import RunRow
+
+KEY = "sk-for-tests-only-0123456789"
+
+
+def answering(name: str = "agent-1", *replies: str) -> Agent:
+    """An agent that says `replies`, one after the other."""
+    return Agent(PromptModel(script=list(replies or ["Paris."])), name=name)
+
+
+class Answer:
+    """What came back: `status`, `headers` and `body`, which is JSON."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
+        self.status = status
+        self.headers = headers
+        self.body: Any = json.loads(text)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error in OpenAI's envelope, and nothing beside it."""
+        assert set(self.body) == {"error"}
+        assert set(self.body["error"]) == {"message", "type", "param", "code"}
+        error: dict[str, Any] = self.body["error"]
+        return error
 
 
 class Serving:
-    """A server on `url` with the runs in `db`. It can be killed, stopped and started again where it was."""
+    """It serves as long as `with` lasts, at `url`; `ask` asks it."""
 
-    process: subprocess.Popen[str]
-    root: str  # its address
-    url: str  # that of its API
+    def __init__(
+        self,
+        folder: Path,
+        agents: Mapping[str, Agent] | None = None,
+        options: Options = Options(),
+        url: str = "",
+        **edge: Any,
+    ) -> None:
+        self._database_url = url or f"sqlite:///{folder / 'retinue.db'}"
+        self._deployment = Deployment(agents or {"agent-1": answering()}, 1_700_000_000)
+        self._options = options
+        self._edge = edge
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="serving", daemon=True)
+        self.url = ""
 
-    def __init__(self, file: Path, env: Mapping[str, str], args: Sequence[str]) -> None:
-        self.key = KEY
-        self.db = file.with_name("runs.db")
-        self.log = ""
-        self._file = file
-        self._env = {**os.environ, **env}
-        self._args = args
-        self._port = "0"
-        self._reading: threading.Thread
-        self.restart()
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(timeout=30)
+        return self
 
-    def restart(self) -> None:
-        """Start it with the same file, database and port, and wait until it is ready."""
-        self.root = self.url = ""
-        words = [sys.executable, "-m", "retinue", "serve", str(self._file), "--port", self._port, "--db", str(self.db)]
-        self.process = subprocess.Popen(
-            [*words, "--api-key", self.key, *self._args],
-            env=self._env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        said = threading.Event()
-        self._reading = threading.Thread(target=self._read, args=[said], daemon=True)
-        self._reading.start()
-        said.wait(_SECONDS)
-        if not self.url:
-            self.kill()
-            raise AssertionError(f"retinue serve did not get ready; it said:\n{self.log}")
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=30)
+        assert not self._thread.is_alive()
 
-    def kill(self) -> None:
-        """End it without a warning (SIGKILL)."""
-        self.process.kill()
-        self._ended()
+    async def _serve(self) -> None:
+        self.database = Database(self._database_url)
+        self.runs = Runs(self.database, self._assign)
+        server = Server(self._deployment, self.database, self.runs, self._options)
+        self.app = create_app(server, Keys(self.database, [KEY]), **self._edge)
+        self._loop = asyncio.get_running_loop()
+        config = uvicorn.Config(self.app, http="httptools", ws="none", lifespan="off", log_config=None)
+        self._server = uvicorn.Server(config)
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        serving = asyncio.ensure_future(self._server.serve([listening]))
+        while not self._server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
+            await asyncio.sleep(0.005)
+        self._ready.set()
+        await serving
+        await self.runs.close(0)
+        await self.database.close_async()
 
-    def stop(self) -> int:
-        """Ask it to end (SIGTERM); its exit status."""
-        self.process.terminate()
-        try:
-            return self._ended()
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"retinue serve did not stop; it said:\n{self.log}") from None
+    async def _assign(self, run: RunRow) -> Assignment:
+        return Assignment(self._deployment.agents[run.request["model"]], "?")
 
-    def client(self, **options: Any) -> openai.OpenAI:
-        """The SDK's blocking client. It refuses answers that are not what its types say, and tries nothing twice."""
-        return openai.OpenAI(**self._options(options))
+    def in_loop(self, work: Any) -> Any:
+        """What the coroutine `work` returns, run where the server runs."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
 
-    def async_client(self, **options: Any) -> openai.AsyncOpenAI:
-        """The SDK's other client, likewise."""
-        return openai.AsyncOpenAI(**self._options(options))
+    def ask(self, method: str, path: str, given: Any = None, *, key: str | None = KEY, **more: Any) -> Answer:
+        """One request, with `given` as its JSON."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers |= more.pop("headers", {})
+        if given is not None:
+            more["json"] = given
 
-    def _options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        fixed = {"base_url": self.url, "api_key": self.key, "max_retries": 0, "timeout": _SECONDS}
-        return {**fixed, "_strict_response_validation": True, **options}
+        async def asked() -> Answer:
+            async with aiohttp.ClientSession() as session:
+                async with session.request(method, self.url + path, headers=headers, **more) as response:
+                    return Answer(response.status, response.headers, await response.text())
 
-    def _read(self, said: threading.Event) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.log += line
-            if ready := _READY.fullmatch(line):
-                self.root, self._port = ready.groups()
-                self.url = f"{self.root}/v1"
-                said.set()
-        said.set()  # it has ended
-
-    def _ended(self) -> int:
-        status = self.process.wait(_SECONDS)
-        self._reading.join(_SECONDS)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        return status
-
-
-@contextmanager
-def serving(
-    folder: Path, yaml_text: str, *, env: Mapping[str, str] | None = None, args: Sequence[str] = ()
-) -> Iterator[Serving]:
-    """`retinue serve` for a file with this text in `folder`, on a free port, while in the block."""
-    file = folder / "agents.yml"
-    file.write_text(yaml_text, "utf-8")
-    server = Serving(file, env or {}, args)
-    try:
-        yield server
-    finally:
-        if server.process.poll() is None:
-            server.stop()
+        return asyncio.run(asked())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fakes.serving import Serving, serving
+from fakes.served import Served, serving
 
 DEPLOYMENT = Path(__file__).with_name("deployment")
 
@@ -20,14 +20,14 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The agents of deployment/agents.yml behind `retinue serve`."""
     with serving(*prepared(tmp_path_factory.mktemp("deployed"))) as server:
         yield server
 
 
 @pytest.fixture
-def deployed_apart(tmp_path: Path) -> Iterator[Serving]:
+def deployed_apart(tmp_path: Path) -> Iterator[Served]:
     """The same, for one test alone: it may kill it, and count what its tools did."""
     with serving(*prepared(tmp_path)) as server:
         yield server
@@ -40,7 +40,7 @@ def prepared(folder: Path) -> tuple[Path, str]:
 
 
 @pytest.fixture(params=["sync", "async"])
-async def client(request: pytest.FixtureRequest, deployed: Serving) -> AsyncIterator[Any]:
+async def client(request: pytest.FixtureRequest, deployed: Served) -> AsyncIterator[Any]:
     """Either client of the SDK."""
     if request.param == "sync":
         with deployed.client() as client:

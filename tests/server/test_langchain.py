@@ -13,7 +13,7 @@ from langchain_classic.agents.openai_assistant.base import OpenAIAssistantAction
 from langchain_core.tools import tool
 
 from fakes.sdk import DEGREES, MARKS
-from fakes.serving import Serving
+from fakes.served import Served
 
 pytestmark = MARKS
 BOTH = "Paris 21, London 19."
@@ -26,7 +26,7 @@ def get_weather(location: str) -> str:
 
 
 @pytest.fixture
-async def clients(deployed: Serving) -> AsyncIterator[dict[str, Any]]:
+async def clients(deployed: Served) -> AsyncIterator[dict[str, Any]]:
     """What the runnable talks through; without these it would look for OpenAI's own server."""
     with deployed.client() as client:
         async with deployed.async_client() as async_client:

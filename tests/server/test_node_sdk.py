@@ -10,7 +10,7 @@ import pytest
 
 from fakes import node
 from fakes.sdk import BEGUN, CALLING, SAYING
-from fakes.serving import Serving
+from fakes.served import Served
 
 HELLO = "Hello, I am an agent."
 
@@ -21,11 +21,11 @@ def project(pytestconfig: pytest.Config) -> Path:
     return node.project(pytestconfig.cache)
 
 
-def seen(script: Path, server: Serving) -> Any:
+def seen(script: Path, server: Served) -> Any:
     return json.loads(node.run(script, {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}))
 
 
-def test_chat(project: Path, deployed: Serving) -> None:
+def test_chat(project: Path, deployed: Served) -> None:
     saw = seen(project / "chat.mjs", deployed)
     assert "plain" in saw.pop("models")
     assert saw == {
@@ -44,7 +44,7 @@ def test_chat(project: Path, deployed: Serving) -> None:
     }
 
 
-def test_assistants(project: Path, deployed: Serving) -> None:
+def test_assistants(project: Path, deployed: Served) -> None:
     saw = seen(project / "assistants.mjs", deployed)
     refused = saw.pop("refused")
     assert refused["message"] == refused["expected"]

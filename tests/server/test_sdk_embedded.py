@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fakes.serving import serving
+from fakes.served import serving
 
 pytestmark = pytest.mark.model
 PASSAGES = Path(__file__).parents[2] / "data" / "demo" / "passages.jsonl"

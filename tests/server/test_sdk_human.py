@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from fakes.sdk import MARKS, each, in_short, of, opened, recorder, refused
-from fakes.serving import Serving
+from fakes.served import Served
 
 pytestmark = MARKS
 BOOKED = "2 at Nopi"
@@ -21,7 +21,7 @@ BOOKED = "2 at Nopi"
 class Ledger:
     """What was booked since it was opened."""
 
-    def __init__(self, server: Serving) -> None:
+    def __init__(self, server: Served) -> None:
         self._path = server.db.with_name("ledger.txt")
         self._before = len(self._lines())
 
@@ -34,7 +34,7 @@ class Ledger:
 
 
 @pytest.fixture
-def ledger(deployed: Serving) -> Ledger:
+def ledger(deployed: Served) -> Ledger:
     return Ledger(deployed)
 
 
@@ -143,7 +143,7 @@ async def test_an_approval_is_streamed_on(client: Any, ledger: Ledger) -> None:
     assert ledger.new == [BOOKED]
 
 
-def test_a_run_waits_through_a_crash_and_its_approval_may_come_twice(deployed_apart: Serving) -> None:
+def test_a_run_waits_through_a_crash_and_its_approval_may_come_twice(deployed_apart: Served) -> None:
     server, ledger = deployed_apart, Ledger(deployed_apart)
     with server.client() as client:
         who = client.beta.assistants.create(model="waiter")

@@ -8,7 +8,7 @@ from typing import Any
 import openai
 
 from fakes.sdk import MARKS, each, of, refused
-from fakes.serving import Serving
+from fakes.served import Served
 
 pytestmark = MARKS
 NAMES = {"plain", "tool_calling", "react", "react_json", "planexec", "waiter", "echo"}
@@ -27,7 +27,7 @@ async def test_there_is_no_other_model(client: Any) -> None:
         await of(client.models.retrieve("gpt-4"))
 
 
-async def test_a_wrong_key_is_refused_and_not_repeated(deployed: Serving) -> None:
+async def test_a_wrong_key_is_refused_and_not_repeated(deployed: Served) -> None:
     with deployed.client(api_key="sk-wrong-0123456789-abcd") as client:
         for call in (client.models.list, client.beta.threads.create, client.beta.assistants.list):
             with refused(openai.AuthenticationError, code="invalid_api_key") as error:

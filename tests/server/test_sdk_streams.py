@@ -24,7 +24,7 @@ from fakes.sdk import (
     place,
     recorder,
 )
-from fakes.serving import Serving
+from fakes.served import Served
 
 pytestmark = MARKS
 
@@ -137,7 +137,7 @@ async def test_a_run_that_fails(client: Any) -> None:
     assert (events[-1].event, events[-1].data.last_error.code) == ("thread.run.failed", "server_error")
 
 
-async def test_a_cancelled_runs_stream_ends(deployed: Serving) -> None:
+async def test_a_cancelled_runs_stream_ends(deployed: Served) -> None:
     async with deployed.async_client() as client:
         made = await prepared(client, "Wait for ever")
         thread, seen = made.pop("thread_id"), []

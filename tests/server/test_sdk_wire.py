@@ -12,14 +12,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fakes.serving import Serving
+from fakes.served import Served
 
 pytestmark = pytest.mark.anyio
 HELLO = {"model": "plain", "messages": [{"role": "user", "content": "Hello"}]}
 
 
 @pytest.fixture
-async def http_client(deployed: Serving) -> AsyncIterator[aiohttp.ClientSession]:
+async def http_client(deployed: Served) -> AsyncIterator[aiohttp.ClientSession]:
     """A client that only knows the address and the key."""
     headers = {"Authorization": f"Bearer {deployed.key}"}
     async with aiohttp.ClientSession(f"{deployed.url}/", headers=headers) as session:
@@ -116,7 +116,7 @@ async def test_whatever_goes_wrong_is_said_in_the_envelope(http_client: aiohttp.
             assert body["error"]["message"] == "Invalid URL (GET /v1/nowhere)"
 
 
-async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(deployed: Serving) -> None:
+async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(deployed: Served) -> None:
     def refused() -> tuple[int, Any]:
         connection = http.client.HTTPConnection(deployed.root.removeprefix("http://"), timeout=30)
         connection.putrequest("POST", "/v1/chat/completions")
@@ -133,7 +133,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(deployed: S
     assert (status, body["error"]["type"]) == (413, "invalid_request_error")
 
 
-async def test_health_needs_no_key_and_the_rest_does(deployed: Serving) -> None:
+async def test_health_needs_no_key_and_the_rest_does(deployed: Served) -> None:
     async with aiohttp.ClientSession() as session:
         for path in ("health", "ready"):
             async with session.get(f"{deployed.root}/{path}") as response:

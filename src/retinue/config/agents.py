@@ -51,9 +51,9 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     tools = params.at("tools")
     if role == "planner" and tools.value:
         yield Found(tools.path, "a planner has no tools", at_key=True)
-    if role != "planner" and not tools.value and not shared:
-        yield Found(params.path, f"an {role} needs 'tools'")
     if role == "executor":
+        if not tools.value and not shared:
+            yield Found(params.path, "an executor needs 'tools'")
         for key in (*_MODEL_KEYS, "strategy", "memory", "with_memory"):
             if params.at(key).value is not None:
                 yield Found(params.at(key).path, f"an executor runs tools and has no {key!r}", at_key=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, update
 
 from ..store.log import find, length
-from ..store.rows import RunRow
+from ..store.rows import RunRow, Status
 from ..store.tables import runs
 
 _DEATHS = 5  # drives in a row that brought nothing: something about this run ends the process
@@ -31,9 +32,12 @@ def claim(connection: Connection, run_id: str) -> RunRow | None:
     state["claims"] = [now, count, _PROCESS]
     if state["claims"][1] > _DEATHS:
         state["give_up"] = f"the process that drove this run ended {_DEATHS} times without coming any further"
-    status = "cancelling" if run.status == "cancelling" else "in_progress"
-    values = {"epoch": run.epoch + 1, "status": status, "state": state}
+    status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
+    values: dict[str, Any] = {"epoch": run.epoch + 1, "status": status, "state": state}
     connection.execute(update(runs).where(runs.c.id == run_id).values(values))
-    found = find(connection, run_id)
-    assert found is not None
-    return found
+    return replace(run, **values)
+
+
+def is_new(run: RunRow) -> bool:
+    """Whether a run that was claimed has no log yet."""
+    return bool(run.state["claims"][0] == 0)

@@ -19,7 +19,7 @@ from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Fenced, read
 from ..store.rows import RunRow
-from .claiming import claim
+from .claiming import claim, is_new
 from .crashing import crashpoint
 from .ending import ended
 from .following import Followers
@@ -42,7 +42,7 @@ class Assignment:
 class Runs:
     """The runs of one process. `assign` says who answers a run, and raises `RetinueError` if nobody can.
 
-    `ended` is called when a run on a thread has come to its end.
+    `ended` is called when a run has come to its end. A run waits for a person for `human_ttl` seconds.
     """
 
     def __init__(
@@ -50,11 +50,13 @@ class Runs:
         database: Database,
         assign: Callable[[RunRow], Awaitable[Assignment]],
         ended: Callable[[RunRow], None] = lambda run: None,
+        human_ttl: int = 86_400,
     ) -> None:
         self.database = database
         self.followers = Followers(database)
         self._assign = assign
         self._ended = ended
+        self._human_ttl = human_ttl
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
         self._parking = False
@@ -111,7 +113,7 @@ class Runs:
             return
         crashpoint("after claim")
         self.followers.publish(run_id, [run])
-        log = await self.database.read(partial(read, run_id=run_id))
+        log = [] if is_new(run) else await self.database.read(partial(read, run_id=run_id))
         writer = Writer(self.database, self.followers, run, log)
         try:
             await self._drive(run, writer)
@@ -195,7 +197,10 @@ class Runs:
         writer.put(event)
 
         def change(now: RunRow) -> Change:
-            values = ended(now, writer.log, event, time.time(), code)
+            at = time.time()
+            values = ended(now, writer.log, event, at, code)
+            if values["status"] == "requires_action":
+                values["expires_at"] = int(at) + self._human_ttl
             return Change(values, list(messages_of(now, writer.log, values["status"])))
 
         after = await writer.finish(change)

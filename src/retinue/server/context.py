@@ -20,11 +20,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Seconds that a run may take, and that it may wait for a person or a client's tool; and whether unknown
-    parameters are refused."""
+    """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
+    ever); and whether unknown parameters are refused."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
+    retention: int = 0
     strict: bool = False
 
 

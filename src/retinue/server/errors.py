@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
 class ApiError(Exception):
-    """An answer that is an error: `{"error": {"message", "type", "param", "code"}}`."""
+    """An answer that is an error: `{"error": {"message", "type", "param", "code"}}`, with `headers`."""
 
     def __init__(
         self,
@@ -16,9 +17,11 @@ class ApiError(Exception):
         kind: str = "invalid_request_error",
         param: str | None = None,
         code: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = headers
         self.body: dict[str, Any] = {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 

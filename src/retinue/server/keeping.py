@@ -8,17 +8,19 @@ import logging
 import time
 from functools import partial
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, false, func, select
 
 from ..errors import StoreUnavailable
 from ..runs.halting import halt
-from ..store.rows import RunRow
-from ..store.tables import runs
+from ..store.rows import ACTIVE, RunRow
+from ..store.tables import events, runs
 from .context import Server
 from .starting import promote
 
 _LOG = logging.getLogger("retinue.server")
 _EVERY = 1.0  # seconds
+_CHATS = 86_400  # seconds that a chat completion, which nobody asked to store, is kept
+_AT_ONCE = 500
 _DRIVEN = ("queued", "in_progress", "cancelling")
 
 
@@ -38,6 +40,7 @@ async def keep(server: Server) -> None:
                 server.halted(await server.database.write(partial(_expire, run_id=run.id)))
             for thread_id in await server.database.read(_waiting):
                 await begin_next(server, thread_id)
+            await server.database.write(partial(_forget, retention=server.options.retention))
         except StoreUnavailable as error:
             _LOG.warning("%s", error)
         await asyncio.sleep(_EVERY)
@@ -63,6 +66,19 @@ def _late(connection: Connection) -> list[RunRow]:
 def _expire(connection: Connection, run_id: str) -> RunRow | None:
     row = connection.execute(select(runs).where(runs.c.id == run_id, runs.c.holds)).first()
     return None if row is None else halt(connection, RunRow.of(row), "expired")
+
+
+def _forget(connection: Connection, retention: int) -> None:
+    """Delete runs that ended long ago, and their logs; what was said on threads stays."""
+    now = int(time.time())
+    stored = func.coalesce(runs.c.request["store"].as_boolean(), false())
+    old = runs.c.thread_id.is_(None) & (runs.c.created_at < now - _CHATS) & stored.is_(False)
+    if retention:
+        old |= runs.c.created_at < now - retention
+    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old).limit(_AT_ONCE)
+    if found := list(connection.execute(query).scalars()):
+        connection.execute(delete(events).where(events.c.run_id.in_(found)))
+        connection.execute(delete(runs).where(runs.c.id.in_(found)))
 
 
 def _waiting(connection: Connection) -> list[str]:

@@ -1,0 +1,119 @@
+"""What it costs to keep a run: CPU and bytes a step, with every step committed before the next begins."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from bench.loop import cpu, model_server, note
+from retinue import Agent, Budget, PromptModel
+from retinue.events import Event, to_json
+from retinue.runs import Assignment, Runs
+from retinue.store.database import Database
+from retinue.store.rows import RunRow
+from retinue.store.tables import runs
+
+STEPS = (10, 200)
+_QUESTION = "What is there to note?"
+
+
+def measure() -> str:
+    """A table: CPU a step in milliseconds without and with persistence, and bytes a step on the disk."""
+    with model_server() as url, tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_table(url, Path(folder)))
+
+
+async def _table(url: str, folder: Path) -> str:
+    model = PromptModel("m", base_url=url, api_key="none", api="completions", dialect="none")
+    agent = Agent(model, [note])
+    lines = []
+    for steps in STEPS:
+        agent.budget = Budget(steps)
+        memory = await cpu(partial(agent.run_async, _QUESTION))
+        floor = await _by_hand(agent, folder / f"hand-{steps}.db")
+        kept, size, each = await _kept(agent, folder / f"runs-{steps}.db")
+        cells = [f"{one / steps * 1e3:.3f}" for one in (memory, floor, kept)]
+        lines.append(f"| {steps} | {' | '.join(cells)} | {kept / memory:.2f} | {size / each / steps:,.0f} |")
+    await model.close()
+    head = "| steps | in memory, ms | kept by hand, ms | kept by `Runs`, ms | ratio | bytes a step |"
+    return (
+        "CPU of the process a step (median of several runs), model and tool as for `loop`; SQLite, WAL, every commit "
+        "synced. By hand: the events of a step as JSON, in one transaction with sqlite3. `Runs`: the run's row, epoch, "
+        "log, and the answer's message. Bytes: of the database, without those of an empty one, by all steps in it.\n\n"
+        + "\n".join([head, "|---|---|---|---|---|---|", *lines])
+        + "\n"
+    )
+
+
+async def _by_hand(agent: Agent, path: Path) -> float:
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("CREATE TABLE events (run, seq, payload, PRIMARY KEY (run, seq))")
+    numbers = count()
+
+    async def run() -> None:
+        rows: list[tuple[int, int, str]] = []
+        name = next(numbers)
+        async for seq, event in _numbered(agent):
+            rows.append((name, seq, to_json(event)))
+            if type(event).__name__ in ("Observed", "Finished"):
+                database.execute("BEGIN IMMEDIATE")
+                database.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+                database.execute("COMMIT")
+                rows.clear()
+
+    taken = await cpu(run)
+    database.close()
+    return taken
+
+
+async def _numbered(agent: Agent) -> Any:
+    seq = 0
+    async for event in agent.stream_async(_QUESTION):
+        if isinstance(event, Event):
+            seq += 1
+            yield seq, event
+
+
+async def _kept(agent: Agent, path: Path) -> tuple[float, int, int]:
+    """Seconds of CPU a run, the bytes of the database, and the number of runs in it."""
+    database = Database(f"sqlite:///{path}")
+    empty = _size(path)
+
+    async def assign(run: RunRow) -> Assignment:
+        return Assignment(agent, _QUESTION)
+
+    driven = Runs(database, assign)
+    numbers = count(1)
+
+    async def run() -> None:
+        number = next(numbers)
+        await database.write(partial(_new, number))
+        await driven.start(f"run_{number:024}")
+
+    taken = await cpu(run)
+    await driven.close(10.0)
+    await database.close_async()
+    return taken, _size(path) - empty, next(numbers) - 1
+
+
+def _size(path: Path) -> int:
+    """Bytes of a database's file, with what is still in its log of changes."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return path.stat().st_size
+
+
+def _new(number: int, connection: Connection) -> None:
+    values = {"tenant": "default", "id": f"run_{number:024}", "created_at": 0, "thread_id": f"thread_{number}"}
+    request = {"model": "agent", "instructions": ""}
+    connection.execute(insert(runs).values(**values, status="queued", holds=True, request=request, state={}))

@@ -1,0 +1,84 @@
+"""The application: the routes, and around them what every request passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.exceptions import HTTPException
+
+from .. import __version__
+from ..errors import StoreUnavailable
+from ..store.keys import Keys
+from . import assistants, health, messages, models, threads
+from .auth import Keyed
+from .context import Server
+from .edge import Addressed, Edge, answer_of
+from .errors import ApiError
+from .validation import told
+
+# in this order: those of runs, whose POST /threads/runs is no thread's, come before those of threads
+ROUTERS = (models.router, assistants.router, threads.router, messages.router, health.opea)
+_TOLD_HEADERS = ("x-request-id", "openai-processing-ms", "openai-version", "openai-poll-after-ms", "retry-after")
+
+
+def create_app(server: Server, keys: Keys, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> FastAPI:
+    """The API of `server`. `hosts` are names by which it is reached, beside localhost's; `origins` those pages of
+    browsers that may use it."""
+    app = FastAPI(
+        title="Retinue",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        strict_content_type=False,
+    )
+    app.state.server = server
+    app.state.stopping = False
+    app.include_router(health.router)
+    for router in ROUTERS:
+        app.include_router(router, prefix="/v1")
+    app.add_exception_handler(ApiError, _known)
+    app.add_exception_handler(StoreUnavailable, _known)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_middleware(Keyed, keys=keys)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=list(_TOLD_HEADERS),
+        )
+    app.add_middleware(Addressed, hosts=list(hosts), origins=list(origins))
+    app.add_middleware(Edge)
+    return app
+
+
+async def _known(_: Request, error: Exception) -> Response:
+    return answer_of(error)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    if isinstance(error.body, bytes):
+        message = "Unsupported content type: send the body of your request as 'application/json'."
+        return answer_of(ApiError(400, message, code="unsupported_content_type"))
+    return answer_of(told(error.errors()))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What FastAPI itself refuses."""
+    assert isinstance(error, HTTPException)
+    said: dict[int, tuple[str, str | None]] = {
+        404: (f"Invalid URL ({request.method} {request.url.path})", "unknown_url"),
+        405: (f"Not allowed to {request.method} on {request.url.path}.", "method_not_supported"),
+        413: ("The body of your request is too large: at most 20 MB are taken.", "request_too_large"),
+    }
+    message, code = said.get(error.status_code, (str(error.detail), None))
+    headers: Any = error.headers
+    return answer_of(ApiError(error.status_code, message, code=code, headers=headers))

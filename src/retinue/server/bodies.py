@@ -1,0 +1,102 @@
+"""Reading the bodies of requests: JSON, bounded, and with nothing in it that cannot be kept or said again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Coroutine
+from functools import cache
+from math import isfinite
+from typing import Any
+
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
+
+MAX_BYTES = 20_000_000
+MAX_DEPTH = 64
+_UNREADABLE = "We could not parse the JSON body of your request"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class JsonRoute(APIRoute):
+    """A route whose body is read here: `router = APIRouter(route_class=JsonRoute)`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's own handler, given a request that reads its body so."""
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            given = _Given(request.scope, request.receive)
+            if self.body_field is not None and request.app.state.server.options.strict and await given.body():
+                _known(self.body_field.field_info.annotation, await given.json())
+            return await handle(given)
+
+        return handled
+
+
+class _Given(Request):
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            self._json = read_json(await self.body())
+        return self._json
+
+
+def read_json(body: bytes) -> Any:
+    """The value in `body`. Raises `HTTPException` (400) for what is no JSON, or none that we take."""
+    try:
+        text = body.decode("utf-8-sig")
+        value = json.loads(text, parse_float=_finite, parse_constant=_refuse)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+        deep = text.count("[") + text.count("{") > MAX_DEPTH and _deeper(value, MAX_DEPTH)
+    except UnicodeEncodeError as error:
+        raise HTTPException(400, f"{_UNREADABLE}: it has half of a surrogate pair.") from error
+    except ValueError as error:
+        raise HTTPException(400, f"{_UNREADABLE}: {error}.") from error
+    except RecursionError:
+        deep = True
+    if deep:
+        raise HTTPException(400, f"{_UNREADABLE}: it is nested more than {MAX_DEPTH} levels deep.")
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse(text)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text[:40]} is not a number that JSON has")
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether `value` is nested more than `levels` deep."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            inner
+            for one in layer
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not layer:
+            return False
+    return True
+
+
+def _known(kind: Any, value: Any) -> None:
+    """Refuse keys that `kind` does not have."""
+    try:
+        _adapter(kind).validate_python(value, extra="forbid")
+    except ValidationError as error:
+        unknown = [one for one in error.errors(include_url=False) if one["type"] == "extra_forbidden"]
+        if unknown:
+            raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in unknown]) from error
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -1,0 +1,130 @@
+"""The outermost layer: every answer gets its id and its time, and what nobody expected becomes one line and a 500."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+from collections.abc import Sequence
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import StoreUnavailable
+from .bodies import MAX_BYTES
+from .errors import ApiError
+from .ids import new_id
+
+_LOG = logging.getLogger("retinue.server")
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_WILDCARDS = ("0.0.0.0", "[::]", "::", "")
+
+
+def answer_of(error: Exception) -> JSONResponse:
+    """What a client is told of `error`."""
+    if isinstance(error, ApiError):
+        return JSONResponse(error.body, error.status, error.headers)
+    if isinstance(error, StoreUnavailable):
+        message = "The server cannot reach its database at the moment. Please try again."
+        return answer_of(ApiError(503, message, kind="server_error", headers={"Retry-After": "1"}))
+    message = (
+        "The server had an error while processing your request. Sorry about that! Please tell who runs it the request "
+        "id (the header x-request-id)."
+    )
+    return answer_of(ApiError(500, message, kind="server_error"))
+
+
+class Edge:
+    """Around the whole application `app`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id, began, started = new_id("req"), time.perf_counter(), False
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = request_id
+                headers["openai-processing-ms"] = str(int((time.perf_counter() - began) * 1000))
+                headers["openai-version"] = "2020-10-01"
+            await send(message)
+
+        try:
+            await self._app(scope, _limited(scope, receive), sending)
+        except Exception as error:
+            _LOG.exception("%s: %s %s failed", request_id, scope["method"], scope["path"])
+            if not started:  # else the connection is closed, and the client sees that something is missing
+                await answer_of(error)(scope, receive, sending)
+
+
+def _limited(scope: Scope, receive: Receive) -> Receive:
+    """`receive`, until a body is too large."""
+    declared = Headers(scope=scope).get("content-length", "")
+    left = MAX_BYTES
+
+    async def received() -> Message:
+        nonlocal left
+        if declared.isdigit() and int(declared) > MAX_BYTES:
+            raise HTTPException(413)
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise HTTPException(413)
+        return message
+
+    return received
+
+
+class Addressed:
+    """Lets through to `app` what was sent to this server by one of its names, and by no page of a browser but those
+    of `origins`: a stranger's name that leads to this machine (DNS rebinding) leads to nothing.
+
+    `hosts`: its names beside localhost's; `*` stands for all. One that listens everywhere has all addresses.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._app = app
+        self._names = {name.lower() for name in (*_LOOPBACK, *hosts)}
+        self._anywhere = "*" in hosts
+        self._everywhere = not self._names.isdisjoint(_WILDCARDS)
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        await (self._app if refusal is None else answer_of(refusal))(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> ApiError | None:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if host and not self._mine(host):
+            return ApiError(421, f"This server is not known as '{host[:100]}' (see retinue serve --allow-host).")
+        if origin is not None and not self._origins & {origin, "*"}:
+            return ApiError(403, f"Pages of '{origin[:100]}' may not use this server (see retinue serve --cors).")
+        return None
+
+    def _mine(self, host: str) -> bool:
+        name, colon, port = host.lower().rpartition(":")
+        if not colon or not port.isdigit():
+            name = host.lower()
+        if self._anywhere or name in self._names:
+            return True
+        return self._everywhere and _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,48 @@
+"""Whether the server lives and can work: open to everybody. What it has done: to who has a key."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from sqlalchemy import Connection, func, select
+
+from ..store.scope import Scope
+from ..store.tables import runs
+from .context import At
+from .errors import ApiError
+from .objects import Object
+
+router = APIRouter()
+opea = APIRouter()
+
+
+@router.get("/health")
+async def health() -> Object:
+    """It lives."""
+    return {"status": "ok"}
+
+
+@router.get("/ready")
+async def ready(request: Request) -> Object:
+    """Its database answers, and it is not about to stop."""
+    state = request.app.state
+    if state.stopping:
+        raise ApiError(503, "The server is stopping.", kind="server_error")
+    await state.server.database.read(lambda connection: connection.execute(select(1)).scalar())
+    return {"status": "ready"}
+
+
+@opea.get("/health_check")
+async def health_check(at: At) -> Object:
+    """It lives, as OPEA's clients ask."""
+    return {"Service Title": "retinue", "Service Description": ", ".join(at.server.deployment.agents)}
+
+
+@opea.get("/statistics")
+async def statistics(at: At) -> Object:
+    """How many runs there are of each status."""
+
+    def count(connection: Connection, scope: Scope) -> Object:
+        query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)
+        return {"runs": dict(connection.execute(query).tuples().all())}
+
+    return await at.read(count)

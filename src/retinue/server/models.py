@@ -1,0 +1,32 @@
+"""`/models`: the agents and pipelines of the file."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from .bodies import JsonRoute
+from .context import At
+from .deployment import Deployment
+from .errors import no_model
+from .objects import Object
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.get("/models")
+async def list_models(at: At) -> Object:
+    """All that can be asked."""
+    deployment = at.server.deployment
+    return {"object": "list", "data": [_model_object(deployment, name) for name in deployment.agents]}
+
+
+@router.get("/models/{model:path}")
+async def retrieve_model(at: At, model: str) -> Object:
+    """One of them; its name may have slashes and colons."""
+    if model not in at.server.deployment.agents:
+        raise no_model(model)
+    return _model_object(at.server.deployment, model)
+
+
+def _model_object(deployment: Deployment, name: str) -> Object:
+    return {"id": name, "object": "model", "created": deployment.created, "owned_by": "retinue"}

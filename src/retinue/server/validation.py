@@ -1,0 +1,170 @@
+"""What pydantic finds wrong with a request, in OpenAI's words and codes: clients match on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import ApiError
+
+_QUOTED = re.compile(r"'([^']*)'")
+_WANTED = {
+    "string_type": "a string",
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a decimal",
+    "float_parsing": "a decimal",
+    "bool_type": "a boolean",
+    "bool_parsing": "a boolean",
+    "list_type": "an array",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "below_min_value", "below minimum value", ">="),
+    "less_than_equal": ("le", "above_max_value", "above maximum value", "<="),
+}
+_SHOWN = 200  # characters of what was given
+
+
+def told(errors: Sequence[Mapping[str, Any]]) -> ApiError:
+    """The first of pydantic's `errors`, as OpenAI would say it."""
+    error = errors[0]
+    kind, given = error["type"], error["input"]
+    context: Mapping[str, Any] = error.get("ctx") or {}
+    where = place(error["loc"])
+    if kind == "missing":
+        return missing(where) if where else ApiError(400, "You must send a JSON object as the body of your request.")
+    if kind == "extra_forbidden":
+        return _refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
+    if kind in _WANTED:
+        return wrong_type(where, _WANTED[kind], given)
+    if kind == "either":
+        return wrong_type(where, error["msg"], given)
+    if kind == "by_type":
+        return _by_type(where, _QUOTED.findall(error["msg"]), given)
+    if kind == "literal_error":
+        return _literal(where, _QUOTED.findall(context["expected"]), given)
+    return _size(where, error, context) or invalid(where, error["msg"])
+
+
+def missing(where: str) -> ApiError:
+    """A parameter is needed."""
+    return _refusal(f"Missing required parameter: '{where}'.", where, "missing_required_parameter")
+
+
+def wrong_type(where: str, wanted: str, given: Any) -> ApiError:
+    """`wanted`, such as "an integer", is not what JSON calls `given`."""
+    subject = f"'{where}'" if where else "the body of your request"
+    return _refusal(
+        f"Invalid type for {subject}: expected {wanted}, but got {_called(given)} instead.", where, "invalid_type"
+    )
+
+
+def invalid(where: str, problem: str) -> ApiError:
+    """Something else is wrong."""
+    return _refusal(f"Invalid '{where}': {problem}.", where, "invalid_value")
+
+
+def place(location: Sequence[str | int]) -> str:
+    """A location of pydantic's as a path: `tools[0].function.name`."""
+    said = ""
+    for part in location[1:]:  # after "body", "query" or "path"
+        if isinstance(part, int):
+            said += f"[{part}]"
+        elif not (part.startswith("<") and part.endswith(">")) and part != "[key]":
+            said += f".{part}" if said else part
+    return said
+
+
+def _by_type(where: str, names: Sequence[str], given: Any) -> ApiError:
+    if not isinstance(given, Mapping):
+        return wrong_type(where, "an object", given)
+    inner = f"{where}.type" if where else "type"
+    return _literal(inner, names, given["type"]) if "type" in given else missing(inner)
+
+
+def _literal(where: str, names: Sequence[str], given: Any) -> ApiError:
+    if not isinstance(given, str):
+        return wrong_type(where, "a string", given)
+    return _refusal(f"Invalid value: '{given[:_SHOWN]}'. Supported values are: {_or(names)}.", where, "invalid_value")
+
+
+def _or(names: Sequence[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    if len(quoted) < 3:
+        return " and ".join(quoted)
+    return f"{', '.join(quoted[:-1])}, and {quoted[-1]}"
+
+
+def _size(where: str, error: Mapping[str, Any], context: Mapping[str, Any]) -> ApiError | None:
+    kind, given = error["type"], error["input"]
+    if kind in _BOUNDS:
+        key, code, said, sign = _BOUNDS[kind]
+        limit = context[key]
+        number = "decimal" if isinstance(limit, float) else "integer"
+        words = f"{number} {said}. Expected a value {sign} {_number(limit)}, but got {str(given)[:_SHOWN]} instead"
+        return _refusal(f"Invalid '{where}': {words}.", where, f"{number}_{code}")
+    if kind == "string_too_long" and error["loc"][-1] == "[key]":
+        where = where.rpartition(".")[0]
+        return _long(where, "property name", "property_name_above_max_length", context["max_length"], len(given))
+    if kind == "string_too_long":
+        return _long(where, "string", "string_above_max_length", context["max_length"], len(given))
+    if kind == "string_too_short":
+        return _empty(where, "string", context["min_length"])
+    if kind == "too_short":
+        return _empty(where, "array", context["min_length"])
+    if kind == "too_long" and isinstance(given, Mapping):
+        most = context["max_length"]
+        words = f"Expected an object with at most {most} properties, but got an object with {len(given)} properties"
+        return _refusal(
+            f"Invalid '{where}': too many properties. {words} instead.", where, "object_above_max_properties"
+        )
+    if kind == "too_long":
+        return _long(where, "array", "array_above_max_length", context["max_length"], len(given))
+    if kind == "string_pattern_mismatch":
+        pattern = context["pattern"]
+        words = f"string does not match pattern. Expected a string that matches the pattern '{pattern}'"
+        return _refusal(f"Invalid '{where}': {words}.", where, "invalid_value")
+    return None
+
+
+def _number(limit: float) -> str:
+    return str(int(limit)) if limit == int(limit) else str(limit)
+
+
+def _long(where: str, what: str, code: str, most: int, size: int) -> ApiError:
+    one = f"an {what}" if what == "array" else f"a {what}"
+    words = f"{what} too long. Expected {one} with maximum length {most}, but got {one} with length {size} instead"
+    return _refusal(f"Invalid '{where}': {words}.", where, code)
+
+
+def _empty(where: str, what: str, least: int) -> ApiError:
+    one = f"an {what}" if what == "array" else f"a {what}"
+    words = f"empty {what}. Expected {one} with minimum length {least}, but got an empty {what} instead"
+    return _refusal(f"Invalid '{where}': {words}.", where, f"empty_{what}")
+
+
+def _called(given: Any) -> str:
+    """What JSON calls a value's type."""
+    match given:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case int():
+            return "an integer"
+        case float():
+            return "a decimal"
+        case Mapping():
+            return "an object"
+    return "an array"
+
+
+def _refusal(message: str, where: str, code: str) -> ApiError:
+    return ApiError(400, message, param=where or None, code=code)

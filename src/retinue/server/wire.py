@@ -1,0 +1,198 @@
+"""The pieces that requests are made of, in OpenAI's shapes and with its limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+
+class Wire(BaseModel):
+    """A request or a part of one. Unknown keys are ignored; a server started with `--strict` refuses them."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, protected_namespaces=())
+
+    def sent(self) -> dict[str, Any]:
+        """What was given, as JSON; what was not given is not in it."""
+        return self.model_dump(exclude_unset=True, by_alias=True)
+
+
+def by_type(*names: str) -> Discriminator:
+    """A choice among objects by their `type`; their tags are `<NAME>`, which no key can be. The
+    error's message is the list of them."""
+
+    def tag(value: Any) -> str | None:
+        kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+        return f"<{kind}>" if isinstance(kind, str) and kind in names else None
+
+    return Discriminator(tag, "by_type", ", ".join(f"'{name}'" for name in names))
+
+
+def either(said: str, **kinds: type) -> Discriminator:
+    """A choice by what JSON calls the value's type; `said` is what is expected, in words."""
+
+    def tag(value: Any) -> str | None:
+        if isinstance(value, Wire):
+            return "<object>"
+        return next((f"<{name}>" for name, kind in kinds.items() if isinstance(value, kind)), None)
+
+    return Discriminator(tag, "either", said)
+
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Text = Annotated[str, Field(min_length=1, max_length=256_000)]
+Instructions = Annotated[str, Field(max_length=256_000)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Tokens = Annotated[int, Field(ge=256)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Metadata = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
+]
+FunctionName = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-zA-Z0-9_-]+$")]
+
+
+class Function(Wire):
+    """A function that the client runs; `parameters` is a JSON Schema."""
+
+    name: FunctionName
+    description: Annotated[str, Field(max_length=16_384)] | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class FunctionTool(Wire):
+    """A function as a tool."""
+
+    type: Literal["function"]
+    function: Function
+
+
+class CodeInterpreterTool(Wire):
+    """The hosted code interpreter."""
+
+    type: Literal["code_interpreter"]
+
+
+class RankingOptions(Wire):
+    """Which passages a file search keeps."""
+
+    score_threshold: Share
+    ranker: Literal["auto", "default_2024_08_21"] | None = None
+
+
+class FileSearch(Wire):
+    """How a file search goes."""
+
+    max_num_results: Annotated[int, Field(ge=1, le=50)] | None = None
+    ranking_options: RankingOptions | None = None
+
+
+class FileSearchTool(Wire):
+    """The hosted file search."""
+
+    type: Literal["file_search"]
+    file_search: FileSearch | None = None
+
+
+Tool = Annotated[
+    Annotated[FunctionTool, Tag("<function>")]
+    | Annotated[CodeInterpreterTool, Tag("<code_interpreter>")]
+    | Annotated[FileSearchTool, Tag("<file_search>")],
+    by_type("function", "code_interpreter", "file_search"),
+]
+
+
+class CodeInterpreterFiles(Wire):
+    """The files that the code interpreter sees."""
+
+    file_ids: Annotated[list[str], Field(max_length=20)] | None = None
+
+
+class FileSearchStores(Wire):
+    """The stores that the file search looks into."""
+
+    vector_store_ids: Annotated[list[str], Field(max_length=1)] | None = None
+    vector_stores: Annotated[list[dict[str, Any]], Field(max_length=1)] | None = None
+
+
+class ToolResources(Wire):
+    """What hosted tools work with."""
+
+    code_interpreter: CodeInterpreterFiles | None = None
+    file_search: FileSearchStores | None = None
+
+
+class NamedFunction(Wire):
+    """A function by its name."""
+
+    name: FunctionName
+
+
+class FunctionChoice(Wire):
+    """This function is to be called."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+class HostedChoice(Wire):
+    """This hosted tool is to be used."""
+
+    type: Literal["code_interpreter", "file_search"]
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("<string>")]
+    | Annotated[
+        Annotated[
+            Annotated[FunctionChoice, Tag("<function>")]
+            | Annotated[HostedChoice, Tag("<code_interpreter>")]
+            | Annotated[HostedChoice, Tag("<file_search>")],
+            by_type("function", "code_interpreter", "file_search"),
+        ],
+        Tag("<object>"),
+    ],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class JsonSchema(Wire):
+    """The schema that an answer keeps to."""
+
+    name: FunctionName
+    description: str | None = None
+    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    strict: bool | None = None
+
+
+class SchemaFormat(Wire):
+    """Answers are JSON of a schema."""
+
+    type: Literal["json_schema"]
+    json_schema: JsonSchema
+
+
+class PlainFormat(Wire):
+    """Answers are text, or JSON of any kind."""
+
+    type: Literal["text", "json_object"]
+
+
+FormatObject = Annotated[
+    Annotated[PlainFormat, Tag("<text>")]
+    | Annotated[PlainFormat, Tag("<json_object>")]
+    | Annotated[SchemaFormat, Tag("<json_schema>")],
+    by_type("text", "json_object", "json_schema"),
+]
+ResponseFormat = Annotated[
+    Annotated[Literal["auto"], Tag("<string>")] | Annotated[FormatObject, Tag("<object>")],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class TruncationStrategy(Wire):
+    """How much of its thread a run sees."""
+
+    type: Literal["auto", "last_messages"]
+    last_messages: Annotated[int, Field(ge=1)] | None = None
