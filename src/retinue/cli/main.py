@@ -22,6 +22,7 @@ _COMMANDS = {
     "draw": "Draw a pipeline of a file.",
     "migrate": "Lift a file of the seeds to the current version.",
     "schema": "Print the JSON Schema of files of agents.",
+    "serve": "Serve agents and pipelines of a file to OpenAI's clients.",
     "mcp": "Serve agents, pipelines or tools of a file to MCP clients.",
     "pin": "Look at the tools of a file's MCP servers, and approve them.",
     "index": "Make a folder's files something that agents can search.",

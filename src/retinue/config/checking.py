@@ -24,8 +24,12 @@ def check(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> list[Pr
 
 def load_spec(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpec:
     """The file at `path`. Raises `DataError` with all that is wrong, a line each."""
-    source = read_file(path)
-    spec, problems = _checked(source, ToolFiles(Path(path).parent, roots))
+    return spec_of(read_file(path), roots=roots)
+
+
+def spec_of(source: Source, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpec:
+    """What `source` says; its paths begin at its file's folder. Raises `DataError` with all that is wrong."""
+    spec, problems = _checked(source, ToolFiles(Path(source.file).parent, roots))
     fail(problems)
     assert spec is not None
     return spec

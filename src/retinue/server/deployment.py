@@ -9,6 +9,7 @@ from pathlib import Path
 from ..agent import Agent
 from ..config import load_spec
 from ..config.build import Builder
+from ..config.specs import FileSpec
 from ..errors import DataError
 from ..executor import NoModel
 from ..pipelines import Pipeline
@@ -27,12 +28,16 @@ class Deployment:
     @classmethod
     def load(cls, path: Path) -> Deployment:
         """All agents and pipelines of a file, built. Raises `DataError` with all that is wrong with it."""
-        spec = load_spec(path)
+        return cls.of(load_spec(path), int(path.stat().st_mtime))
+
+    @classmethod
+    def of(cls, spec: FileSpec, created: int = 0) -> Deployment:
+        """All agents and pipelines of a spec, built. Raises `DataError` for one that has none."""
         builder = Builder(spec)
         names = [part.name for part in (*(spec.agents or ()), *(spec.pipelines or ()))]
         if not names:
-            raise DataError(f"{path}: there are no agents and no pipelines to serve")
-        return cls({name: as_agent(builder.get(name)) for name in names}, int(path.stat().st_mtime))
+            raise DataError(f"{spec.source.file}: there are no agents and no pipelines to serve")
+        return cls({name: as_agent(builder.get(name)) for name in names}, created)
 
 
 def as_agent(part: Agent | Pipeline) -> Agent:

@@ -1,0 +1,96 @@
+"""`retinue serve`: what a file defines, as a server with OpenAI's API."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..server.deployment import Deployment
+
+_MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
+
+
+@click.command("serve")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="The port; 0 is any that is free.  [default: 8000]")
+@click.option("--db", default="retinue.db", show_default=True, help="A file, or the URL of a PostgreSQL database.")
+@click.option("--api-key", "keys", multiple=True, metavar="KEY", help="What clients must say; may be repeated.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name by which clients reach it.")
+@click.option("--cors", "origins", multiple=True, metavar="ORIGIN", help="Whose pages in browsers may use it.")
+@click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Seconds for a run.")
+@click.option("--human-ttl", type=click.IntRange(1), default=86_400, show_default=True, help="Seconds for a person.")
+@click.option("--retention", type=click.IntRange(0), default=0, help="Seconds to keep runs that ended.  [default: all]")
+@click.option("--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds to finish runs in.")
+@click.option("--strict", is_flag=True, help="Refuse parameters that are not known.")
+def command(file: Path | None, **given: Any) -> int:
+    """Serve the agents and pipelines of FILE as models, to OpenAI's clients: chat completions and assistants.
+
+    Keys may also be in RETINUE_API_KEYS, with commas between them; if there are none at all, one is made and shown.
+    Without FILE, the environment describes an agent as OPEA's do (strategy, llm_endpoint_url, model, tools, ...).
+    """
+    try:
+        from ..server.context import Options
+        from ..server.serving import Serving, serve
+    except ModuleNotFoundError as error:
+        raise UsageError(_MISSING) from error
+    deployment = _deployment(file)
+    port = given["port"] if given["port"] is not None else _port(file)
+    how = Serving(
+        database=_url(given["db"]),
+        host=given["host"],
+        port=port,
+        keys=_keys(given["keys"]),
+        hosts=given["hosts"],
+        origins=given["origins"],
+        grace=given["grace"],
+        options=Options(given["run_ttl"], given["human_ttl"], given["retention"], given["strict"]),
+    )
+    asyncio.run(serve(deployment, how, _ready, _made))
+    return 0
+
+
+def _ready(address: str) -> None:
+    click.echo(f"Retinue is ready on {address}")  # which flushes
+
+
+def _made(key: str) -> None:
+    click.echo(f"the key of this server, shown only now: Authorization: Bearer {key}", err=True)
+
+
+def _deployment(file: Path | None) -> Deployment:
+    from ..server.deployment import Deployment
+
+    if file is not None:
+        return Deployment.load(file)
+    from ..config.opea import spec_from_environment
+
+    return Deployment.of(spec_from_environment(os.environ))
+
+
+def _port(file: Path | None) -> int:
+    said = os.environ.get("port", "") if file is None else ""  # noqa: SIM112 - OPEA's own spelling
+    return int(said) if said.isdigit() and int(said) < 65_536 else 8000
+
+
+def _url(db: str) -> str:
+    if "://" in db:
+        return db
+    from sqlalchemy import URL
+
+    return URL.create("sqlite", database=str(Path(db))).render_as_string(hide_password=False)
+
+
+def _keys(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Those given, and those of the environment."""
+    keys = [key.strip() for key in (*given, *os.environ.get("RETINUE_API_KEYS", "").split(",")) if key.strip()]
+    if any(not key.isascii() or not key.isprintable() or " " in key for key in keys):
+        raise UsageError("an API key is letters, digits and signs of ASCII, without spaces")
+    return tuple(keys)

@@ -1,0 +1,171 @@
+"""A server as a process: it opens what it needs, says when it is ready, and lets go of everything when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import math
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import uvicorn
+from fastapi import FastAPI
+
+from ..errors import StoreUnavailable, UsageError
+from ..runs import Runs
+from ..store.database import Database
+from ..store.keys import Keys, count, make
+from ..store.rows import RunRow
+from .app import create_app
+from .assigning import assigning
+from .context import Options, Server
+from .deployment import Deployment
+from .keeping import begin_next, keep, recover
+from .logs import set_up
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Where a server listens (port 0: any that is free) and what it keeps its runs in, a URL; who may ask it: `keys`
+    beside those of the database, by the names `hosts`, from pages of `origins`; and for how many seconds runs may go
+    on once it is told to stop."""
+
+    database: str
+    options: Options
+    host: str = "127.0.0.1"
+    port: int = 8000
+    keys: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    grace: float = 10.0
+
+
+async def serve(
+    deployment: Deployment, how: Serving, ready: Callable[[str], None], told: Callable[[str], None]
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. `ready` is given the address, `told` a key
+    if one had to be made. Raises `UsageError` where it cannot listen, and what `Database` raises."""
+    set_up()
+    listening = _listen(how.host, how.port)
+    try:
+        database = Database(how.database)
+    except BaseException:
+        listening.close()
+        raise
+    try:
+        if not how.keys and not await database.read(count):
+            told(await database.write(make))
+        server = _server(deployment, database, how.options)
+        app = create_app(server, Keys(database, how.keys), (how.host, *how.hosts), how.origins)
+        await _serve(app, server, listening, how, ready)
+    finally:
+        listening.close()
+        await database.close_async()
+
+
+def _server(deployment: Deployment, database: Database, options: Options) -> Server:
+    begun: set[asyncio.Task[None]] = set()
+
+    def ended(run: RunRow) -> None:
+        if run.thread_id is not None:
+            task = asyncio.create_task(_begin_next(server, run.thread_id))
+            begun.add(task)
+            task.add_done_callback(begun.discard)
+
+    server = Server(
+        deployment, database, Runs(database, assigning(deployment, database), ended, options.human_ttl), options
+    )
+    return server
+
+
+async def _begin_next(server: Server, thread_id: str) -> None:
+    with suppress(StoreUnavailable):  # it is looked for again, and again
+        await begin_next(server, thread_id)
+
+
+async def _serve(
+    app: FastAPI, server: Server, listening: socket.socket, how: Serving, ready: Callable[[str], None]
+) -> None:
+    http = _Http(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=math.ceil(how.grace) + 1,
+        ),
+        lambda: ready(_address(how.host, listening)),
+    )
+    stop = asyncio.Event()
+    _on_signals(stop)
+    await recover(server)
+    keeping = asyncio.create_task(keep(server), name="keep")
+    serving = asyncio.create_task(http.serve([listening]), name="serve")
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        app.state.stopping = True
+        http.should_exit = True
+        for task in (keeping, stopping):
+            task.cancel()
+        await asyncio.gather(keeping, stopping, return_exceptions=True)
+        await server.runs.close(how.grace)
+        await serving
+        if left := set(http.server_state.tasks):  # streams of runs that are parked
+            await asyncio.wait(left, timeout=2.0)
+
+
+class _Http(uvicorn.Server):
+    """Says when it listens, and leaves signals to us."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ours are set."""
+        yield
+
+
+def _on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stopped() -> None:
+        stop.set()
+        for one in _SIGNALS:
+            loop.remove_signal_handler(one)
+            signal.signal(one, signal.SIG_DFL)  # a second one ends the process, which the log survives
+
+    for one in _SIGNALS:
+        loop.add_signal_handler(one, stopped)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno == errno.EADDRINUSE:
+            reason = "the port is in use; give another with --port (0: any that is free)"
+        raise UsageError(f"cannot listen on {host}:{port}: {reason}") from error
+
+
+def _address(host: str, listening: socket.socket) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listening.getsockname()[1]}"

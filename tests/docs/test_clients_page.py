@@ -1,0 +1,62 @@
+"""docs/clients.md: what it says to each client works, with the server of its file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from docs.test_docs import ROOT, blocks
+from fakes import node
+from fakes.served import Served, serving
+
+PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+TABLES = 'def book(place):\n    raise SystemExit("nobody approved")\n'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    (text,) = blocks(PAGE, "yaml")
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "tables.py").write_text(TABLES)
+    with serving(folder, text) as server:
+        yield server
+
+
+def environ(server: Served) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
+
+
+def first_lines(code: str) -> str:
+    return re.sub(r"\W+", "-", code)[-30:]
+
+
+@pytest.mark.parametrize("code", blocks(PAGE, "py"), ids=first_lines)
+def test_its_python_runs(code: str, server: Served) -> None:
+    words = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-W", "ignore::ResourceWarning", "-c"]
+    done = subprocess.run([*words, code], env={**os.environ, **environ(server)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_its_node_runs(pytestconfig: pytest.Config, server: Served) -> None:
+    assert pytestconfig.cache is not None
+    (code,) = blocks(PAGE, "js")
+    script = node.project(pytestconfig.cache) / "page.mjs"
+    script.write_text(code, "utf-8")
+    assert node.run(script, environ(server)).strip() == code.rpartition("// ")[2].strip()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_its_curl_works(server: Served) -> None:
+    (command,) = blocks(PAGE, "curl")
+    for name, value in environ(server).items():
+        command = command.replace(f"${name}", value)
+    done = subprocess.run([*shlex.split(command), "--silent", "--show-error"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.endswith("data: [DONE]\n\n")) == (0, True)
+    assert '"content":"' in done.stdout.replace(" ", "")
