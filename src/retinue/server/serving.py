@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..errors import StoreUnavailable, UsageError
-from ..runs import Runs
+from ..runs import Runs, recover
 from ..store.database import Database
 from ..store.keys import Keys, count, make
 from ..store.rows import RunRow
