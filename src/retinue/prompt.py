@@ -89,6 +89,9 @@ class Ask:
     must not call one. `aside`: this is no step of the run but a check or a rewording, of which whoever
     asks it asks only so many; the budget of steps does not count it.
 
+    `answer` gives the piece of the run's answer that can already be told from so much of a reply, and only grows
+    with it; `None` where a reply to this is not the run's answer.
+
     `news` is what is new in the prompt, without the strategy's wording: the question, or what the tools
     said; and `write` gives the reply in which a model would say a decision in the strategy's form. With
     these two, a script can stand in for a model under any strategy.
@@ -105,3 +108,4 @@ class Ask:
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "required", "none"] = "auto"
     aside: bool = False
+    answer: Callable[[str], str] | None = None

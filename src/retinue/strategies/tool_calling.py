@@ -11,6 +11,7 @@ from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from .loose_json import found
 from .parsing import UnreadableReply
 from .react_json import ReactJson, by_argument
+from .showing import plain
 from .steps import Read, Turn, answered, extended, noted, step_by_step
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
@@ -52,12 +53,13 @@ class _Calls:
 
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, *turn.told)
-        return Ask(asked, turn.news, self._written, (), None, _REPLY_TOKENS, tools=self._task.tools)
+        return Ask(asked, turn.news, self._written, (), None, _REPLY_TOKENS, tools=self._task.tools, answer=plain)
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, *turn.told, Message("user", _CLOSING))
         tools = self._task.tools
-        return Ask(asked, turn.news, _answer_written, (), None, _REPLY_TOKENS, tools=tools, tool_choice="none")
+        asking = Ask(asked, turn.news, _answer_written, (), None, _REPLY_TOKENS, tools=tools, answer=plain)
+        return replace(asking, tool_choice="none")
 
     def read(self, reply: Reply) -> Read:
         if reply.calls:
