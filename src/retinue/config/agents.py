@@ -51,7 +51,9 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     tools = params.at("tools")
     if role == "planner" and tools.value:
         yield Found(tools.path, "a planner has no tools", at_key=True)
-    if role != "planner" and not tools.value and not shared:
+    strategy = STRATEGIES.get(params.at("strategy").text or "react")
+    needless = role == "planner" or (role == "agent" and not getattr(strategy, "needs_tools", True))
+    if not (needless or tools.value or shared):
         yield Found(params.path, f"an {role} needs 'tools'")
     if role == "executor":
         for key in (*_MODEL_KEYS, "strategy", "memory", "with_memory"):

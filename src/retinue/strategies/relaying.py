@@ -27,6 +27,11 @@ class Around:
         """Whether the inner strategy can use an engine's native tool calls."""
         return bool(getattr(self.inner, "native", False))
 
+    @property
+    def needs_tools(self) -> bool:
+        """Whether the inner strategy is of no use without tools."""
+        return bool(getattr(self.inner, "needs_tools", True))
+
     def __call__(self, task: Task) -> Flow:
         """The reasoning for one run."""
         return self.reason(task)

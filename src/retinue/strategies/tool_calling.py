@@ -1,4 +1,7 @@
-"""`tool_calling`: an engine's native tool calls. Where they do not work, `react_json` takes their place."""
+"""`tool_calling`: an engine's native tool calls. Where they do not work, `react_json` takes their place.
+
+Without tools it is a plain conversation: the model is sent the messages, and what it writes is the answer.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from .steps import Read, Turn, answered, extended, noted, step_by_step
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."
+_EXPECTED_WITHOUT = "Answer in plain text."
 _CLOSING = "No more tools can be called. Answer the question now, briefly, from what you have seen."
 _REPLY_TOKENS = 1024
 
@@ -24,18 +28,19 @@ _REPLY_TOKENS = 1024
 class ToolCalling:
     """The strategy.
 
-    `system` replaces the system message. `trim_intermediate_steps`: only so many of the last steps stay in
-    the prompt (-1: all).
+    `system` replaces the system message, which without tools is left out. `trim_intermediate_steps`: only so
+    many of the last steps stay in the prompt (-1: all).
     """
 
     system: str = SYSTEM
     trim_intermediate_steps: int = -1
     name: str = "tool_calling"
     native: bool = True
+    needs_tools: bool = False
 
     def __call__(self, task: Task) -> Flow:
         """Call tools until there is text without a call: the answer."""
-        if not task.calls_tools:
+        if task.tools and not task.calls_tools:
             return (yield from ReactJson(trim_intermediate_steps=self.trim_intermediate_steps)(task))
         return (yield from step_by_step(_Calls(self, task), self.trim_intermediate_steps))
 
@@ -44,18 +49,22 @@ class _Calls:
     """The form: messages, calls and their results."""
 
     def __init__(self, strategy: ToolCalling, task: Task) -> None:
-        self._system = strategy.system
+        self._system = strategy.system if task.tools or strategy.system != SYSTEM else ""
         self._task = task
+        self._expected = _EXPECTED if task.tools else _EXPECTED_WITHOUT
 
     def opening(self) -> Turn:
         question = Message("user", self._task.question)
-        return Turn((Message("system", self._system), *self._task.history, question), self._task.question)
+        system = (Message("system", self._system),) if self._system else ()
+        return Turn((*system, *self._task.history, question), self._task.question)
 
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, *turn.told)
         return Ask(asked, turn.news, self._written, (), None, _REPLY_TOKENS, tools=self._task.tools, answer=plain)
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+        if not self._task.tools:
+            return self.ask(before, turn)
         asked = extended(before, *turn.told, Message("user", _CLOSING))
         tools = self._task.tools
         asking = Ask(asked, turn.news, _answer_written, (), None, _REPLY_TOKENS, tools=tools, answer=plain)
@@ -67,7 +76,7 @@ class _Calls:
             return Read(actions, reply.text, reply.text.strip())
         if not reply.text.strip():
             raise UnreadableReply("the reply is empty")
-        if reply.finish == "length":
+        if reply.finish == "length" and self._task.tools:
             raise UnreadableReply("the reply was cut off, be brief")
         return Read(answered(reply.text.strip(), reply.text))
 
@@ -82,11 +91,11 @@ class _Calls:
         return Turn(told, news, Message("assistant", read.text, calls))
 
     def unreadable(self, reply: Reply, problem: str) -> Turn:
-        told = f"That could not be used: {problem}. {_EXPECTED}"
+        told = f"That could not be used: {problem}. {self._expected}"
         return Turn((Message("user", told),), told, Message("assistant", reply.text or "(nothing)"))
 
     def minimal(self, turn: Turn, problem: str) -> Turn:
-        return replace(turn, told=(*turn.told, Message("user", _EXPECTED)), news=f"{problem}. {_EXPECTED}")
+        return replace(turn, told=(*turn.told, Message("user", self._expected)), news=f"{problem}. {self._expected}")
 
     def _complete(self, call: AgentAction, reply: Reply) -> AgentAction:
         """The call, if nothing of it is missing."""
