@@ -210,7 +210,7 @@ class _Drive:
 
     async def _reply(self, request: Ask, asked: Asked) -> Events:
         if (left := self._meter.tokens_left) is not None:
-            request = replace(request, max_tokens=min(left, request.max_tokens or left))
+            request = replace(request, max_tokens=min(left, request.max_tokens or left), tokens_left=left)
         clock = asyncio.get_running_loop().time
         began = clock()
         first = 0.0

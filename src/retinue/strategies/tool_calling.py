@@ -5,12 +5,15 @@ Without tools it is a plain conversation: the model is sent the messages, and wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from ..errors import UsageError
 from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
+from ..tooling import Tool
 from .loose_json import found
 from .parsing import UnreadableReply
 from .react_json import ReactJson, by_argument
@@ -22,6 +25,8 @@ _EXPECTED = "Call one of the tools, or answer the question in plain text."
 _EXPECTED_WITHOUT = "Answer in plain text."
 _CLOSING = "No more tools can be called. Answer the question now, briefly, from what you have seen."
 _REPLY_TOKENS = 1024
+_Choice = Literal["auto", "required", "none"]
+_CHOICES: Mapping[str, _Choice] = {"auto": "auto", "required": "required", "none": "none"}
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,15 @@ class ToolCalling:
     """The strategy.
 
     `system` replaces the system message, which without tools is left out. `trim_intermediate_steps`: only so
-    many of the last steps stay in the prompt (-1: all).
+    many of the last steps stay in the prompt (-1: all). `tool_choice`: `auto`, `none`, `required`, or the name of
+    the tool to call; the last two hold until a tool was called. `parallel`: several calls in one reply are all made;
+    else only the first. Raises `UsageError` for a tool that is not there.
     """
 
     system: str = SYSTEM
     trim_intermediate_steps: int = -1
+    tool_choice: str = "auto"
+    parallel: bool = True
     name: str = "tool_calling"
     native: bool = True
     needs_tools: bool = False
@@ -51,6 +60,9 @@ class _Calls:
     def __init__(self, strategy: ToolCalling, task: Task) -> None:
         self._system = strategy.system if task.tools or strategy.system != SYSTEM else ""
         self._task = task
+        self._choice, self._chosen = _chosen(strategy.tool_choice, task.tools)
+        self._most = None if strategy.parallel else 1
+        self._options = {} if strategy.parallel or not task.tools else {"parallel_tool_calls": False}
         self._expected = _EXPECTED if task.tools else _EXPECTED_WITHOUT
 
     def opening(self) -> Turn:
@@ -60,7 +72,16 @@ class _Calls:
 
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, *turn.told)
-        return Ask(asked, turn.news, self._written, (), None, _REPLY_TOKENS, tools=self._task.tools, answer=plain)
+        return Ask(
+            asked,
+            turn.news,
+            self._written,
+            max_tokens=_REPLY_TOKENS,
+            tools=self._chosen,
+            tool_choice=self._choice,
+            answer=plain,
+            options=self._options,
+        )
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
         if not self._task.tools:
@@ -72,7 +93,7 @@ class _Calls:
 
     def read(self, reply: Reply) -> Read:
         if reply.calls:
-            actions = tuple(self._complete(call, reply) for call in reply.calls)
+            actions = tuple(self._complete(call, reply) for call in reply.calls[: self._most])
             return Read(actions, reply.text, reply.text.strip())
         if not reply.text.strip():
             raise UnreadableReply("the reply is empty")
@@ -84,6 +105,8 @@ class _Calls:
         return answered(reply.text.strip(), reply.text)
 
     def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+        if self._choice == "required":
+            self._choice, self._chosen = "auto", self._task.tools
         pairs = list(zip(actions, seen, strict=True))
         calls = tuple(replace(action, id=one.call_id, log="") for action, one in pairs)
         told = tuple(Message("tool", noted(one), call_id=one.call_id, tool=action.tool) for action, one in pairs)
@@ -115,6 +138,16 @@ class _Calls:
         by_name = {tool.name: tool for tool in self._task.tools}
         given = (replace(one, tool_input=by_argument(one, by_name.get(one.tool))) for one in decided)
         return Reply("", calls=tuple(given))
+
+
+def _chosen(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, ...]]:
+    """How a tool is to be chosen at first, and from which."""
+    if choice in _CHOICES:
+        return _CHOICES[choice], tools
+    named = tuple(tool for tool in tools if tool.name == choice)
+    if not named:
+        raise UsageError(f"tool_choice: there is no tool {choice!r}; want auto, required, none or a tool's name")
+    return "required", named
 
 
 def _answer_written(decided: Decided) -> Reply:
