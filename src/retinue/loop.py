@@ -112,6 +112,8 @@ class _Drive:
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """The end, with the best answer so far."""
+        if reason is StopReason.TOKEN_BUDGET_EXCEEDED:
+            detail = self._meter.scarcest
         return Stopped(reason, detail, best=self._best, partial=self._shown)
 
     def _refusal(self, request: Ask) -> StopReason | None:
