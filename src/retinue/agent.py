@@ -284,7 +284,7 @@ class Run:
             if isinstance(event, Started):
                 return event.abilities
         self._deadline.start(None)
-        native = bool(getattr(self._agent.strategy, "native", False))
+        native = bool(self._task.tools) and bool(getattr(self._agent.strategy, "native", False))
         return await self._deadline.wait(self._agent.model.abilities(native=native))
 
     async def _history(self) -> tuple[Message, ...]:

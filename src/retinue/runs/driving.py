@@ -136,6 +136,11 @@ class Runs:
             await self._drive(run, writer)
         except Fenced:
             _LOG.info("the run %s was taken over", run_id)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # no run may be left to itself
+            _LOG.exception("the run %s failed", run_id)
+            await self._end(run, writer, Stopped(StopReason.ERROR, f"{type(error).__name__}: {error}"))
         finally:
             self._live.pop(run_id, None)
 
@@ -181,9 +186,6 @@ class Runs:
             raise
         except RetinueError as error:  # the log is not this agent's; the model cannot even be asked what it can do
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
-        except Exception as error:
-            _LOG.exception("the run %s failed", run.id)
-            await self._end(run, writer, Stopped(StopReason.ERROR, f"{type(error).__name__}: {error}"))
 
     async def _note(self, writer: Writer, event: Event | Delta, effects: Mapping[str, str]) -> None:
         match event:
