@@ -163,7 +163,7 @@ class Runs:
             asked: Assignment | Started = assigned
             if log and isinstance(log[0], Started):  # what it began with, whatever was said since
                 asked = log[0]
-            live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log))
+            live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), run.id)
         except StoreUnavailable:
             raise
         except RetinueError as error:  # nothing that was asked for can be done
