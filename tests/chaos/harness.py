@@ -47,7 +47,7 @@ def site(*args: str, db: str = "", delay: float = 0.05, **env: str) -> Iterator[
     database other than a file of its own."""
     words = [sys.executable, "-m", "chaos.world", str(delay), str(delay)]
     path = os.pathsep.join(filter(None, [str(_DEPLOYMENT.parents[1]), os.environ.get("PYTHONPATH")]))
-    world = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
+    world = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": path})
     folder = Path(tempfile.mkdtemp(prefix="chaos"))
     try:
         assert world.stdout is not None
@@ -55,7 +55,8 @@ def site(*args: str, db: str = "", delay: float = 0.05, **env: str) -> Iterator[
         shutil.copy(_DEPLOYMENT / "tools.py", folder)
         text = (_DEPLOYMENT / "agents.yml").read_text("utf-8")
         more = ("--db", db) if db else ()
-        with serving(folder, text, env={"CHAOS_WORLD": address, **env}, args=[*args, *more]) as server:
+        settings = {"CHAOS_WORLD": address, "PYTHONDONTWRITEBYTECODE": "", **env}
+        with serving(folder, text, env=settings, args=[*args, *more]) as server:
             yield Site(server, address, db or f"sqlite:///{server.db}")
     finally:
         world.kill()
@@ -185,3 +186,10 @@ async def died(process: subprocess.Popen[str]) -> int:
         assert time.monotonic() < until, "the process does not end"
         await asyncio.sleep(0.005)
     return status
+
+
+def again(at: Site) -> float:
+    """Kill what is left of the server and start it once more; seconds until it is ready."""
+    at.server.kill()
+    at.server.restart()
+    return time.time() - at.server.started

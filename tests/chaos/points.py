@@ -10,7 +10,7 @@ from pathlib import Path
 
 import retinue
 
-from .harness import Site, client_of, died, site
+from .harness import Site, again, client_of, died, site
 from .logs import gaps, logs, transcript
 from .orders import Order, Tally, tally, work_off
 
@@ -85,8 +85,3 @@ async def _die(at: Site, order: Order) -> tuple[Tally, float | None]:
 
 def again(at: Site) -> float:
     """Start the server once more; seconds until it is ready."""
-    import time
-
-    at.server.kill()
-    at.server.restart()
-    return time.time() - at.server.started

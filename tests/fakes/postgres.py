@@ -36,8 +36,8 @@ class Postgres:
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
-    """The server, while in the block."""
+def postgres(*, safe: bool = False) -> Iterator[Postgres]:
+    """The server, while in the block. `safe`: what it commits is on the disk."""
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: that of a socket has at most 107 characters
     user: dict[str, Any] = {}
     if os.geteuid() == 0:  # as which PostgreSQL does not run
@@ -47,7 +47,7 @@ def postgres() -> Iterator[Postgres]:
     started = ["-D", str(data), "-w", "-l", str(folder / "log")]
     try:
         _run(["initdb", "-D", str(data), "--auth=trust", "-U", "postgres", "-E", "utf8", "--no-sync"], user)
-        _run(["pg_ctl", *started, "-o", f"-k {folder} -c listen_addresses='' {_FAST}", "start"], user)
+        _run(["pg_ctl", *started, "-o", f"-k {folder} -c listen_addresses='' {'' if safe else _FAST}", "start"], user)
         yield Postgres(folder)
     finally:
         if data.exists():
