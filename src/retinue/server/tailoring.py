@@ -14,9 +14,11 @@ from ..mcp.schemas import plain
 from ..models.limited import limited
 from ..ports import Strategy
 from ..signature import signature_of_schema
+from ..store.rows import RunRow
 from ..strategies.instructed import Instructed, instructed
 from ..strategies.tool_calling import ToolCalling
 from ..tooling import Tool
+from .deployment import Deployment
 
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias")
 
@@ -65,6 +67,14 @@ def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]
                 f"the agent {agent.name} has a tool '{function['name']}' of its own; give yours another name"
             )
     return [_client_tool(function) for function in functions]
+
+
+def tools_of(deployment: Deployment, run: RunRow) -> Mapping[str, Tool]:
+    """The tools that a run can use, by name; as far as they are still there."""
+    agent = deployment.agents.get(run.request["model"])
+    own = agent.tools if agent is not None else []
+    functions = [one["function"] for one in run.request.get("tools") or () if one.get("type") == "function"]
+    return {tool.name: tool for tool in (*own, *map(_client_tool, functions))}
 
 
 def inner_name(name: str) -> str:
