@@ -63,6 +63,12 @@ class _Tokens:
     def left(self) -> int:
         return max(0, self.limit - self.used)
 
+    @property
+    def scarce(self) -> list[str]:
+        """What the model is told of them, once that is worth it."""
+        told = f"{self.left} of {self.limit} {self.name.replace('_', ' ')}"
+        return [told] if self.used >= WARN_AT * self.limit else []
+
 
 class Meter:
     """What a run used of its budget: a fold over its events."""
@@ -105,7 +111,7 @@ class Meter:
             return StopReason.STAGNATED
         if steps is not None and self.steps + 1 >= steps:
             return StopReason.MAX_ITERATION_EXCEEDED
-        if any(tokens.left < 2.25 * tokens.dearest for tokens in self._tokens):
+        if self._tokens and any(tokens.left < 2.25 * tokens.dearest for tokens in self._tokens):
             return StopReason.TOKEN_BUDGET_EXCEEDED
         if seconds_left is not None and seconds_left < 2.25 * self._slowest:
             return StopReason.MAX_EXECUTION_TIME_EXCEEDED
@@ -118,8 +124,8 @@ class Meter:
         budget, left = self.budget, []
         if budget.steps is not None and self.steps >= WARN_AT * budget.steps:
             left.append(f"{budget.steps - self.steps} of {budget.steps} steps")
-        scarce = [tokens for tokens in self._tokens if tokens.used >= WARN_AT * tokens.limit]
-        left += [f"{tokens.left} of {tokens.limit} {tokens.name.replace('_', ' ')}" for tokens in scarce]
+        for tokens in self._tokens:
+            left += tokens.scarce
         if budget.seconds and seconds_left is not None and seconds_left <= (1 - WARN_AT) * budget.seconds:
             left.append(f"{seconds_left:.0f} of {budget.seconds:.0f} seconds")
         return f"({' and '.join(left)} left: come to an answer.)" if left else ""
@@ -139,7 +145,7 @@ class Meter:
         """Why the model may not be asked again, if so."""
         if not aside and self.budget.steps is not None and self.steps >= self.budget.steps:
             return StopReason.MAX_ITERATION_EXCEEDED
-        if any(tokens.left == 0 for tokens in self._tokens):
+        if self._tokens and any(tokens.left == 0 for tokens in self._tokens):
             return StopReason.TOKEN_BUDGET_EXCEEDED
         return None
 

@@ -96,11 +96,11 @@ _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
 @click.argument("parts", nargs=-1, type=click.Choice(list(_PARTS)))
 def command(parts: Sequence[str]) -> None:
     """Run PARTS, or all, and write down what came of them beside what is known of the others."""
-    kept: dict[str, str] = json.loads(_KEPT.read_text("utf-8")) if _KEPT.exists() else {}
     broken = 0
     for name in parts or _PARTS:
         text, wrong = _PARTS[name](lambda said, name=name: click.echo(f"{name}: {said}"))  # type: ignore[misc]
         click.echo(text)
+        kept: dict[str, str] = json.loads(_KEPT.read_text("utf-8")) if _KEPT.exists() else {}
         kept[name] = text
         broken += wrong
         _KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -47,7 +47,9 @@ def site(*args: str, db: str = "", delay: float = 0.05, **env: str) -> Iterator[
     database other than a file of its own."""
     words = [sys.executable, "-m", "chaos.world", str(delay), str(delay)]
     path = os.pathsep.join(filter(None, [str(_DEPLOYMENT.parents[1]), os.environ.get("PYTHONPATH")]))
-    world = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": path})
+    world = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
     folder = Path(tempfile.mkdtemp(prefix="chaos"))
     try:
         assert world.stdout is not None

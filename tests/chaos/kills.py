@@ -56,9 +56,7 @@ async def _kill(at: Site, kills: int, at_once: int, dice: random.Random, told: C
     return Killed(kills, counted, sum(map(gaps, found.values())), ready, went_on(found, started))
 
 
-async def _work(
-    client: Client, orders: list[Order], over: asyncio.Event, dice: random.Random
-) -> None:
+async def _work(client: Client, orders: list[Order], over: asyncio.Event, dice: random.Random) -> None:
     while not over.is_set():
         order = Order(str(len(orders)), dice.choice(_SHAPES))
         orders.append(order)

@@ -109,7 +109,9 @@ async def kept_runs(url: str, agent: Callable[[], Agent]) -> AsyncIterator[KeptR
         await database.close_async()
 
 
-def calling(tools: Sequence[Any], *calls: Mapping[str, Any] | Sequence[Mapping[str, Any]], answer: str = "Done.") -> Agent:
+def calling(
+    tools: Sequence[Any], *calls: Mapping[str, Any] | Sequence[Mapping[str, Any]], answer: str = "Done."
+) -> Agent:
     """An agent that calls its tools as `calls` say, one after the other, and then answers. Each result is `NAME N`,
     by which the script, which keeps nothing, knows where it is; so a new one goes on where an old one was."""
     script: list[dict[str, Any]] = [

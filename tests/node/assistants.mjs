@@ -59,7 +59,8 @@ seen.submitToolOutputsStream = { status: ended.status, text, told: toldOfRest };
 const names = [];
 for await (const { event } of threads.createAndRunStream(asking('Hello'))) names.at(-1) === event || names.push(event);
 seen.createAndRunStream = names;
-const again = threads.runs.createAndStream(asked.id, { assistant_id: assistant.id, instructions: 'Say hello.' });
+await threads.messages.create(asked.id, { role: 'user', content: 'Hello' });
+const again = threads.runs.createAndStream(asked.id, { assistant_id: assistant.id });
 seen.createAndStream = (await again.finalRun()).status;
 
 // lists turn their own pages; a step can be looked up

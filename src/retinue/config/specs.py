@@ -115,6 +115,8 @@ class BudgetSpec(Spec):
     steps: Positive | None = None
     seconds: Seconds | None = None
     tokens: Positive | None = None
+    input_tokens: Positive | None = None
+    output_tokens: Positive | None = None
     stale_steps: Positive | None = None
     early_stopping_method: Literal["generate", "force"] | None = None
 

@@ -67,7 +67,7 @@ class ScriptedEngine:
         """Nothing is open."""
 
     async def _attempt(self, request: Ask) -> Chunks:
-        rule = self._rule(request.news)
+        rule = self._rule(request)
         await asyncio.sleep(rule.delay)
         if rule.error == "hang":
             await asyncio.Event().wait()
@@ -84,12 +84,13 @@ class ScriptedEngine:
         prompt = sum(len(message.content.split()) for message in request.prompt.messages)
         yield replace(said, usage=Usage(prompt, len(words), 0, 1))
 
-    def _rule(self, news: str) -> Rule:
+    def _rule(self, request: Ask) -> Rule:
         for rule in self._rules:
-            if rule.left > 0 and rule.when.search(news):
+            calls = isinstance(rule.decision, tuple)
+            if rule.left > 0 and rule.when.search(request.news) and not (calls and request.tool_choice == "none"):
                 rule.left -= 1
                 return rule
-        raise ModelRefused(f"no rule of the script fits {news[:200]!r}")
+        raise ModelRefused(f"no rule of the script fits {request.news[:200]!r}")
 
 
 def read_rule(rule: Any, number: int) -> Rule:

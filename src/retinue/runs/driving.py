@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from ..agent import Agent, Run
@@ -19,6 +20,7 @@ from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Fenced, read
 from ..store.rows import RunRow
+from ..tooling import Tool
 from .claiming import acquit, claim, is_new
 from .crashing import crashpoint
 from .ending import ended, pending
@@ -155,23 +157,23 @@ class Runs:
                 live[0].cancel()
             await self._follow(run, writer, *live)
 
-    async def _begin(self, run: RunRow, writer: Writer) -> tuple[Run, Mapping[str, str]] | None:
-        """The run, as far as its log goes, and what its tools do; `None` if nobody can drive it: it has ended."""
+    async def _begin(self, run: RunRow, writer: Writer) -> tuple[Run, Mapping[str, Tool]] | None:
+        """The run, as far as its log goes, and its tools; `None` if nobody can drive it: it has ended."""
         try:
             assigned = await self._assign(run)
             log = [entry.event for entry in writer.log]
             asked: Assignment | Started = assigned
             if log and isinstance(log[0], Started):  # what it began with, whatever was said since
                 asked = log[0]
-            live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), run.id)
+            live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
         except StoreUnavailable:
             raise
         except RetinueError as error:  # nothing that was asked for can be done
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
             return None
-        return live, {tool.name: tool.effects for tool in assigned.agent.tools}
+        return live, {tool.name: tool for tool in assigned.agent.tools}
 
-    async def _follow(self, run: RunRow, writer: Writer, live: Run, effects: Mapping[str, str]) -> None:
+    async def _follow(self, run: RunRow, writer: Writer, live: Run, tools: Mapping[str, Tool]) -> None:
         """Write down what happens in `live` as it happens."""
         try:
             async with aclosing(live.events()) as events:
@@ -179,15 +181,15 @@ class Runs:
                     if self._parking and isinstance(event, Stopped):
                         return
                     if isinstance(event, Finished | Stopped):
-                        await self._end(run, writer, event)
+                        await self._end(run, writer, event, tools=tools)
                         return
-                    await self._note(writer, event, effects)
+                    await self._note(writer, event, tools)
         except (StoreUnavailable, Fenced):
             raise
         except RetinueError as error:  # the log is not this agent's; the model cannot even be asked what it can do
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
 
-    async def _note(self, writer: Writer, event: Event | Delta, effects: Mapping[str, str]) -> None:
+    async def _note(self, writer: Writer, event: Event | Delta, tools: Mapping[str, Tool]) -> None:
         match event:
             case Delta():
                 crashpoint("mid-reply")
@@ -201,7 +203,7 @@ class Runs:
                 writer.put(event)
             case Called(action=action):
                 writer.put(event)
-                if effects.get(action.tool, "once") == "read":
+                if action.tool in tools and tools[action.tool].effects == "read":
                     writer.write()
                 else:  # the intent, before the effect
                     crashpoint("before intent")
@@ -212,15 +214,21 @@ class Runs:
                 writer.put(event)
                 writer.write()
 
-    async def _end(self, run: RunRow, writer: Writer, event: Finished | Stopped, code: str = "server_error") -> None:
+    async def _end(
+        self,
+        run: RunRow,
+        writer: Writer,
+        event: Finished | Stopped,
+        code: str = "server_error",
+        tools: Mapping[str, Tool] = MappingProxyType({}),
+    ) -> None:
         crashpoint("before the end")
         writer.put(event)
 
         def change(now: RunRow) -> Change:
-            at = time.time()
-            values = ended(now, writer.log, event, at, code)
+            values = ended(now, writer.log, tools, code)
             if values["status"] == "requires_action":
-                values["expires_at"] = int(at) + self._human_ttl
+                values["expires_at"] = int(time.time()) + self._human_ttl
             return Change(values, list(messages_of(now, writer.log, values["status"])))
 
         after = await writer.finish(change)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..events import Event, Finished, Observed, Paused, Replied, Resumed, Stopped
 from ..schema import AgentAction, StopReason, Usage
 from ..store.log import Entry
 from ..store.rows import RunRow, Status
+from ..tooling import Tool
+from .waiting import kept
 
 
-def ended(
-    run: RunRow, log: Sequence[Entry], event: Finished | Stopped, now: float, code: str = "server_error"
-) -> dict[str, Any]:
-    """The values of the run's row once it has come to `event`; `log` ends with it. `code`: OpenAI's for its error."""
+def ended(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: str = "server_error") -> dict[str, Any]:
+    """The values of the run's row once it has come to the end of `log`, `Finished` or `Stopped`. `tools` are those of
+    its agent by name; `code` is OpenAI's for its error."""
+    _, now, event = log[-1]
+    assert isinstance(event, Finished | Stopped)
     status, problem = _status(run, event, code)
     time, state = int(now), {**run.state, "usage": usage_of(log)}
     if status == "requires_action":
         waiting = pending([entry.event for entry in log])
-        actions = [{"id": one.id, "tool": one.tool, "tool_input": one.tool_input} for one in waiting]
-        return {"status": status, "state": {**state, "waiting": actions}}
+        return {"status": status, "state": {**state, "waiting": kept(waiting, tools)}}
     at = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}.get(status, "completed_at")
     state |= problem | {at: time}
     return {"status": status, "holds": False, "expires_at": None, "state": state}

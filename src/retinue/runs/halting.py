@@ -27,11 +27,10 @@ def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
         return replace(run, **values)
     connection.execute(update(runs).where(runs.c.id == run.id).values(epoch=run.epoch + 1, state=state))
     log = read(connection, run.id)
-    event = Stopped(StopReason.CANCELLED)
-    entry = Entry(log[-1].seq + 1 if log else 1, time.time(), event)
+    entry = Entry(log[-1].seq + 1 if log else 1, time.time(), Stopped(StopReason.CANCELLED))
 
     def change(now: RunRow) -> Change:
-        values = ended(now, [*log, entry], event, entry.at)
+        values = ended(now, [*log, entry], {})
         return Change(values, list(messages_of(now, [*log, entry], values["status"])))
 
     after = append(connection, run.id, run.epoch + 1, [entry], change)

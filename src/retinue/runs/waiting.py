@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, update
 
@@ -12,11 +13,39 @@ from ..schema import AgentAction, Decision
 from ..store.log import length
 from ..store.rows import RunRow
 from ..store.tables import runs
+from ..tooling import Tool
 
 
-def waiting_for(run: RunRow) -> list[AgentAction]:
+class Waiting(NamedTuple):
+    """A call that a run waits for, and what it gives its tool, by argument name."""
+
+    action: AgentAction
+    arguments: Mapping[str, Any]
+
+
+def waiting_for(run: RunRow) -> list[Waiting]:
     """The calls that a run waits for."""
-    return [AgentAction(one["tool"], one["tool_input"], id=one["id"]) for one in run.state.get("waiting", ())]
+    return [
+        Waiting(AgentAction(one["tool"], one["tool_input"], id=one["id"]), one["arguments"])
+        for one in run.state.get("waiting", ())
+    ]
+
+
+def kept(actions: Iterable[AgentAction], tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
+    """Calls as they are kept while they wait."""
+    return [
+        {"id": one.id, "tool": one.tool, "tool_input": one.tool_input, "arguments": arguments_of(one, tools)}
+        for one in actions
+    ]
+
+
+def arguments_of(action: AgentAction, tools: Mapping[str, Tool]) -> dict[str, Any]:
+    """What a call gives its tool, by argument name: also where the model wrote a text, if the tool takes one."""
+    given, tool = action.tool_input, tools.get(action.tool)
+    if isinstance(given, dict):
+        return given
+    name = tool.signature.text_argument if tool is not None else None
+    return {name or "input": given}
 
 
 def decide(connection: Connection, run: RunRow, decisions: Mapping[str, Decision], ttl: int, mark: str) -> None:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..runs.waiting import waiting_for
-from ..schema import AgentAction, Decision
+from ..runs.waiting import Waiting, waiting_for
+from ..schema import Decision
 from ..store.rows import RunRow
 from .errors import ApiError
 from .objects import call_id
@@ -32,18 +32,19 @@ def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | No
         if mark in run.state.get("marks", ()):
             return None
         raise ApiError(400, f'Runs in status "{run.status}" do not accept tool outputs.')
-    waiting = {call_id(run.id, action.id): action for action in waiting_for(run)}
+    waiting = {call_id(run.id, one.action.id): one for one in waiting_for(run)}
     given = [call for call, _ in outputs]
     if sorted(given) != sorted(waiting):
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
     said = dict(outputs)
-    return Answer({action.id: decision(run.request, action, said[call]) for call, action in waiting.items()}, mark)
+    return Answer({one.action.id: decision(run.request, one, said[call]) for call, one in waiting.items()}, mark)
 
 
-def decision(request: Mapping[str, Any], action: AgentAction, output: str) -> Decision:
+def decision(request: Mapping[str, Any], waiting: Waiting, output: str) -> Decision:
     """What an output means for a call: of the client's own function, its result; else a person's word: `approve` or
     `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text: what the tool is taken to have
     said. Raises `ApiError` for JSON that decides something else than there is."""
+    action, shown = waiting
     if any(
         inner_name(one["function"]["name"]) == action.tool for one in request.get("tools") or () if "function" in one
     ):
@@ -62,16 +63,11 @@ def decision(request: Mapping[str, Any], action: AgentAction, output: str) -> De
         raise ApiError(
             400, f"Invalid value: {kind!r}. Supported values are: 'approve', 'edit', 'reject', and 'respond'."
         )
-    if kind == "approve" and arguments is not None and arguments != _shown(action):
+    if kind == "approve" and arguments is not None and arguments != shown:
         raise ApiError(400, "The arguments that are approved are not those of the call; to change them, edit.")
     if kind == "edit" and not isinstance(arguments, dict | str):
         raise ApiError(400, "Missing required parameter: 'arguments'.", code="missing_required_parameter")
     edited = arguments if kind == "edit" else None
-    if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == {"input"}:
-        edited = str(edited["input"])
+    if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
+        edited = str(*edited.values())
     return Decision(kind, edited, str(said.get("message", "")))
-
-
-def _shown(action: AgentAction) -> Any:
-    given = action.tool_input
-    return {"input": given} if isinstance(given, str) else given

@@ -33,7 +33,8 @@ def assigning(deployment: Deployment, database: Database) -> Callable[[RunRow], 
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         if said is None:
             said = await database.read(partial(thread_messages, run=run))
-        history, question = question_in(shortened(said, run.request.get("truncation_strategy")))
+        conversation = shortened(said, run.request.get("truncation_strategy"))
+        history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
         return Assignment(tailored(agent, run.request), question, history)
 
     return assign
@@ -53,13 +54,15 @@ def shortened(said: Sequence[Mapping[str, Any]], truncation: Mapping[str, Any] |
     return said[-last:] if last and (truncation or {}).get("type") == "last_messages" else said
 
 
-def question_in(said: Sequence[Mapping[str, Any]]) -> tuple[list[Message], str]:
-    """The conversation before, and the question: what the user said last. Raises `UsageError` if there is none."""
+def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple[list[Message], str]:
+    """The conversation before, and the question: what the user said last, else what was said last, else `otherwise`.
+    Raises `UsageError` if there is none."""
     turns = [Message("assistant" if one["role"] == "assistant" else "user", text_of(one["content"])) for one in said]
     turns = [turn for turn in turns if turn.content.strip()]
-    last = max((at for at, turn in enumerate(turns) if turn.role == "user"), default=None)
-    if last is None:
-        raise UsageError("There is no message of a user to answer.")
+    turns = turns or [Message("user", otherwise)]
+    last = max((at for at, turn in enumerate(turns) if turn.role == "user"), default=len(turns) - 1)
+    if not turns[last].content.strip():
+        raise UsageError("There is no message to answer.")
     return [*turns[:last], *turns[last + 1 :]], turns[last].content
 
 

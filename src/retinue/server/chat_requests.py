@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag
 
-from .wire import FunctionTool, Metadata, ResponseFormat, Share, Temperature, ToolChoice, Wire
+from .wire import FunctionTool, Metadata, ResponseFormat, Share, Temperature, Text, ToolChoice, Wire, either
 
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
@@ -43,12 +43,18 @@ class StreamOptions(Wire):
     include_usage: bool | None = None
 
 
+Messages = Annotated[
+    Annotated[Text, Tag("<string>")] | Annotated[Annotated[list[ChatMessage], Field(min_length=1)], Tag("<array>")],
+    either("one of a string or array of objects", string=str, array=list),
+]
+
+
 class ChatCreate(Wire):
     """The request. `thread_id` and `reasoning` are extensions: a conversation that the server keeps, and the model's
     thoughts as `reasoning_content`; `messages` may be a text (seed 003)."""
 
     model: str
-    messages: str | Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Messages
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     tools: Annotated[list[FunctionTool], Field(max_length=128)] | None = None

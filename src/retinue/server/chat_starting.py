@@ -59,7 +59,7 @@ def chat_run(
         "kind": "chat",
         "model": asked["model"],
         "instructions": "\n\n".join(text_of(one["content"]) for one in said if one["role"] in _SYSTEM),
-        "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens"),
+        "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
     }
     thread_id = None
     if thread_key is not None:

@@ -52,7 +52,7 @@ class Chunks:
 
     def first(self) -> Object:
         """The chunk that begins it."""
-        return self._chunk({"role": "assistant", "content": "", "refusal": None})
+        return self._chunk({"role": "assistant", "content": ""})
 
     def tell(self, item: Followed) -> Iterator[Object]:
         """What there is to say of what the run did. Raises `ApiError` when it failed."""
@@ -140,11 +140,14 @@ def _calls(run: RunRow) -> list[Object]:
     if run.status != "requires_action":
         return []
     own = {inner_name(one["function"]["name"]) for one in run.request.get("tools") or ()}
-    return [tool_call(run, one) if one.tool in own else _for_a_person(run, one) for one in waiting_for(run)]
+    return [
+        tool_call(run, action, arguments) if action.tool in own else _for_a_person(run, action, arguments)
+        for action, arguments in waiting_for(run)
+    ]
 
 
-def _for_a_person(run: RunRow, action: AgentAction) -> Object:
-    asked = {"tool": action.tool, "arguments": action.tool_input}
+def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any]) -> Object:
+    asked = {"tool": action.tool, "arguments": arguments}
     function = {"name": HUMAN, "arguments": json.dumps(asked, ensure_ascii=False)}
     return {"id": call_id(run.id, action.id), "type": "function", "function": function}
 

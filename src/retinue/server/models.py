@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from .bodies import JsonRoute
 from .context import At
 from .deployment import Deployment
-from .errors import no_model
+from .errors import ApiError, no_model
 from .objects import Object
 
 router = APIRouter(route_class=JsonRoute)
@@ -26,6 +26,14 @@ async def retrieve_model(at: At, model: str) -> Object:
     if model not in at.server.deployment.agents:
         raise no_model(model)
     return _model_object(at.server.deployment, model)
+
+
+@router.delete("/models/{model:path}")
+async def delete_model(at: At, model: str) -> None:
+    """Refused: what there is, the server's file says."""
+    if model not in at.server.deployment.agents:
+        raise no_model(model)
+    raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted here.")
 
 
 def _model_object(deployment: Deployment, name: str) -> Object:

@@ -66,13 +66,14 @@ def run_object(run: RunRow) -> Object:
 
 def required_action(run: RunRow) -> Object:
     """What the client, or a person, is to do: run these functions, or decide on these calls."""
-    calls = [tool_call(run, action) for action in waiting_for(run)]
+    calls = [tool_call(run, *one) for one in waiting_for(run)]
     return {"type": "submit_tool_outputs", "submit_tool_outputs": {"tool_calls": calls}}
 
 
-def tool_call(run: RunRow, action: AgentAction) -> Object:
+def tool_call(run: RunRow, action: AgentAction, arguments: Mapping[str, Any]) -> Object:
     """A call as clients see it."""
-    function = {"name": outer_name(run.request, action.tool), "arguments": arguments_text(action)}
+    given = json.dumps(arguments, ensure_ascii=False)
+    function = {"name": outer_name(run.request, action.tool), "arguments": given}
     return {"id": call_id(run.id, action.id), "type": "function", "function": function}
 
 
@@ -91,12 +92,6 @@ def outer_name(request: Mapping[str, Any], tool: str) -> str:
     """A tool's name as the client gave it."""
     functions = [one["function"]["name"] for one in request.get("tools") or () if one.get("type") == "function"]
     return next((name for name in functions if name.replace("-", "_") == tool), tool)
-
-
-def arguments_text(action: AgentAction) -> str:
-    """A call's arguments as JSON text; a plain text is the argument `input`."""
-    given = action.tool_input
-    return json.dumps({"input": given} if isinstance(given, str) else given, ensure_ascii=False)
 
 
 def listed(objects: Sequence[Object], more: bool) -> Object:

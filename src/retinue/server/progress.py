@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..events import Called, Finished, Observed, Paused, Replied, Stopped
 from ..runs import Followed, Piece
 from ..runs.messages import cut_short, derived_id, message_body, message_id, said_in
+from ..runs.waiting import arguments_of
 from ..schema import AgentAction, Usage
 from ..store.log import Entry
 from ..store.rows import RunRow
+from ..tooling import Tool
 from .objects import Object, message_object, run_object, tool_call
 
 Told = tuple[str, Object]  # the event's name, and its object
 
 
 class Progress:
-    """What a run has come to, told piece by piece. `steps` are all of its run steps so far, oldest first."""
+    """What a run has come to, told piece by piece. `steps` are all of its run steps so far, oldest first; `tools` are
+    its agent's, by name."""
 
-    def __init__(self, run: RunRow) -> None:
+    def __init__(self, run: RunRow, tools: Mapping[str, Tool]) -> None:
         self.steps: list[Object] = []
         self._run = run
+        self._given = tools
         self._told = ""  # the status that was told last
         self._calls: dict[str, Object] = {}  # of the open step, by the calls' ids in the log
         self._tools: Object | None = None
@@ -79,7 +84,7 @@ class Progress:
             case Called(action=action) | Paused(action=action):
                 yield from self._call(action, entry)
             case Observed(observation=observation):
-                yield from self._observed(observation.call_id, observation.text, entry)
+                yield from self._observed(observation.call_id, observation.text, entry.at)
         text, whole = said_in(entry)
         if text:
             yield from self._said(text, whole, entry)
@@ -88,13 +93,13 @@ class Progress:
 
     def _call(self, action: AgentAction, entry: Entry) -> Iterator[Told]:
         if action.id in self._calls:  # a person may have edited what it is given
-            self._calls[action.id]["function"]["arguments"] = tool_call(self._run, action)["function"]["arguments"]
+            self._calls[action.id]["function"]["arguments"] = self._shown_call(action)["function"]["arguments"]
             return
         if self._tools is None:
             details: Object = {"type": "tool_calls", "tool_calls": []}
             self._tools = self._step("tools", action.id, "tool_calls", details, entry.at)
             yield from self._opened(self._tools)
-        call = tool_call(self._run, action)
+        call = self._shown_call(action)
         call["function"]["output"] = None
         calls = self._tools["step_details"]["tool_calls"]
         delta = {"index": len(calls), **call, "function": dict(call["function"])}
@@ -106,12 +111,21 @@ class Progress:
             {"id": self._tools["id"], "object": "thread.run.step.delta", "delta": {"step_details": told}},
         )
 
-    def _observed(self, call: str, output: str, entry: Entry) -> Iterator[Told]:
+    def _shown_call(self, action: AgentAction) -> Object:
+        return tool_call(self._run, action, arguments_of(action, self._given))
+
+    def answered(self, run: RunRow) -> Iterator[Told]:
+        """What there is to tell when a client has said what came of its calls: they are done."""
+        for call, decision in run.state.get("decisions", {}).items():
+            if call in self._calls and decision["kind"] == "respond":
+                yield from self._observed(call, decision["message"], time.time())
+
+    def _observed(self, call: str, output: str, at: float) -> Iterator[Told]:
         if self._tools is None or call not in self._calls:
             return
         self._calls[call]["function"]["output"] = output
         if all(one["function"]["output"] is not None for one in self._calls.values()):
-            yield self._completed(self._tools, entry.at)
+            yield self._completed(self._tools, at)
             self._tools, self._calls = None, {}
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────

@@ -5,15 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
+from ..runs import Followed
 from ..store.log import read
 from ..store.scope import Scope
 from .bodies import JsonRoute
-from .context import At
+from .context import At, Context
 from .errors import not_found
 from .finding import Wanted
 from .objects import Object, listed
 from .progress import Progress
 from .runs import run_of
+from .tailoring import tools_of
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -21,7 +23,7 @@ router = APIRouter(route_class=JsonRoute)
 @router.get("/threads/{thread_id}/runs/{run_id}/steps")
 async def list_all(thread_id: str, run_id: str, at: At, page: Wanted) -> Object:
     """The steps of a run."""
-    steps = await at.read(lambda connection, scope: steps_of(connection, scope, thread_id, run_id))
+    steps = await _steps(at, thread_id, run_id)
     if page.order == "desc":
         steps.reverse()
     ids = [step["id"] for step in steps]
@@ -36,18 +38,22 @@ async def list_all(thread_id: str, run_id: str, at: At, page: Wanted) -> Object:
 @router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")
 async def retrieve(thread_id: str, run_id: str, step_id: str, at: At) -> Object:
     """A step of a run."""
-    steps = await at.read(lambda connection, scope: steps_of(connection, scope, thread_id, run_id))
+    steps = await _steps(at, thread_id, run_id)
     for step in steps:
         if step["id"] == step_id:
             return step
     raise not_found("run step", step_id)
 
 
-def steps_of(connection: Connection, scope: Scope, thread_id: str, run_id: str) -> list[Object]:
-    """The steps of a run so far, oldest first. Raises `ApiError` if it is not there."""
-    run = run_of(connection, scope, thread_id, run_id)
-    progress = Progress(run)
-    for entry in read(connection, run_id):
-        list(progress.tell(entry))
-    list(progress.tell(run))
-    return progress.steps
+async def _steps(at: Context, thread_id: str, run_id: str) -> list[Object]:
+    """The steps of a run so far, oldest first."""
+
+    def work(connection: Connection, scope: Scope) -> list[Object]:
+        run = run_of(connection, scope, thread_id, run_id)
+        progress = Progress(run, tools_of(at.server.deployment, run))
+        items: list[Followed] = [*read(connection, run_id), run]
+        for item in items:
+            list(progress.tell(item))
+        return progress.steps
+
+    return await at.read(work)

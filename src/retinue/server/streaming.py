@@ -13,6 +13,7 @@ from .context import Server
 from .objects import Object, run_object
 from .progress import Progress
 from .sse import frame
+from .tailoring import tools_of
 
 _END = "event: done\ndata: [DONE]\n\n"
 
@@ -25,12 +26,14 @@ async def run_events(
         yield frame(value, name)
     if created:
         yield frame(run_object(run), "thread.run.created")
-    progress = Progress(run)
+    progress = Progress(run, tools_of(server.deployment, run))
     seen = 0
-    if not created:  # what was told before
+    if not created:
         for entry in await server.database.read(partial(read, run_id=run.id)):
-            list(progress.tell(entry))
+            list(progress.tell(entry))  # was told before
             seen = entry.seq
+        for name, value in progress.answered(run):
+            yield frame(value, name)
     for name, value in progress.tell(run):
         yield frame(value, name)
     async with aclosing(server.runs.followers.follow(run.id, seen)) as items:

@@ -17,7 +17,7 @@ from .parsing import AFTER, AT_LINE_START, INVENTED, NO_TOOL, UnreadableReply, p
 _DECORATION = r"[ \t>*_#`-]*+"
 _BEFORE_COLON = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+"
 _FINAL = re.compile(rf"^{_DECORATION}final[ _]*answer{AFTER}", re.IGNORECASE | re.MULTILINE)
-_FENCE_BEGUN = re.compile(r"\s*+`++[a-z]*+\s*+\Z", re.IGNORECASE)
+_FENCE_BEGUN = re.compile(r"(?<!`)`++[a-z]*+\s*+\Z", re.IGNORECASE)
 _NO_WORDS = re.compile(r"[\W_]+")
 
 
