@@ -67,7 +67,7 @@ class ChatCreate(Wire):
     max_tokens: Annotated[int, Field(ge=0)] | None = None
     stop: str | Annotated[list[str], Field(max_length=4)] | None = None
     seed: int | None = None
-    n: Annotated[int, Field(ge=1, le=128)] | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: dict[str, int] | None = None
