@@ -30,3 +30,4 @@ def set_up() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what failed was said with the request's id
