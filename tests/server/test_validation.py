@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +105,16 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
             {"assistant_id": "a", "max_completion_tokens": 255},
             "max_completion_tokens",
             "integer_below_min_value",
-            "Invalid 'max_completion_tokens': integer below minimum value. Expected a value >= 256, but got 255 instead.",
+            "Invalid 'max_completion_tokens': integer below minimum value. "
+            "Expected a value >= 256, but got 255 instead.",
         ),
         (
             ASSISTANTS,
             {"tools": [{"type": "file_search", "file_search": {"max_num_results": 51}}]},
             "tools[0].file_search.max_num_results",
             "integer_above_max_value",
-            "Invalid 'tools[0].file_search.max_num_results': integer above maximum value. Expected a value <= 50, but got "
+            "Invalid 'tools[0].file_search.max_num_results': integer above "
+            "maximum value. Expected a value <= 50, but got "
             "51 instead.",
         ),
         (
@@ -142,7 +143,8 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
             {"assistant_id": "a", "tools": [FUNCTION] * 21},
             "tools",
             "array_above_max_length",
-            "Invalid 'tools': array too long. Expected an array with maximum length 20, but got an array with length 21 "
+            "Invalid 'tools': array too long. Expected an array with maximum "
+            "length 20, but got an array with length 21 "
             "instead.",
         ),
         (
@@ -158,7 +160,8 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
             {"tools": [{"type": "function", "function": {"name": "a b"}}]},
             "tools[0].function.name",
             "invalid_value",
-            "Invalid 'tools[0].function.name': string does not match pattern. Expected a string that matches the pattern "
+            "Invalid 'tools[0].function.name': string does not match pattern. "
+            "Expected a string that matches the pattern "
             "'^[a-zA-Z0-9_-]+$'.",
         ),
         (
@@ -185,8 +188,13 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
             "Invalid 'metadata': too many properties. Expected an object with at most 16 properties, but got an object "
             "with 17 properties instead.",
         ),
-        (ASSISTANTS, [], None, "invalid_type", "Invalid type for the body of your request: expected an object, but got an "
-        "array instead."),
+        (
+            ASSISTANTS,
+            [],
+            None,
+            "invalid_type",
+            "Invalid type for the body of your request: expected an object, but got an array instead.",
+        ),
         (ASSISTANTS, None, None, None, "You must send a JSON object as the body of your request."),
     ],
 )  # fmt: skip
@@ -314,11 +322,11 @@ def _spoil(draw: st.DrawFn, value: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def there(on_both: Serving) -> Iterator[dict[str, str]]:
+def there(on_both: Serving) -> dict[str, str]:
     """Ids of what is there."""
     held, run = with_run(on_both, "requires_action")
     thread = on_both.ask("POST", "/v1/threads", {"messages": [MESSAGE]}).body["id"]
-    yield {
+    return {
         "held": held,
         "run": run,
         "thread": thread,
