@@ -17,8 +17,9 @@ from pathlib import Path
 from retinue.prompt import Decided
 from retinue.schema import AgentAction, AgentFinish
 from retinue.strategies import self_ask
+from retinue.strategies.closing import answer_of
 from retinue.strategies.json_reply import read_reply
-from retinue.strategies.parsing import UnreadableReply, answer_of, parse
+from retinue.strategies.parsing import UnreadableReply, parse
 from retinue.strategies.planning import UnreadablePlan, read_plan
 from retinue.strategies.quoting import quoted
 from retinue.tooling import Tool

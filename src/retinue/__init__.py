@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         StopReason as StopReason,
         Usage as Usage,
     )
+    from .toolbox import idempotency_key as idempotency_key
     from .tooling import Tool as Tool, tool as tool
 
 __version__ = "0.1.0"
@@ -98,6 +99,7 @@ _HOME = {
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",
     ),
+    "toolbox": ("idempotency_key",),
     "tooling": ("Tool", "tool"),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _HOME.items() for name in names}

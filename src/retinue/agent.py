@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from .answer_schema import schema_of
 from .blocking import blocking, iterate
-from .budgets import Budget, Deadline, Interrupted
-from .effects import Human as Human, LibraryEffects
+from .budgets import Budget
+from .effects import Human as Human
 from .errors import LogMismatch, UsageError
-from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
+from .events import Delta, Event, Finished, RunResult, Started, result
 from .filing import Filed, load
-from .loop import drive
 from .models import PromptModel
 from .models.limited import limited
 from .ports import Flow, Memory, Model, Prompting, Strategy, Task
-from .remembering import recalled, remember, several
-from .schema import Abilities, Decision, Message
+from .remembering import several
+from .running import Run as Run
+from .schema import Decision, Message
 from .strategies import STRATEGIES
 from .strategies.answering import answering
 from .strategies.react import React
@@ -126,12 +124,13 @@ class Agent(Filed):
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, question: str, *, history: Sequence[Message] = ()) -> Run:
+    def start(self, question: str, *, history: Sequence[Message] = (), key: str = "") -> Run:
         """A run that has not begun: iterate over its `events`, `cancel` it, read its `result`.
 
+        `key`: under which services that its tools ask know the run; a random one if empty.
         Raises `UsageError` for an empty question or an agent without tools.
         """
-        return Run(self, question, history)
+        return Run(self, question, history, key=key)
 
     async def run_async(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
         """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
@@ -189,19 +188,21 @@ class Agent(Filed):
         decisions: Mapping[str, Decision] | None = None,
         *,
         budget: Budget | None = None,
+        key: str = "",
     ) -> RunResult:
         """Go on with a run where its `log` (a result's `events`) ends: parked, cancelled, cut short, or out of
         its budget (then with a larger `budget`).
 
-        `decisions` are a person's, by call id. What is recorded is not done again; a `once` tool whose
-        outcome is not recorded waits for a decision. Raises `LogMismatch` if this agent did not write it.
+        `decisions` are a person's, by call id; `key` is the one the run had. What is recorded is not done again;
+        a `once` tool whose outcome is not recorded waits for a decision. Raises `LogMismatch` if this agent did
+        not write it.
         """
         started = log[0] if log else None
         if not isinstance(started, Started):
             raise LogMismatch("a log begins with the event 'started'")
         if isinstance(log[-1], Finished):
             return result(log)
-        run = Run(self, started.question, started.history, log, decisions)
+        run = Run(self, started.question, started.history, log, decisions, key)
         run.budget = budget or self.budget
         return await run.finish()
 
@@ -211,94 +212,7 @@ class Agent(Filed):
         decisions: Mapping[str, Decision] | None = None,
         *,
         budget: Budget | None = None,
+        key: str = "",
     ) -> RunResult:
         """`resume_async`, blocking."""
-        return blocking(self.resume_async(log, decisions, budget=budget))
-
-
-class Run:
-    """One run of an agent. Its `log` grows as it goes; `result` is what it has come to so far."""
-
-    def __init__(
-        self,
-        agent: Agent,
-        question: str,
-        history: Sequence[Message] = (),
-        log: Sequence[Event] = (),
-        decisions: Mapping[str, Decision] | None = None,
-    ) -> None:
-        if not question.strip():
-            raise UsageError("the question is empty; ask something")
-        if not agent.tools and getattr(agent.strategy, "needs_tools", True):
-            raise UsageError(f"{agent.name} has no tools; give it some: Agent(tools=[…]) or add_tool(name, tool, …)")
-        self.log = list(log)
-        self._begun = tuple(log)
-        self.budget = agent.budget
-        self._agent = agent
-        self._task = Task(question, agent.tools_of_a_run(), tuple(history))
-        self._decisions = decisions or {}
-        self._deadline = Deadline()
-        self._seconds = 0.0
-
-    async def events(self) -> AsyncGenerator[Event | Delta, None]:
-        """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""
-        began = time.perf_counter()
-        try:
-            abilities = await self._abilities()
-            history = await self._history()
-        except Interrupted as end:
-            self.log.append(Stopped(end.reason))
-            yield self.log[-1]
-            return
-        task = replace(self._task, history=history, constrained=abilities.constrains, calls_tools=abilities.calls_tools)
-        started = Started(
-            task.question,
-            self._agent.name,
-            self._agent.strategy.name,
-            self._agent.model.name,
-            tuple(tool.name for tool in task.tools),
-            abilities,
-            task.history,
-        )
-        effects = LibraryEffects(self._agent.model, self._agent.human, Toolbox(task.tools), self._decisions)
-        flow = self._agent.flow(task)
-        async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
-            async for event in events:
-                if not isinstance(event, Delta):
-                    self.log.append(event)
-                if isinstance(event, Finished | Stopped):
-                    await remember(self._agent.memories, self.log, self._begun)
-                self._seconds = time.perf_counter() - began
-                yield event
-
-    async def finish(self) -> RunResult:
-        """Run to the end; what it came to."""
-        async with aclosing(self.events()) as events:
-            async for _ in events:
-                pass
-        return self.result
-
-    async def _abilities(self) -> Abilities:
-        """What the model can do: as recorded, else as its engine says."""
-        for event in self.log:
-            if isinstance(event, Started):
-                return event.abilities
-        self._deadline.start(None)
-        native = bool(getattr(self._agent.strategy, "native", False))
-        return await self._deadline.wait(self._agent.model.abilities(native=native))
-
-    async def _history(self) -> tuple[Message, ...]:
-        """The conversation before: as recorded, else what the memories recall and then what was given."""
-        if self.log:
-            return self._task.history
-        found = await self._deadline.wait(recalled(self._agent.memories, self._task.question))
-        return (*found, *self._task.history)
-
-    def cancel(self) -> None:
-        """End it as `CANCELLED`, at once. May be called from any thread."""
-        self._deadline.cancel()
-
-    @property
-    def result(self) -> RunResult:
-        """What the run has come to so far."""
-        return result(self.log, self._seconds)
+        return blocking(self.resume_async(log, decisions, budget=budget, key=key))

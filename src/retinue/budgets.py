@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeVar
 
 from .errors import UsageError
 from .events import Asked, Event, Replied
-from .schema import Observation, StopReason
+from .schema import Observation, StopReason, Usage
 
 T = TypeVar("T")
 WARN_AT = 0.7  # of a budget
+TOKENS = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # as `Usage` has
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,10 @@ class Budget:
     """Limits of one run; `None` is no limit.
 
     `steps` counts the model's replies, without the checks beside them. `seconds` interrupts whatever is
-    under way. `tokens` counts input and output of all requests. `stale_steps`: turns of tool use in a
-    row that bring nothing new. When any of these is nearly used up, the strategy asks for nothing but an
-    answer (`generate`), or the run simply stops (`force`): `early_stopping_method`, as in LangChain.
+    under way. `tokens` counts input and output of all requests, `input_tokens` and `output_tokens` either alone.
+    `stale_steps`: turns of tool use in a row that bring nothing new. When any of these is nearly used up, the
+    strategy asks for nothing but an answer (`generate`), or the run simply stops (`force`):
+    `early_stopping_method`, as in LangChain.
     """
 
     steps: int | None = 10
@@ -30,14 +32,36 @@ class Budget:
     tokens: int | None = None
     stale_steps: int | None = 3
     early_stopping_method: Literal["generate", "force"] = "generate"
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("steps", "seconds", "tokens", "stale_steps"):
+        for name in ("steps", "seconds", "stale_steps", *TOKENS):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"a budget of {value} {name} allows nothing; give a positive number or None")
         if self.early_stopping_method not in ("generate", "force"):
             raise UsageError(f"early_stopping_method: want generate or force, not {self.early_stopping_method!r}")
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """The tokens of one kind: how many a run may use, has used, and used for its largest request."""
+
+    name: str
+    counted: str
+    limit: int
+    used: int = 0
+    dearest: int = 0
+
+    def add(self, usage: Usage) -> None:
+        tokens = getattr(usage, self.counted)
+        self.used += tokens
+        self.dearest = max(self.dearest, tokens)
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limit - self.used)
 
 
 class Meter:
@@ -46,9 +70,12 @@ class Meter:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.steps = 0
-        self.tokens = 0
         self.stale_steps = 0
-        self._dearest = 0  # tokens of the largest request so far
+        self._tokens = [
+            _Tokens(name, counted, limit)
+            for name, counted in TOKENS.items()
+            if (limit := getattr(budget, name)) is not None
+        ]
         self._slowest = 0.0  # seconds of the longest reply so far
 
     def add(self, event: Event) -> None:
@@ -56,9 +83,8 @@ class Meter:
         if isinstance(event, Asked):
             self.steps = event.step
         elif isinstance(event, Replied):
-            tokens = event.reply.usage.total_tokens
-            self.tokens += tokens
-            self._dearest = max(self._dearest, tokens)
+            for tokens in self._tokens:
+                tokens.add(event.reply.usage)
             self._slowest = max(self._slowest, event.reply.seconds)
 
     def saw(self, observations: Sequence[Observation]) -> None:
@@ -74,12 +100,12 @@ class Meter:
     def nearest(self, seconds_left: float | None) -> StopReason | None:
         """The limit because of which the next reply should be the answer: after it, there would not be
         enough for another (they grow)."""
-        steps, tokens = self.budget.steps, self.tokens_left
+        steps = self.budget.steps
         if self.stagnated:
             return StopReason.STAGNATED
         if steps is not None and self.steps + 1 >= steps:
             return StopReason.MAX_ITERATION_EXCEEDED
-        if tokens is not None and tokens < 2.25 * self._dearest:
+        if any(tokens.left < 2.25 * tokens.dearest for tokens in self._tokens):
             return StopReason.TOKEN_BUDGET_EXCEEDED
         if seconds_left is not None and seconds_left < 2.25 * self._slowest:
             return StopReason.MAX_EXECUTION_TIME_EXCEEDED
@@ -92,22 +118,28 @@ class Meter:
         budget, left = self.budget, []
         if budget.steps is not None and self.steps >= WARN_AT * budget.steps:
             left.append(f"{budget.steps - self.steps} of {budget.steps} steps")
-        if budget.tokens is not None and self.tokens >= WARN_AT * budget.tokens:
-            left.append(f"{self.tokens_left} of {budget.tokens} tokens")
+        scarce = [tokens for tokens in self._tokens if tokens.used >= WARN_AT * tokens.limit]
+        left += [f"{tokens.left} of {tokens.limit} {tokens.name.replace('_', ' ')}" for tokens in scarce]
         if budget.seconds and seconds_left is not None and seconds_left <= (1 - WARN_AT) * budget.seconds:
             left.append(f"{seconds_left:.0f} of {budget.seconds:.0f} seconds")
         return f"({' and '.join(left)} left: come to an answer.)" if left else ""
 
     @property
     def tokens_left(self) -> int | None:
-        """Tokens the budget still allows, if it limits them."""
-        return None if self.budget.tokens is None else max(0, self.budget.tokens - self.tokens)
+        """Tokens that the budget still allows a reply, if it limits them."""
+        return min((tokens.left for tokens in self._tokens if tokens.name != "input_tokens"), default=None)
+
+    @property
+    def scarcest(self) -> str:
+        """What is said of tokens that ran out: which, and how many there were."""
+        scarcest = min(self._tokens, key=lambda tokens: tokens.left - 2.25 * tokens.dearest)
+        return f"{scarcest.name}: {scarcest.used} of {scarcest.limit} are used"
 
     def exceeded(self, *, aside: bool = False) -> StopReason | None:
         """Why the model may not be asked again, if so."""
         if not aside and self.budget.steps is not None and self.steps >= self.budget.steps:
             return StopReason.MAX_ITERATION_EXCEEDED
-        if self.tokens_left == 0:
+        if any(tokens.left == 0 for tokens in self._tokens):
             return StopReason.TOKEN_BUDGET_EXCEEDED
         return None
 

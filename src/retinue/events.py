@@ -103,19 +103,25 @@ class Finished:
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """The run was ended; `detail` says more, in words for a person. `answer` is the one it was made to give,
-    `best` what it would have said by then."""
+    `best` what it would have said by then, `partial` the piece of an answer that had been shown."""
 
     reason: StopReason
     detail: str = ""
     answer: str = ""
     best: str = ""
+    partial: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of the reply as it arrives. For live readers only: never part of the log."""
+    """A piece of the reply as it arrives. For live readers only: never part of the log.
+
+    `answer`: the piece of the run's answer in it, without the thoughts and the form around it. What is not yet
+    certain to stay is held back, so at a run's end more of the answer may follow than was shown.
+    """
 
     text: str
+    answer: str = ""
 
 
 Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped

@@ -47,9 +47,9 @@ class Executor(Agent):
             require_human_feedback=require_human_feedback,
         )
 
-    def start(self, question: Actions, *, history: Sequence[Message] = ()) -> Run:
+    def start(self, question: Actions, *, history: Sequence[Message] = (), key: str = "") -> Run:
         """A run of the actions: `{"tool": NAME, "input": …}`, a list of these, or either as JSON."""
-        return super().start(question if isinstance(question, str) else json.dumps(question), history=history)
+        return super().start(question if isinstance(question, str) else json.dumps(question), history=history, key=key)
 
     async def run_async(self, question: Actions, *, history: Sequence[Message] = ()) -> RunResult:
         """Run the actions; the answer is what the tool said, or for a list, a list of what they said."""

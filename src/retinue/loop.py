@@ -59,6 +59,7 @@ class _Drive:
         self._acted = 0  # actions of this step so far
         self._limit: StopReason | None = None  # because of which the closing question was asked
         self._best = ""
+        self._shown = ""  # of the answer in the last reply
         self._sent: Sent | None = None
         self._finish: AgentFinish | None = None
 
@@ -100,16 +101,20 @@ class _Drive:
     def _do(self, request: Request) -> Events:
         match request:
             case Ask():
+                self._shown = ""
                 self._acted = self._acted if request.aside else 0
                 return self._ask(request)
             case Act():
+                self._shown = ""
                 return self._act(request)
             case Consult():
                 return self._consult(request)
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """The end, with the best answer so far."""
-        return Stopped(reason, detail, best=self._best)
+        if reason is StopReason.TOKEN_BUDGET_EXCEEDED:
+            detail = self._meter.scarcest
+        return Stopped(reason, detail, best=self._best, partial=self._shown)
 
     def _refusal(self, request: Ask) -> StopReason | None:
         """Why the model may not be asked this, if so."""
@@ -207,18 +212,23 @@ class _Drive:
 
     async def _reply(self, request: Ask, asked: Asked) -> Events:
         if (left := self._meter.tokens_left) is not None:
-            request = replace(request, max_tokens=min(left, request.max_tokens or left))
+            request = replace(request, max_tokens=min(left, request.max_tokens or left), tokens_left=left)
         clock = asyncio.get_running_loop().time
         began = clock()
         first = 0.0
+        said = ""
         async with aclosing(self._effects.ask(request)) as chunks:
             while True:
                 chunk = await self._deadline.wait(anext(chunks))
                 match chunk:
                     case Delta():
                         first = first or clock() - began
+                        if request.answer is not None:
+                            said += chunk.text
+                            chunk = self._answering(chunk, request.answer(said))
                         yield chunk
                     case Retry():
+                        said = ""
                         yield Retried(asked.step, chunk.problem, chunk.seconds)
                     case Reply():
                         took = clock() - began
@@ -227,6 +237,14 @@ class _Drive:
                         )
                         yield Replied(asked.step, reply)
                         return
+
+    def _answering(self, chunk: Delta, answer: str) -> Delta:
+        """`chunk` with what is new in the `answer` so far; of a reply begun anew, what goes beyond the former."""
+        shown = self._shown
+        if len(answer) <= len(shown) or not answer.startswith(shown):
+            return chunk
+        self._shown = answer
+        return Delta(chunk.text, answer[len(shown) :])
 
     # ── acting, and consulting a person ──────────────────────────────────────────────────────────
 

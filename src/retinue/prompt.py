@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from .grammar import Constraint
@@ -89,6 +89,12 @@ class Ask:
     must not call one. `aside`: this is no step of the run but a check or a rewording, of which whoever
     asks it asks only so many; the budget of steps does not count it.
 
+    `answer` gives the piece of the run's answer that can already be told from so much of a reply, and only grows
+    with it; `None` where a reply to this is not the run's answer.
+
+    `options`: sampling settings for this reply, over the model's own, in OpenAI's names (`temperature`, `top_p`,
+    `seed`, …). `tokens_left`: what the budget still allows, over which nobody may raise `max_tokens`.
+
     `news` is what is new in the prompt, without the strategy's wording: the question, or what the tools
     said; and `write` gives the reply in which a model would say a decision in the strategy's form. With
     these two, a script can stand in for a model under any strategy.
@@ -105,3 +111,6 @@ class Ask:
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "required", "none"] = "auto"
     aside: bool = False
+    answer: Callable[[str], str] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tokens_left: int | None = None

@@ -11,20 +11,34 @@ from contextvars import ContextVar
 from .errors import ToolError, UsageError
 from .schema import AgentAction, Observation, Outcome
 from .signature import InvalidInput
-from .tooling import Tool
+from .tooling import Effects, Tool
 
 MAX_RESULT = 8_000  # characters of a tool's result that a model is shown
 Call = tuple[Tool, AgentAction, Observation]
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
 """The calls of a run up to the one under way, in their order, for a tool whose work depends on them. It keeps
 nothing itself: so it may serve many runs at once, and in one that is resumed it finds what was recorded."""
+_CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
 
 
-class Toolbox:
-    """The tools of one run, and what they said so far."""
+def idempotency_key() -> str:
+    """The key of the tool call under way, `run/call`: the same when the run is resumed under its key and the call
+    is made once more. Empty outside of a call."""
+    return _CALL.get()[0]
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+
+def idempotency_header() -> dict[str, str]:
+    """What a tool sends along over HTTP: the key, where the call under way may change something."""
+    key, effects = _CALL.get()
+    return {"Idempotency-Key": key} if key and effects != "read" else {}
+
+
+class Toolbox:
+    """The tools of one run, and what they said so far. `run`: the run's key."""
+
+    def __init__(self, tools: Iterable[Tool], run: str = "") -> None:
+        self._run = run
         self._tools: dict[str, Tool] = {}
         self._said: dict[tuple[str, str], str] = {}
         self._seen: set[tuple[str, str]] = set()
@@ -64,10 +78,12 @@ class Toolbox:
         began = time.perf_counter()
         tool = self.find(action.tool)
         token = SO_FAR.set(self._calls)
+        call = _CALL.set((f"{self._run}/{action.id}" if self._run else "", tool.effects if tool else "read"))
         try:
             outcome, text = await self._once_at_a_time(action, tool)
         finally:
             SO_FAR.reset(token)
+            _CALL.reset(call)
         text = _shortened(text)
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct

@@ -256,3 +256,10 @@ def test_a_prompt_nodes_template_is_the_prompt() -> None:
     assert result.answer is not None
     (asked,) = [event for event in result.events if isinstance(event, Asked)]
     assert asked.messages[0].content.startswith("Tools: Calculator. Is it?\n")
+
+
+def test_an_agent_that_only_talks_needs_no_tools(tmp_path: Path) -> None:
+    file = tmp_path / "agents.yaml"
+    params = "{script: [{say: Hello}], strategy: tool_calling}"
+    file.write_text(f"retinue: 1\nagents:\n  - {{name: talker, params: {params}}}\n")
+    assert Agent.load_from_yaml(file).run("Hi").answer == "Hello"

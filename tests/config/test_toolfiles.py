@@ -283,6 +283,8 @@ def echo() -> Iterator[Loopback]:
                 return web.Response(body=b"x", headers={"Content-Encoding": "gzip"})
             case "/hang":
                 await server.closing.wait()
+            case "/key":
+                return web.Response(text=request.headers.get("Idempotency-Key", "none"))
             case "/text":
                 return web.Response(text="plain")
         return web.Response(status=500, text="out of\norder")
@@ -309,6 +311,26 @@ plain: {{callable_api: "http://${{HOST}}/${{PLACE}}", description: d, return_out
     assert called(tools["simple"], "Who?") == '{"given": {"query": "Who?"}, "type": "application/json"}'
     assert called(tools["several"], {"rank": 1}) == '{"rank": 1}'
     assert called(tools["plain"], "x") == "plain"
+
+
+def test_an_endpoint_that_changes_something_is_told_the_calls_key(echo: Loopback, tmp_path: Path) -> None:
+    text = "\n".join(
+        f"{effects}: {{callable_api: '{echo.url}/key', description: d, effects: {effects}}}"
+        for effects in ("read", "idempotent", "once")
+    )
+    box = Toolbox(tools_of(tmp_path, text).values(), "run_1")
+    said = [asyncio.run(box.run(AgentAction(name, "q", id="call_1_0"))).text for name in ("read", "idempotent", "once")]
+    assert said == ["none", "run_1/call_1_0", "run_1/call_1_0"]
+
+
+def test_a_tool_in_its_own_process_is_told_the_calls_key(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os\n\n\ndef key(a: str) -> str:\n    return os.environ['RETINUE_IDEMPOTENCY_KEY']\n"
+    )
+    tools = tools_of(
+        tmp_path, "a: {callable_api: 'mine.py:key', description: d, env: X=y, args_schema: {a: {type: str}}}"
+    )
+    assert asyncio.run(Toolbox(tools.values(), "r").run(AgentAction("a", "q", id="c"))).text == "r/c"
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
         agent(strategy="guess")
 
 
-@pytest.mark.parametrize("budget", [{"steps": 0}, {"seconds": -1.0}, {"tokens": 0}])
+@pytest.mark.parametrize("budget", [{"steps": 0}, {"seconds": -1.0}, {"tokens": 0}, {"output_tokens": 0}])
 def test_a_budget_that_allows_nothing_is_refused(budget: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="allows nothing"):
         Budget(**budget)

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from retinue import Agent, Budget, PromptModel, RunResult, StopReason, ToolError, tool
+from fakes.said import Said
+from retinue import Agent, AgentAction, Budget, PromptModel, RunResult, StopReason, ToolError, tool
 from retinue.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started, Stopped
 from retinue.models.retrying import Retries
 from retinue.ports import Chunks, Flow, Task, ask
 from retinue.prompt import Ask, Prompt
-from retinue.schema import Abilities, Message, Reply
+from retinue.schema import Abilities, Message, Reply, Usage
 from retinue.strategies.parsing import written
 
 
@@ -137,6 +138,37 @@ def test_a_run_stops_when_its_tokens_are_used_up() -> None:
     ).run("?")
     assert result.stop_reason is StopReason.TOKEN_BUDGET_EXCEEDED
     assert result.usage.requests == 2
+
+
+@pytest.mark.parametrize("method", ["generate", "force"])
+@pytest.mark.parametrize(
+    ("budget", "detail"),
+    [
+        ({"tokens": 15}, "tokens: 19 of 15 are used"),
+        ({"input_tokens": 4, "tokens": 1000}, "input_tokens: 9 of 4 are used"),
+        ({"output_tokens": 10, "input_tokens": 1000}, "output_tokens: 10 of 10 are used"),
+    ],
+)
+def test_which_tokens_are_used_up_is_said(budget: dict[str, int], detail: str, method: Any) -> None:
+    limits = Budget(**budget, early_stopping_method=method)
+    model = scripted({"raw": "five words are in here"})
+    last = Agent(model, [lookup], strategy=Endless(), budget=limits).run("Well?").events[-1]
+    assert isinstance(last, Stopped)
+    assert (last.reason, last.detail) == (StopReason.TOKEN_BUDGET_EXCEEDED, detail)
+
+
+def test_the_last_reply_that_tokens_allow_is_the_closing_one_and_is_no_longer_than_they_are() -> None:
+    model = Said([Reply(written((AgentAction("lookup", "Ada"),)).text, Usage(50, 40)), Reply(" 47", Usage(50, 5))])
+    result = Agent(model, [lookup], budget=Budget(output_tokens=100)).run("How old?")
+    assert (result.answer, [asked.max_tokens for asked in model.asked]) == ("47", [100, 60])
+    assert [event.closing for event in result.events if isinstance(event, Asked)] == [False, True]
+
+
+def test_the_model_is_told_which_tokens_are_nearly_used_up() -> None:
+    acts = [Reply(written((AgentAction("lookup", name),)).text, Usage(8, 1)) for name in "abcdefghi"]
+    result = Agent(Said([*acts, "Final Answer: 47"]), [lookup], budget=Budget(20, input_tokens=90)).run("How old?")
+    notes = [seen.note for seen in result.evidence if seen.note]
+    assert notes[0] == "(26 of 90 input tokens left: come to an answer.)"
 
 
 def test_a_model_that_hangs_is_interrupted_when_the_time_is_up() -> None:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from retinue import Agent, DataError, Decision, LogMismatch, PromptModel, RunResult, StopReason, Tool, tool
-from retinue.events import Called, Event, Observed, Paused, Started, Stopped, to_json
+from retinue import (
+    Agent,
+    DataError,
+    Decision,
+    LogMismatch,
+    PromptModel,
+    RunResult,
+    StopReason,
+    Tool,
+    UsageError,
+    idempotency_key,
+    tool,
+)
+from retinue.events import Called, Event, Finished, Observed, Paused, Started, Stopped, to_json
 from retinue.reading import from_json
 from retinue.schema import AgentAction
 
@@ -184,3 +197,33 @@ def test_several_calls_of_one_step_run_side_by_side_and_are_sent_back_in_order()
     result = Agent(PromptModel(script=["x"]), [meet], strategy=Two()).run("?")
     assert sorted(order) == ["a", "b"]
     assert result.answer == "a came b came nothing"
+
+
+def test_a_call_has_the_same_key_when_it_is_made_once_more_and_no_other_call_has_it() -> None:
+    keys: list[str] = []
+
+    @tool(effects="idempotent")
+    def pay(name: str) -> str:
+        """Pay somebody."""
+        keys.append(idempotency_key())
+        return "paid"
+
+    calls = [{"tool": "pay", "input": "Ada"}, {"tool": "pay", "input": "Bob"}]
+    someone = Agent(
+        PromptModel(script=[{"when": "Pay", "call": calls}, {"finish": "done"}]), [pay], strategy="react_json"
+    )
+    whole = asyncio.run(someone.start("Pay", key="run_1").finish())
+    assert sorted(keys) == ["run_1/call_1_0", "run_1/call_1_1"]
+    begun = [event for event in whole.events if not isinstance(event, Observed | Finished)][:5]
+    assert isinstance(begun[-1], Called)
+    assert someone.resume(begun, key="run_1").answer == "done"
+    assert sorted(keys[2:]) == sorted(keys[:2])
+    someone.run("Pay")
+    someone.run("Pay")
+    assert len({key.partition("/")[0] for key in keys}) == 3, "each run without a key has one of its own"
+    assert idempotency_key() == ""
+
+
+def test_a_key_that_no_header_can_have_is_refused() -> None:
+    with pytest.raises(UsageError, match="want printable ASCII"):
+        agent(Ledger()).start("Pay Ada", key="a\nb")

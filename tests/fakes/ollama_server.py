@@ -10,6 +10,7 @@ from .vendor_server import Answer, Request, VendorServer, bearer, failure, words
 
 _KNOWN = {"model", "messages", "stream", "format", "options", "tools", "keep_alive", "think"}
 _OPTIONS = {"temperature", "stop", "num_predict", "num_ctx", "seed", "top_p", "top_k"}
+_OPTIONS |= {"min_p", "presence_penalty", "frequency_penalty"}
 
 
 def ollama_server() -> VendorServer:

@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from retinue import AgentAction, AgentFinish, StopReason, Tool
 from retinue.schema import ToolInput
-from retinue.strategies.parsing import UnreadableReply, answer_of, parse, read_input, written
+from retinue.strategies.closing import answer_of
+from retinue.strategies.parsing import UnreadableReply, parse, read_input, written
 
 
 def weather(city: str, days: int = 3) -> str:

@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 
 from retinue import AgentAction, AgentFinish, Tool
 from retinue.grammar import Pattern, json_pattern, regex
-from retinue.strategies.parsing import answer_of, parse
+from retinue.strategies.closing import answer_of
+from retinue.strategies.parsing import parse
 from retinue.strategies.shapes import answer_shape, step_shape
 
 SLOW = settings(

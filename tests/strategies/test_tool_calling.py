@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from fakes.openai_server import OpenAIServer
 from fakes.said import Said
-from retinue import Agent, AgentAction, Message, PromptModel, StopReason, Tool
+from retinue import Agent, AgentAction, Budget, Message, PromptModel, StopReason, Tool
 from retinue.events import Started, to_json
 from retinue.reading import from_json
 from retinue.schema import Abilities, Reply
+from retinue.strategies import ToolCalling
+from retinue.strategies.instructed import instructed
 
 NATIVE = Abilities(calls_tools=True)
 TOOLS = [
@@ -72,3 +75,30 @@ def test_a_script_calls_tools_natively() -> None:
     result = Agent(PromptModel(script=script), TOOLS, strategy="tool_calling").run("Who?")
     assert result.answer == "Ada"
     assert [action.tool_input for action in result.steps[0].actions] == [{"name": "Ada"}, ""]
+
+
+@pytest.mark.parametrize("able", [NATIVE, Abilities(), Abilities(constrains=True)])
+@pytest.mark.parametrize("budget", [Budget(), Budget(1)])
+def test_without_tools_it_is_a_plain_conversation(able: Abilities, budget: Budget) -> None:
+    for strategy in ("tool_calling", instructed(ToolCalling(), "Be kind.")):
+        model = Said([Reply("Hello, and so", finish="length")], able)
+        result = Agent(model, strategy=strategy, budget=budget).run("Hi", history=[Message("user", "A")])
+        assert (result.answer, result.stop_reason) == ("Hello, and so", StopReason.ANSWER)
+        (asked,) = model.asked
+        assert asked.tools == ()
+        words = [(message.role, message.content.strip()) for message in asked.prompt.messages]
+        assert words == [("system", "Be kind.")] * (strategy != "tool_calling") + [("user", "A"), ("user", "Hi")]
+
+
+def test_its_own_system_message_stays_and_an_answer_may_have_a_schema() -> None:
+    model = Said(["four", "4"])
+    agent = Agent(model, strategy=ToolCalling(system="Count."), answer_schema={"type": "integer"})
+    assert agent.run("Hi").answer == "4"
+    assert model.asked[0].prompt.messages == (Message("system", "Count."), Message("user", "Hi"))
+
+
+def test_where_nothing_can_be_called_nothing_is_tried_out(server: OpenAIServer) -> None:
+    server.replies += ["Hello"]
+    agent = Agent(PromptModel("m", base_url=server.url, api_key="none"), strategy="tool_calling")
+    assert agent.run("Hi").answer == "Hello"
+    assert [request.body["messages"] for request in server.asked] == [[{"role": "user", "content": "Hi"}]]

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from ..errors import ToolError, UsageError
 from ..schema import Document
+from ..toolbox import idempotency_header
 from .fetching import Request, Service
 from .polite import ask, mapping, worded
 from .queried import Queried
@@ -39,6 +40,7 @@ class _Remote:
         query = worded(query)
         body = {"queries": [query]} if self._batched else {"query": query}
         headers = {"Authorization": f"Bearer {self._service.key}"} if self._service.key else {}
+        headers |= idempotency_header()
         given = (await ask(self._service, Request(self._path, headers=headers, body=body))).body
         found = mapping(self._service, given, "a pipeline")
         if self._batched:

@@ -185,7 +185,8 @@ class Writer:
         if id(something) in self._names and (not forced or self._names[id(something)] == name):
             return self._names[id(something)]
         length = {}
-        if isinstance(something, Limited) and not something.stop and isinstance(something.inner, PromptModel):
+        told = isinstance(something, Limited) and (something.stop or something.options)
+        if isinstance(something, Limited) and not told and isinstance(something.inner, PromptModel):
             length, something = {"max_length": something.max_tokens}, something.inner
         type_ = type(something).__name__
         if type_ not in COMPONENTS or type(something) is not builder_of(type_):

@@ -10,6 +10,7 @@ from ..schema import AgentAction, Message, Usage
 from .wire import Arriving, Encoded, Terms, Wire, at, count, to_json, values, with_messages, words
 
 _CHOICE = {"auto": "auto", "required": "any", "none": "none"}
+_SAMPLING = ("temperature", "top_p", "top_k")
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")  # what an id of a call may not have
 
 
@@ -36,6 +37,16 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         ]
         parameters["tool_choice"] = {"type": _CHOICE[terms.tool_choice]}
     return parameters
+
+
+def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    known = {name: value for name, value in options.items() if name in _SAMPLING}
+    if "temperature" in known:
+        known["temperature"] = min(known["temperature"], 1.0)
+    choice = parameters.get("tool_choice")
+    if choice and choice["type"] != "none" and options.get("parallel_tool_calls") is False:
+        known["tool_choice"] = choice | {"disable_parallel_tool_use": True}
+    return parameters | known
 
 
 # ── the conversation ─────────────────────────────────────────────────────────────────────────────
@@ -145,4 +156,5 @@ MESSAGES = Wire(
     _body,
     _read,
     frozenset(("temperature", "stop_sequences", "cache_control", "output_config")),
+    sampled=_sampled,
 )

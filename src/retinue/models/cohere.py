@@ -10,6 +10,8 @@ from .wire import Arriving, Encoded, Terms, Wire, appended, at, count, function_
 
 _CHOICE = {"required": "REQUIRED", "none": "NONE"}
 _MOST_STOPS = 5
+_SAMPLING = {"temperature": "temperature", "top_p": "p", "top_k": "k"}
+_SAMPLING |= {name: name for name in ("seed", "frequency_penalty", "presence_penalty")}
 _FAILED = ("ERROR", "TIMEOUT")
 
 
@@ -27,6 +29,13 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         if choice := _CHOICE.get(terms.tool_choice):
             parameters["tool_choice"] = choice
     return parameters
+
+
+def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
+    if "temperature" in known:
+        known["temperature"] = min(known["temperature"], 1.0)
+    return parameters | known
 
 
 def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
@@ -99,4 +108,5 @@ CHAT = Wire(
     with_messages,
     _read,
     frozenset(("temperature", "stop_sequences", "response_format")),
+    sampled=_sampled,
 )

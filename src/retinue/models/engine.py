@@ -189,6 +189,8 @@ class HttpEngine:
         )
         parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
         parameters = wire.with_options(parameters, settings.options)
+        if request.options:
+            parameters = wire.sampled(parameters, request.options)
         if "max_tokens" in self._refused:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
         return {name: value for name, value in parameters.items() if name not in self._refused}
@@ -197,7 +199,7 @@ class HttpEngine:
         """The request as JSON. The conversation stands last and is only ever appended to: what was encoded
         for the prompt that this one extends is kept. So is the last head: most requests differ in nothing else."""
         differs = wire.path, len(self._refused), request.stop, request.max_tokens, request.tool_choice, request.tools
-        key = *differs, request.constraint
+        key = *differs, request.constraint, request.options
         if self._head[0] != key:
             self._head = key, json.dumps(self._parameters(request, wire))[:-1].encode()
         known = self._encoded.setdefault(wire.path, Known())

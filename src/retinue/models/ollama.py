@@ -8,6 +8,7 @@ from typing import Any
 from ..schema import Message, Usage
 from .wire import Arriving, Encoded, Terms, Wire, appended, at, count, functions, values, with_messages, words
 
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
 _BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncate", "shift")
 
 
@@ -31,6 +32,10 @@ def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dic
     beside = {name: value for name, value in options.items() if name in _BESIDE}
     inside = {name: value for name, value in options.items() if name not in _BESIDE}
     return parameters | beside | {"options": parameters["options"] | inside}
+
+
+def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return _with_options(parameters, {name: value for name, value in options.items() if name in _SAMPLING})
 
 
 def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
@@ -63,4 +68,4 @@ def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
         arriving.counted = True
 
 
-CHAT = Wire("/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options)
+CHAT = Wire("/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options, _sampled)

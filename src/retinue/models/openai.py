@@ -109,7 +109,10 @@ def _usage(counted: Any) -> Usage:
 
 
 _DISPENSABLE = frozenset(
-    ("stop", "temperature", "stream_options", "response_format", "structured_outputs", "grammar", "max_tokens")
+    (
+        *("stop", "temperature", "stream_options", "response_format", "structured_outputs", "grammar", "max_tokens"),
+        "parallel_tool_calls",
+    )
 )
 CHAT = Wire("/chat/completions", _chat_parameters, _messages, with_messages, _read, _DISPENSABLE)
 COMPLETIONS = Wire("/completions", _parameters, _text, _with_text, _read, _DISPENSABLE)

@@ -92,7 +92,8 @@ def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str,
 class Wire:
     """One wire format. `dispensable`: parameters that are left out where a server refuses them.
 
-    `with_options`: where the user's own options go.
+    `with_options`: where the user's own options go. `sampled`: where one request's options go, which have OpenAI's
+    names; those that the vendor does not know are left out.
     """
 
     path: str
@@ -102,6 +103,7 @@ class Wire:
     read: Callable[[Mapping[str, Any], Arriving], None]
     dispensable: frozenset[str] = frozenset()
     with_options: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
+    sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────

@@ -148,6 +148,7 @@ class Runs:
                 assigned.history,
                 [entry.event for entry in writer.log],
                 decisions(run.state.get("decisions", {})),
+                key=run.id,
             )
         except StoreUnavailable:
             raise

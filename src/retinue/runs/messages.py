@@ -33,8 +33,8 @@ def said_in(entry: Entry) -> tuple[str, bool]:
             return answer, True
         case Stopped(answer=answer) if answer:
             return answer, True
-        case Stopped() as stopped:
-            return getattr(stopped, "partial", ""), False
+        case Stopped(partial=partial):
+            return partial, False
     return "", True
 
 

@@ -44,10 +44,9 @@ class Writer:
 
     def tell(self, delta: Delta) -> None:
         """Pass on what the model says."""
-        answer = getattr(delta, "answer", "")
         seq = self.log[-1].seq if self.log else 0
-        self._followers.publish(self._run.id, [Piece(seq, delta.text, answer, self._shown)])
-        self._shown += len(answer)
+        self._followers.publish(self._run.id, [Piece(seq, delta.text, delta.answer, self._shown)])
+        self._shown += len(delta.answer)
 
     def write(self) -> None:
         """Begin to write what was added, without waiting; what else comes at once goes with it."""

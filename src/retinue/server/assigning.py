@@ -57,12 +57,10 @@ def question_in(said: Sequence[Mapping[str, Any]]) -> tuple[list[Message], str]:
     """The conversation before, and the question: what the user said last. Raises `UsageError` if there is none."""
     turns = [Message("assistant" if one["role"] == "assistant" else "user", text_of(one["content"])) for one in said]
     turns = [turn for turn in turns if turn.content.strip()]
-    question: list[str] = []
-    while turns and turns[-1].role == "user":
-        question.insert(0, turns.pop().content)
-    if not question:
+    last = max((at for at, turn in enumerate(turns) if turn.role == "user"), default=None)
+    if last is None:
         raise UsageError("There is no message of a user to answer.")
-    return turns, "\n\n".join(question)
+    return [*turns[:last], *turns[last + 1 :]], turns[last].content
 
 
 def text_of(content: Any) -> str:

@@ -12,8 +12,9 @@ from ..agent import Agent
 from ..errors import UsageError
 from ..mcp.schemas import plain
 from ..models.limited import limited
+from ..ports import Strategy
 from ..signature import signature_of_schema
-from ..strategies.instructed import instructed
+from ..strategies.instructed import Instructed, instructed
 from ..strategies.tool_calling import ToolCalling
 from ..tooling import Tool
 
@@ -33,12 +34,24 @@ def tailored(agent: Agent, wishes: Mapping[str, Any]) -> Agent:
     other.tools = [*agent.tools, *client_tools(agent, wishes.get("tools") or ())]
     if not other.tools and getattr(other.strategy, "needs_tools", True):
         other.strategy = ToolCalling()
-    other.strategy = instructed(other.strategy, wishes.get("instructions") or "")
+    other.strategy = instructed(_choosing(other.strategy, wishes), wishes.get("instructions") or "")
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
     other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
     limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
     other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
     return other
+
+
+def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
+    """The strategy with the request's `tool_choice` and `parallel_tool_calls`, if it knows such."""
+    if isinstance(strategy, Instructed):
+        return replace(strategy, inner=_choosing(strategy.inner, wishes))
+    if not isinstance(strategy, ToolCalling):
+        return strategy
+    choice = wishes.get("tool_choice") or "auto"
+    if isinstance(choice, Mapping):
+        choice = inner_name(choice["function"]["name"]) if "function" in choice else "auto"
+    return replace(strategy, tool_choice=choice, parallel=wishes.get("parallel_tool_calls") is not False)
 
 
 def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]:

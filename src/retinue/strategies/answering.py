@@ -14,7 +14,7 @@ from ..schema import AgentFinish, Message, Reply, StopReason
 from .parsing import FENCED
 from .planning import in_line
 from .quoting import quoted
-from .relaying import Around, advanced
+from .relaying import Around, advanced, unshown
 
 TRIES = 3
 _ANSWER_CHARS = 2_000
@@ -42,7 +42,7 @@ class _Answers:
         evidence: list[str] = []
         try:
             while not isinstance(request := advanced(inner, sent), AgentFinish):
-                sent = yield request
+                sent = yield unshown(request) if isinstance(request, Ask) else request
                 if isinstance(sent, tuple):
                     evidence += [seen.text for seen in sent if seen.outcome == "result"]
         finally:

@@ -27,6 +27,7 @@ _INPUTS = ("arguments", "action_input", "tool_input", "args", "parameters", "inp
 _ANSWERS = ("answer", "final_answer")
 _NOTHING = {"", "none", "n/a", "null", "no action"}
 _FINISH = {"finish", "final answer", "final_answer", "answer"}
+_ESCAPE_BEGUN = re.compile(r"\ufffd?(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z")  # of a pair, the first half has become U+FFFD
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,44 @@ def cut_answer(text: str) -> str:
         values = value.value if isinstance(value, Cut) else value
         answer = _first(_folded(values), _ANSWERS) if isinstance(values, dict) else None
         if isinstance(answer, Cut) and isinstance(answer.value, str):
-            return answer.value
+            return answer.value.strip()
     return ""
+
+
+def answer_begun(text: str) -> str:
+    """As much as there is of the text that the first object in a reply gives as its answer, before any action."""
+    if not re.match(r"[^\[\"]*\{", text):
+        return ""
+    at = text.index("{")
+    for value, begin, _ in found(text):
+        cut = isinstance(value, Cut)
+        values = value.value if isinstance(value, Cut) else value
+        if not isinstance(values, dict) or begin > at:  # what begins first is no JSON
+            return ""
+        values = _folded(values)
+        inner = values.get("decision")
+        inner = inner.value if isinstance(inner, Cut) else inner
+        values |= _folded(inner) if isinstance(inner, dict) else {}
+        answer = _first(values, _ANSWERS)
+        if cut or answer is not None or _decides(values):
+            return "" if _decides(values) else _string_begun(answer)
+        at = len(text)
+    return ""
+
+
+def _decides(values: Mapping[str, Any]) -> bool:
+    """Whether an object gives actions, or begins to."""
+    given = _first(values, _ACTIONS)
+    given = given.value if isinstance(given, Cut) else given
+    return bool(given) or _is_call(values)
+
+
+def _string_begun(value: Any) -> str:
+    """A text, without an escape at its end of which a part is missing; nothing of what is no text."""
+    if isinstance(value, str):
+        return value
+    begun = value.value if isinstance(value, Cut) else None
+    return _ESCAPE_BEGUN.sub("", begun) if isinstance(begun, str) else ""
 
 
 def _candidates(text: str) -> Iterator[tuple[Any, str]]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,20 +22,19 @@ from ..tooling import Tool
 NO_TOOL = "no appropriate tool available"
 
 _KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"
-_AFTER = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+[:\uff1a][*_`]*[ \t]*"  # possessive, or long runs of space take hours
-_AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{_AFTER}", re.IGNORECASE | re.MULTILINE)
-_ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{_AFTER}", re.IGNORECASE)
-_INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){_AFTER}.*", re.IGNORECASE | re.DOTALL)
+AFTER = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+[:\uff1a][*_`]*[ \t]*"  # possessive, or long runs of space take hours
+AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{AFTER}", re.IGNORECASE | re.MULTILINE)
+_ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{AFTER}", re.IGNORECASE)
+INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){AFTER}.*", re.IGNORECASE | re.DOTALL)
 _CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
 FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _FENCE_BEGUN = re.compile(r"(?<=\S)\s*+```[a-z]*+\s*+\Z", re.IGNORECASE)  # and nothing in it
-_REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
-_ACTION_FIRST = re.compile(rf"[\s>*_#`-]*action{_AFTER}", re.IGNORECASE)
-_THOUGHT = re.compile(rf"^[\s>*_#`-]*+thought{_AFTER}", re.IGNORECASE)
+_THOUGHT = re.compile(rf"^[\s>*_#`-]*+thought{AFTER}", re.IGNORECASE)
 _FROM_ACTION = re.compile(r"^[ \t>*_#`-]*+(?:action|tool)\b", re.IGNORECASE | re.MULTILINE)
 _NOTHING = {"", "none", "na", "null", "noaction"}  # squeezed, as n/a and "No action" are
 _BESIDE_WORDS = re.compile(r"[\W_]+")
 _FINISH = {"finish", "finalanswer"}
+_DECODER = json.JSONDecoder(strict=False)
 
 
 class UnreadableReply(Exception):
@@ -58,9 +56,9 @@ class _Part(NamedTuple):
 
 def parse(text: str, tools: Sequence[Tool]) -> Parsed:
     """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
-    if structured := _structured(text, tools):
-        return Parsed(structured, len(text))
-    parts = _parts(text, _AT_LINE_START)
+    if decision := structured(text, tools):
+        return Parsed(decision, len(text))
+    parts = _parts(text, AT_LINE_START)
     if not any(part.kind in ("action", "final answer") for part in parts):
         parts = _parts(text, _ANYWHERE)
     for at, part in enumerate(parts):
@@ -101,7 +99,7 @@ def _answer(text: str, log: str, length: int) -> Parsed:
 
 def finish(text: str, log: str) -> AgentFinish:
     """The answer `text` as a decision; seed 004's phrase means that no tool fits."""
-    text = _INVENTED.sub("", text).rstrip() or text
+    text = INVENTED.sub("", text).rstrip() or text
     if text.count("```") % 2:
         text = _FENCE_BEGUN.sub("", text)
     none_fits = text.strip(" .\"'").lower() == NO_TOOL
@@ -121,7 +119,7 @@ def _action(part: _Part, after: _Part | None, text: str, tools: Sequence[Tool]) 
         return _answer(_bare(written), text[:end], end)
     tool = known(name, tools)
     if written is None:
-        if decision := _structured(part.text, tools):
+        if decision := structured(part.text, tools):
             return Parsed(replace(decision, log=text[:end]), end)
         if needs_input(tool):
             raise UnreadableReply("Invalid Format: Missing 'Action Input:' after 'Action:'")
@@ -169,9 +167,10 @@ def _bare(text: str) -> str:
 # ── JSON instead of lines ────────────────────────────────────────────────────────────────────────
 
 
-def _structured(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
+def structured(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
+    """The decision in a reply that is JSON, or has it in a fence; `None` if there is none."""
     for candidate in _json_candidates(text):
-        values = _json(candidate)
+        values = _json_at_start(candidate)
         if isinstance(values, list) and values:
             values = values[0]
         if isinstance(values, dict):
@@ -185,7 +184,7 @@ def _structured(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish |
 def _json_candidates(text: str) -> Iterator[str]:
     if text.lstrip().startswith(("{", "[")):
         yield text.strip()
-    if "```" in text and not any(part.kind in ("action", "final answer") for part in _parts(text, _AT_LINE_START)):
+    if "```" in text and not any(part.kind in ("action", "final answer") for part in _parts(text, AT_LINE_START)):
         yield from (inside.strip() for inside in FENCED.findall(text))
 
 
@@ -212,17 +211,16 @@ def _json(text: str) -> Any:
         return None
 
 
+def _json_at_start(text: str) -> Any:
+    """The value with which `text` begins; what comes first counts."""
+    try:
+        return _DECODER.raw_decode(text)[0] if text[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        return None
+
+
 def _squeezed(text: str) -> str:
     return text.lower() if text.isalnum() else _BESIDE_WORDS.sub("", text.lower())
-
-
-def answer_of(text: str) -> AgentFinish:
-    """The decision in a reply to "Final Answer:"; without output if the reply is empty."""
-    decision = _structured(text, ())
-    if decision is None and not _ACTION_FIRST.match(text):
-        with suppress(UnreadableReply):
-            decision = parse(f"Final Answer: {_REPEATED.sub('', text)}", ()).decision
-    return decision if isinstance(decision, AgentFinish) else AgentFinish({}, text)
 
 
 def thought_in(log: str) -> str:

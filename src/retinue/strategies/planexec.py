@@ -19,8 +19,9 @@ from ..grammar import Constraint, choice
 from ..ports import Act, Flow, Request, Sent, Strategy, Task, ask, consult
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
+from . import closing
 from .describing import described, remembered
-from .parsing import answer_of, answer_written
+from .parsing import answer_written
 from .planning import (
     END,
     RESULT_CHARS,
@@ -34,8 +35,9 @@ from .planning import (
     read_plan,
 )
 from .react import React
-from .relaying import advanced
+from .relaying import advanced, unshown
 from .shapes import answer_shape
+from .showing import may_say
 
 TRIES = 3  # how often a plan is asked for until it can be read
 _REPLY_TOKENS = 512
@@ -214,6 +216,7 @@ class _Run:
             return replace(request, answer=self._notes.best or request.answer), False
         if not isinstance(request, Ask) or request.aside:
             return request, False
+        request = unshown(request)
         self._news = request.news
         forced = request.closing is not None and replies >= self._by.step_replies
         if forced and request.closing is not None:
@@ -240,11 +243,12 @@ class _Run:
         """Ask for the answer to the question and nothing else."""
         missing = _wordings()["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
-        return Ask(prompt, news, answer_written, (), self._shapes[1], _REPLY_TOKENS)
+        shown = _shown_if_found if may_miss else closing.shown
+        return Ask(prompt, news, answer_written, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
 
     def _finish(self, reply: Reply) -> AgentFinish:
         """The answer in a reply to "Final Answer:"; without output if there is none."""
-        finish = answer_of(reply.text)
+        finish = closing.answer_of(reply.text)
         if finish.output:
             return finish
         reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY
@@ -276,6 +280,11 @@ def _refused(decision: Decision) -> AgentFinish:
     said = decision.message or "nothing"
     problem = f"there is no plan that a person agrees to; the last was met with {decision.kind}: {said}"
     return AgentFinish({"output": "", "problem": problem}, reason=StopReason.CANCELLED)
+
+
+def _shown_if_found(text: str) -> str:
+    shown = closing.shown(text)
+    return "" if may_say(shown, "not found") else shown
 
 
 def _yes(decided: Decided) -> Reply:

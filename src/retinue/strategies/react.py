@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from string import Template
 
 from ..ports import Flow, Task
 from ..prompt import Ask, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
+from . import closing
 from .describing import described, examples, remembered
-from .parsing import UnreadableReply, answer_of, answer_written, parse, thought_in, written
+from .parsing import UnreadableReply, answer_written, parse, thought_in, written
 from .shapes import FINAL, answer_shape, step_shape
+from .showing import after_marker
 from .steps import Read, Turn, extended, noted, said, step_by_step, whole_lines
 
 _STOP = ("Observation:",)
@@ -67,6 +69,7 @@ class _Transcript:
         self._strategy = strategy
         self._task = task
         self._stop = () if task.constrained else _STOP
+        self._shown = partial(after_marker, tools=task.tools)
         self._shape = step_shape(task.tools, strategy.answer_chars, answer_apart=task.constrained)
         self._answer_shape = answer_shape(strategy.answer_chars)
 
@@ -75,13 +78,14 @@ class _Transcript:
 
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, Message("user", f"{said(turn)}Thought:"))
-        return Ask(asked, turn.news, written, self._stop, self._shape, _REPLY_TOKENS)
+        return Ask(asked, turn.news, written, self._stop, self._shape, _REPLY_TOKENS, answer=self._shown)
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
         knows = f"{said(turn)}Thought: I now know the final answer\n" if turn.told else ""
         reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
         asked = extended(before, Message("user", f"{knows}{reminder}{FINAL}"))
-        return Ask(asked, turn.news, answer_written, self._stop, self._answer_shape, _REPLY_TOKENS)
+        shape = self._answer_shape
+        return Ask(asked, turn.news, answer_written, self._stop, shape, _REPLY_TOKENS, answer=_shown_of_closing)
 
     def read(self, reply: Reply) -> Read:
         if self._task.constrained and reply.text.rstrip().endswith(FINAL):
@@ -94,7 +98,7 @@ class _Transcript:
         return Read((parsed.decision,), reply.text[: parsed.length], thought_in(parsed.decision.log))
 
     def closed(self, reply: Reply) -> AgentFinish:
-        finish = answer_of(reply.text)
+        finish = closing.answer_of(reply.text)
         if len(finish.output) < self._strategy.answer_chars:
             return finish
         return replace(finish, return_values={"output": _whole_sentences(finish.output)})
@@ -123,6 +127,11 @@ def _expected(task: Task) -> str:
     names = ", ".join(tool.name for tool in task.tools)
     action = f"Action: one of [{names}]\nAction Input: the input to the action\nor\n" if names else ""
     return f"Write\n{action}{FINAL} the answer"
+
+
+def _shown_of_closing(text: str) -> str:
+    """What may be cut back to its whole sentences is shown in whole sentences."""
+    return _whole_sentences(closing.shown(text))
 
 
 def _whole_sentences(text: str) -> str:

@@ -27,6 +27,7 @@ from .json_reply import cut_answer, read_reply
 from .parsing import UnreadableReply
 from .quoting import quoted
 from .shapes import arguments_schema, defined, variant
+from .showing import in_json
 from .steps import Read, Turn, answered, extended, said, step_by_step
 
 SEED_BUDGET = Budget(steps=4, seconds=20)  # seed 004's limits
@@ -114,11 +115,11 @@ class _Json:
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         cue = "" if before is None else RESPONSE
         asked = extended(before, Message("user", f"{said(turn)}{cue}"))
-        return Ask(asked, turn.news, self._written, (), self._shape, _REPLY_TOKENS)
+        return Ask(asked, turn.news, self._written, (), self._shape, _REPLY_TOKENS, answer=in_json)
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, Message("user", f"{said(turn)}{_CLOSING}{RESPONSE}"))
-        return Ask(asked, turn.news, _answer_written, (), self._answer_shape, _REPLY_TOKENS)
+        return Ask(asked, turn.news, _answer_written, (), self._answer_shape, _REPLY_TOKENS, answer=in_json)
 
     def read(self, reply: Reply) -> Read:
         found = read_reply(reply.text, self._task.tools)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ports import Flow, Request, Sent, Strategy, Task
+from ..prompt import Ask
 from ..schema import AgentFinish
 
 
@@ -26,9 +27,20 @@ class Around:
         """Whether the inner strategy can use an engine's native tool calls."""
         return bool(getattr(self.inner, "native", False))
 
+    @property
+    def needs_tools(self) -> bool:
+        """Whether the inner strategy is of no use without tools."""
+        return bool(getattr(self.inner, "needs_tools", True))
+
     def __call__(self, task: Task) -> Flow:
         """The reasoning for one run."""
         return self.reason(task)
+
+
+def unshown(request: Ask) -> Ask:
+    """`request`, as one whose reply, also to its closing, is not the run's answer."""
+    closing = request.closing
+    return replace(request, answer=None, closing=closing and (lambda: unshown(closing())))
 
 
 def advanced(flow: Flow, sent: Sent | None) -> Request | AgentFinish:

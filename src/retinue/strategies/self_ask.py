@@ -23,6 +23,7 @@ from .describing import Example, Kind, described, fitting, remembered
 from .json_reply import CUT_OFF, read_reply
 from .parsing import UnreadableReply, known, needs_input, read_input
 from .shapes import answer_shape, deciding, input_pattern
+from .showing import beginnings, in_json, plain
 from .steps import Read, Turn, answered, extended, observations, said, step_by_step, whole_lines
 
 NEEDED = "Are follow up questions needed here:"
@@ -37,6 +38,13 @@ _NAME = r"(?:\[([\w .]{1,64})\]|\(([\w .]{1,64})\))?+"
 _AFTER = rf"[ \t]*+\d*+[*_`]*+[ \t]*+{_NAME}[ \t]*+[*_`]*+[:\uff1a][*_`]*+[ \t]*+"
 _AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*+{_KIND}{_AFTER}", re.IGNORECASE | re.MULTILINE)
 _ANYWHERE = re.compile(rf"(?<!\w){_KIND}{_AFTER}", re.IGNORECASE)
+_FINAL = ("so the final answer is", "so final answer is", "the final answer is", "final answer is")
+_BEGUN = re.compile(
+    r"[ \t>*_#`-]*+(?:"
+    + beginnings("follow up questions", "intermediate answer", *_FINAL, "question", between="[ _-]?")
+    + r"[ \t]*+\d*+[*_`]*+[ \t]*+(?:[\[(][\w .]*+[\])]?)?[ \t]*+[*_`]*+)?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -141,6 +149,31 @@ def _action(part: _Part, tools: Sequence[Tool], log: str) -> AgentAction:
     return AgentAction(tool.name if tool else part.name or "none", read_input(part.text, tool), log)
 
 
+def shown(text: str) -> str:
+    """What of a reply that is still arriving can be shown as the run's answer; see `showing`."""
+    if text.lstrip().startswith("{"):
+        return in_json(text)
+    marker = _AT_LINE_START.search(text)
+    if marker is None or _kind(marker.group(1)) != "answer":
+        return ""
+    if after := _AT_LINE_START.search(text, marker.end()):
+        return plain(text[marker.end() : after.start()])
+    line = text.rfind("\n", marker.end()) + 1
+    begun = line > 0 and _BEGUN.fullmatch(text, line)
+    return plain(text[marker.end() : line if begun else len(text)])
+
+
+def shown_of_closing(text: str) -> str:
+    """The same for a reply to `ANSWER`."""
+    return "" if _BEGUN.fullmatch(text.lstrip()) else shown(_as_marked(text))
+
+
+def _as_marked(text: str) -> str:
+    """A reply to `ANSWER` as one that says so itself."""
+    begins = text.lstrip()
+    return text if _AT_LINE_START.match(begins) or begins.startswith("{") else f"{ANSWER} {text}"
+
+
 class _Questions:
     """The form."""
 
@@ -158,13 +191,14 @@ class _Questions:
         asked = extended(before, Message("user", f"{said(turn)}{NEEDED if first else ''}"))
         stop = () if self._task.constrained else _STOP
         write = self._first_written if first else self._written
-        return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS)
+        return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS, answer=shown)
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
         reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
         asked = extended(before, Message("user", f"{said(turn)}{reminder}{ANSWER}"))
         stop = () if self._task.constrained else _STOP
-        return Ask(asked, turn.news, _answer_written, stop, answer_shape(self._strategy.answer_chars), _REPLY_TOKENS)
+        shape = answer_shape(self._strategy.answer_chars)
+        return Ask(asked, turn.news, _answer_written, stop, shape, _REPLY_TOKENS, answer=shown_of_closing)
 
     def read(self, reply: Reply) -> Read:
         if self._task.constrained and reply.text.rstrip().endswith(ANSWER):
@@ -177,11 +211,8 @@ class _Questions:
         return Read(decision, reply.text[:length], self._last)
 
     def closed(self, reply: Reply) -> AgentFinish:
-        text = (
-            reply.text if _AT_LINE_START.match(reply.text.lstrip()) or "{" in reply.text else f"{ANSWER} {reply.text}"
-        )
         try:
-            decision = parse(text, self._task.tools).decision
+            decision = parse(_as_marked(reply.text), self._task.tools).decision
         except UnreadableReply:
             return AgentFinish({}, reply.text)
         return decision if isinstance(decision, AgentFinish) else AgentFinish({}, reply.text)

@@ -1,40 +1,55 @@
-"""`tool_calling`: an engine's native tool calls. Where they do not work, `react_json` takes their place."""
+"""`tool_calling`: an engine's native tool calls. Where they do not work, `react_json` takes their place.
+
+Without tools it is a plain conversation: the model is sent the messages, and what it writes is the answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from ..errors import UsageError
 from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
+from ..tooling import Tool
 from .loose_json import found
 from .parsing import UnreadableReply
 from .react_json import ReactJson, by_argument
+from .showing import plain
 from .steps import Read, Turn, answered, extended, noted, step_by_step
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."
+_EXPECTED_WITHOUT = "Answer in plain text."
 _CLOSING = "No more tools can be called. Answer the question now, briefly, from what you have seen."
 _REPLY_TOKENS = 1024
+_Choice = Literal["auto", "required", "none"]
+_CHOICES: Mapping[str, _Choice] = {"auto": "auto", "required": "required", "none": "none"}
 
 
 @dataclass(frozen=True)
 class ToolCalling:
     """The strategy.
 
-    `system` replaces the system message. `trim_intermediate_steps`: only so many of the last steps stay in
-    the prompt (-1: all).
+    `system` replaces the system message, which without tools is left out. `trim_intermediate_steps`: only so
+    many of the last steps stay in the prompt (-1: all). `tool_choice`: `auto`, `none`, `required`, or the name of
+    the tool to call; the last two hold until a tool was called. `parallel`: several calls in one reply are all made;
+    else only the first. Raises `UsageError` for a tool that is not there.
     """
 
     system: str = SYSTEM
     trim_intermediate_steps: int = -1
+    tool_choice: str = "auto"
+    parallel: bool = True
     name: str = "tool_calling"
     native: bool = True
+    needs_tools: bool = False
 
     def __call__(self, task: Task) -> Flow:
         """Call tools until there is text without a call: the answer."""
-        if not task.calls_tools:
+        if task.tools and not task.calls_tools:
             return (yield from ReactJson(trim_intermediate_steps=self.trim_intermediate_steps)(task))
         return (yield from step_by_step(_Calls(self, task), self.trim_intermediate_steps))
 
@@ -43,29 +58,46 @@ class _Calls:
     """The form: messages, calls and their results."""
 
     def __init__(self, strategy: ToolCalling, task: Task) -> None:
-        self._system = strategy.system
+        self._system = strategy.system if task.tools or strategy.system != SYSTEM else ""
         self._task = task
+        self._choice, self._chosen = _chosen(strategy.tool_choice, task.tools)
+        self._most = None if strategy.parallel else 1
+        self._options = {} if strategy.parallel or not task.tools else {"parallel_tool_calls": False}
+        self._expected = _EXPECTED if task.tools else _EXPECTED_WITHOUT
 
     def opening(self) -> Turn:
         question = Message("user", self._task.question)
-        return Turn((Message("system", self._system), *self._task.history, question), self._task.question)
+        system = (Message("system", self._system),) if self._system else ()
+        return Turn((*system, *self._task.history, question), self._task.question)
 
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, *turn.told)
-        return Ask(asked, turn.news, self._written, (), None, _REPLY_TOKENS, tools=self._task.tools)
+        return Ask(
+            asked,
+            turn.news,
+            self._written,
+            max_tokens=_REPLY_TOKENS,
+            tools=self._chosen,
+            tool_choice=self._choice,
+            answer=plain,
+            options=self._options,
+        )
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+        if not self._task.tools:
+            return self.ask(before, turn)
         asked = extended(before, *turn.told, Message("user", _CLOSING))
         tools = self._task.tools
-        return Ask(asked, turn.news, _answer_written, (), None, _REPLY_TOKENS, tools=tools, tool_choice="none")
+        asking = Ask(asked, turn.news, _answer_written, (), None, _REPLY_TOKENS, tools=tools, answer=plain)
+        return replace(asking, tool_choice="none")
 
     def read(self, reply: Reply) -> Read:
         if reply.calls:
-            actions = tuple(self._complete(call, reply) for call in reply.calls)
+            actions = tuple(self._complete(call, reply) for call in reply.calls[: self._most])
             return Read(actions, reply.text, reply.text.strip())
         if not reply.text.strip():
             raise UnreadableReply("the reply is empty")
-        if reply.finish == "length":
+        if reply.finish == "length" and self._task.tools:
             raise UnreadableReply("the reply was cut off, be brief")
         return Read(answered(reply.text.strip(), reply.text))
 
@@ -73,6 +105,8 @@ class _Calls:
         return answered(reply.text.strip(), reply.text)
 
     def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+        if self._choice == "required":
+            self._choice, self._chosen = "auto", self._task.tools
         pairs = list(zip(actions, seen, strict=True))
         calls = tuple(replace(action, id=one.call_id, log="") for action, one in pairs)
         told = tuple(Message("tool", noted(one), call_id=one.call_id, tool=action.tool) for action, one in pairs)
@@ -80,11 +114,11 @@ class _Calls:
         return Turn(told, news, Message("assistant", read.text, calls))
 
     def unreadable(self, reply: Reply, problem: str) -> Turn:
-        told = f"That could not be used: {problem}. {_EXPECTED}"
+        told = f"That could not be used: {problem}. {self._expected}"
         return Turn((Message("user", told),), told, Message("assistant", reply.text or "(nothing)"))
 
     def minimal(self, turn: Turn, problem: str) -> Turn:
-        return replace(turn, told=(*turn.told, Message("user", _EXPECTED)), news=f"{problem}. {_EXPECTED}")
+        return replace(turn, told=(*turn.told, Message("user", self._expected)), news=f"{problem}. {self._expected}")
 
     def _complete(self, call: AgentAction, reply: Reply) -> AgentAction:
         """The call, if nothing of it is missing."""
@@ -104,6 +138,16 @@ class _Calls:
         by_name = {tool.name: tool for tool in self._task.tools}
         given = (replace(one, tool_input=by_argument(one, by_name.get(one.tool))) for one in decided)
         return Reply("", calls=tuple(given))
+
+
+def _chosen(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, ...]]:
+    """How a tool is to be chosen at first, and from which."""
+    if choice in _CHOICES:
+        return _CHOICES[choice], tools
+    named = tuple(tool for tool in tools if tool.name == choice)
+    if not named:
+        raise UsageError(f"tool_choice: there is no tool {choice!r}; want auto, required, none or a tool's name")
+    return "required", named
 
 
 def _answer_written(decided: Decided) -> Reply:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ToolError, UsageError
+from ..toolbox import idempotency_header
 
 MAX_ANSWER = 1_000_000  # bytes
 
@@ -24,7 +25,7 @@ def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any
         raise UsageError("tools behind HTTP need the extra 'web': pip install 'retinue[web]'") from error
 
     async def call(**arguments: Any) -> Any:
-        headers = {"Accept-Encoding": "identity"}
+        headers = {"Accept-Encoding": "identity", **idempotency_header()}
         try:
             async with (
                 aiohttp.ClientSession(

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ToolError
+from ..toolbox import idempotency_key
 
 MAX_RESULT = 1_000_000  # bytes
+KEY = "RETINUE_IDEMPOTENCY_KEY"
 _WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -23,13 +25,14 @@ def separate(
     file: Path, function: str, environment: Mapping[str, str], python: Path = Path(sys.executable)
 ) -> Callable[..., Awaitable[Any]]:
     """A function that calls `function` of `file` in a new process each time: with the server's environment
-    and these variables in it, in the file's folder, under the interpreter `python`. Raises `ToolError`."""
+    and these variables in it, in the file's folder, under the interpreter `python`; the call's idempotency key is
+    in `RETINUE_IDEMPOTENCY_KEY`. Raises `ToolError`."""
 
     async def call(**arguments: Any) -> Any:
         task = json.dumps({"file": str(file), "function": function, "arguments": arguments}, default=str)
         process = await asyncio.create_subprocess_exec(
             str(python), "-P", str(_WORKER), stdin=PIPE, stdout=PIPE, cwd=file.parent,
-            env={**os.environ, **environment}, start_new_session=True,
+            env={**os.environ, **environment, KEY: idempotency_key()}, start_new_session=True,
         )  # fmt: skip
         try:
             said = await _said(process, task.encode())

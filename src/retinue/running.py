@@ -1,0 +1,120 @@
+"""`Run`: one run of an agent, from its question to its end."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .budgets import Deadline, Interrupted
+from .effects import LibraryEffects
+from .errors import UsageError
+from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
+from .loop import drive
+from .ports import Task
+from .remembering import recalled, remember
+from .schema import Abilities, Decision, Message
+from .toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+
+class Run:
+    """One run of an agent. Its `log` grows as it goes; `result` is what it has come to so far.
+
+    `key`: the run's own, under which services know its calls (`toolbox.idempotency_key`); a random one if empty. One
+    that goes on where a `log` ends should have the same key as before.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        question: str,
+        history: Sequence[Message] = (),
+        log: Sequence[Event] = (),
+        decisions: Mapping[str, Decision] | None = None,
+        key: str = "",
+    ) -> None:
+        if not question.strip():
+            raise UsageError("the question is empty; ask something")
+        if not agent.tools and getattr(agent.strategy, "needs_tools", True):
+            raise UsageError(f"{agent.name} has no tools; give it some: Agent(tools=[…]) or add_tool(name, tool, …)")
+        if not key.isascii() or not key.isprintable():
+            raise UsageError(f"a run's key goes into headers: want printable ASCII, not {key[:80]!r}")
+        self.key = key or uuid.uuid4().hex
+        self.log = list(log)
+        self._begun = tuple(log)
+        self.budget = agent.budget
+        self._agent = agent
+        self._task = Task(question, agent.tools_of_a_run(), tuple(history))
+        self._decisions = decisions or {}
+        self._deadline = Deadline()
+        self._seconds = 0.0
+
+    async def events(self) -> AsyncGenerator[Event | Delta, None]:
+        """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""
+        began = time.perf_counter()
+        try:
+            abilities = await self._abilities()
+            history = await self._history()
+        except Interrupted as end:
+            self.log.append(Stopped(end.reason))
+            yield self.log[-1]
+            return
+        task = replace(self._task, history=history, constrained=abilities.constrains, calls_tools=abilities.calls_tools)
+        started = Started(
+            task.question,
+            self._agent.name,
+            self._agent.strategy.name,
+            self._agent.model.name,
+            tuple(tool.name for tool in task.tools),
+            abilities,
+            task.history,
+        )
+        toolbox = Toolbox(task.tools, self.key)
+        effects = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
+        flow = self._agent.flow(task)
+        async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
+            async for event in events:
+                if not isinstance(event, Delta):
+                    self.log.append(event)
+                if isinstance(event, Finished | Stopped):
+                    await remember(self._agent.memories, self.log, self._begun)
+                self._seconds = time.perf_counter() - began
+                yield event
+
+    async def finish(self) -> RunResult:
+        """Run to the end; what it came to."""
+        async with aclosing(self.events()) as events:
+            async for _ in events:
+                pass
+        return self.result
+
+    async def _abilities(self) -> Abilities:
+        """What the model can do: as recorded, else as its engine says."""
+        for event in self.log:
+            if isinstance(event, Started):
+                return event.abilities
+        self._deadline.start(None)
+        native = bool(self._task.tools) and bool(getattr(self._agent.strategy, "native", False))
+        return await self._deadline.wait(self._agent.model.abilities(native=native))
+
+    async def _history(self) -> tuple[Message, ...]:
+        """The conversation before: as recorded, else what the memories recall and then what was given."""
+        if self.log:
+            return self._task.history
+        found = await self._deadline.wait(recalled(self._agent.memories, self._task.question))
+        return (*found, *self._task.history)
+
+    def cancel(self) -> None:
+        """End it as `CANCELLED`, at once. May be called from any thread."""
+        self._deadline.cancel()
+
+    @property
+    def result(self) -> RunResult:
+        """What the run has come to so far."""
+        return result(self.log, self._seconds)

@@ -1,0 +1,93 @@
+"""What of a reply can be shown as the run's answer while it still arrives: nothing that its rest may take back.
+
+Each of these functions is given so much of a reply, and what it gives only grows with it. What cannot be told
+yet (a line that may become a marker, the words that say that no tool fits) is held back, if need be to the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..schema import AgentFinish
+from ..tooling import Tool
+from .json_reply import answer_begun
+from .parsing import AFTER, AT_LINE_START, INVENTED, NO_TOOL, UnreadableReply, parse
+
+_DECORATION = r"[ \t>*_#`-]*+"
+_BEFORE_COLON = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+"
+_FINAL = re.compile(rf"^{_DECORATION}final[ _]*answer{AFTER}", re.IGNORECASE | re.MULTILINE)
+_FENCE_BEGUN = re.compile(r"\s*+`++[a-z]*+\s*+\Z", re.IGNORECASE)
+_NO_WORDS = re.compile(r"[\W_]+")
+
+
+def beginnings(*words: str, between: str = "[ _]*+") -> str:
+    """A pattern for any beginning of one of `words`, between which there may be `between`."""
+    return f"(?:{'|'.join(_beginning(word, between) for word in words)})"
+
+
+def _beginning(word: str, between: str) -> str:
+    pattern = ""
+    for letter in reversed(word[1:]):
+        pattern = f"(?:{between if letter == ' ' else letter}{pattern})?"
+    return word[0] + pattern
+
+
+_LINE_BEGUN = re.compile(
+    _DECORATION
+    + rf"(?:{beginnings('thought', 'action input', 'tool input', 'input', 'observation', 'final answer', 'question')}"
+    + rf"{_BEFORE_COLON})?",
+    re.IGNORECASE,
+)
+_WORD_BEGUN = re.compile(
+    rf"(?<=\s){beginnings('thought', 'observation', 'final answer')}{_BEFORE_COLON}\Z", re.IGNORECASE
+)
+
+
+def plain(text: str) -> str:
+    """Of a text that is the answer itself."""
+    text = text.strip()
+    return "" if may_say(text, NO_TOOL) else text
+
+
+def may_say(text: str, phrase: str) -> bool:
+    """Whether `text` begins with `phrase`, or with more of it may yet do so, however that is punctuated."""
+    said = _NO_WORDS.sub(" ", text[: 2 * len(phrase)]).strip().lower()
+    return phrase.startswith(said[: len(phrase)])
+
+
+def in_json(text: str) -> str:
+    """Of a reply in JSON: the text of its answer."""
+    return plain(answer_begun(text)) if "nswer" in text else ""
+
+
+def after_marker(text: str, tools: Sequence[Tool]) -> str:
+    """Of a ReAct reply, also of one in JSON: what follows "Final Answer:" at the beginning of a line."""
+    if "nswer" not in text.lower():  # so it is as long as nothing but a thought and an action arrive
+        return ""
+    if text.lstrip().startswith("{"):
+        return finished(answer_begun(text))
+    marker = _FINAL.search(text)
+    if marker is None:
+        return ""
+    try:
+        decision = parse(f"{text[: marker.end()]}x", tools).decision
+    except UnreadableReply:
+        return ""
+    return finished(text, marker.end()) if isinstance(decision, AgentFinish) else ""
+
+
+def finished(text: str, begin: int = 0) -> str:
+    """Of the answer in `text` from `begin` on, to where `parsing.finish` ends it: before what was made up."""
+    ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
+    end = min(ends) if ends else _certain(text, begin)
+    return plain(_FENCE_BEGUN.sub("", text[begin:end]))
+
+
+def _certain(text: str, begin: int) -> int:
+    """Where the last line begins to look like a marker; the end of `text` if it does not."""
+    line = text.rfind("\n", begin) + 1
+    if (line > begin or not begin) and _LINE_BEGUN.fullmatch(text, line):
+        return line
+    word = _WORD_BEGUN.search(text, max(line, begin))
+    return word.start() if word else len(text)
