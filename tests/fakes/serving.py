@@ -16,13 +16,13 @@ import uvicorn
 from sqlalchemy import insert
 
 from retinue import Agent, PromptModel
-from retinue.runs import Assignment, Runs
+from retinue.runs import Runs
 from retinue.server.app import create_app
+from retinue.server.assigning import assigning
 from retinue.server.context import Options, Server
 from retinue.server.deployment import Deployment
 from retinue.store.database import Database
 from retinue.store.keys import Keys
-from retinue.store.rows import RunRow
 from retinue.store.tables import events, runs
 
 KEY = "sk-for-tests-only-0123456789"
@@ -86,7 +86,7 @@ class Serving:
 
     async def _serve(self) -> None:
         self.database = Database(self._database_url)
-        self.runs = Runs(self.database, self._assign)
+        self.runs = Runs(self.database, assigning(self._deployment, self.database))
         server = Server(self._deployment, self.database, self.runs, self._options)
         self.app = create_app(server, Keys(self.database, [KEY]), **self._edge)
         self._loop = asyncio.get_running_loop()
@@ -101,9 +101,6 @@ class Serving:
         await serving
         await self.runs.close(0)
         await self.database.close_async()
-
-    async def _assign(self, run: RunRow) -> Assignment:
-        return Assignment(self._deployment.agents[run.request["model"]], "?")
 
     def in_loop(self, work: Any) -> Any:
         """What the coroutine `work` returns, run where the server runs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from fakes.serving import Serving, with_run
+from retinue import Agent, PromptModel
 from retinue.store.tables import events, messages, runs
 
 
@@ -88,3 +91,19 @@ def test_a_thread_holds_one_run(on_both: Serving) -> None:
     row = {"tenant": "default", "id": "run_2", "created_at": 0, "thread_id": thread, "status": "queued"}
     with pytest.raises(IntegrityError), on_both.database.engine.begin() as connection:
         connection.execute(insert(runs).values(holds=True, epoch=0, request={}, state={}, **row))
+
+
+def test_what_runs_on_a_thread_that_is_deleted_ends_for_who_watches(tmp_path: Path) -> None:
+    slow = Agent(PromptModel(script=[{"say": "At last.", "delay": 60}]), name="slow")
+    with Serving(tmp_path, {"slow": slow}) as served:
+        assistant = served.ask("POST", "/v1/assistants", {"model": "slow"}).body["id"]
+        thread = served.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": "Hi"}]}).body["id"]
+        request = {"assistant_id": assistant, "stream": True}
+        with ThreadPoolExecutor(1) as others:
+            watching = others.submit(served.ask, "POST", f"/v1/threads/{thread}/runs", request)
+            while not served.ask("GET", f"/v1/threads/{thread}/runs").body["data"]:
+                pass
+            assert served.ask("DELETE", f"/v1/threads/{thread}").status == 200
+            said = watching.result(timeout=30).text
+        assert "event: thread.run.cancelled\n" in said
+        assert said.endswith("data: [DONE]\n\n")
