@@ -41,7 +41,7 @@ def test_every_answer_has_an_id_and_a_time(served: Serving, method: str, path: s
         ("POST", "/", 404, "Invalid URL (POST /)"),
         ("GET", "/v1/models/", 404, "The model '' does not exist."),
         ("PUT", "/v1/threads", 405, "Not allowed to PUT on /v1/threads."),
-        ("DELETE", "/v1/models/agent-1", 405, "Not allowed to DELETE on /v1/models/agent-1."),
+        ("PATCH", "/v1/models/agent-1", 405, "Not allowed to PATCH on /v1/models/agent-1."),
     ],
 )
 def test_what_is_nowhere(served: Serving, method: str, path: str, status: int, message: str) -> None:
@@ -67,6 +67,19 @@ def test_bodies_that_cannot_be_read(served: Serving, body: bytes, reason: str) -
     assert said.status == 400
     assert said.error["message"].startswith("We could not parse the JSON body of your request")
     assert reason in said.error["message"]
+
+
+def test_every_operation_reads_its_body_so(served: Serving) -> None:
+    operations = [
+        (method.upper(), path)
+        for path, operations in served.ask("GET", "/openapi.json").body["paths"].items()
+        for method, operation in operations.items()
+        if "requestBody" in operation
+    ]
+    assert len(operations) > 8
+    for method, path in operations:
+        said = served.ask(method, path, data=b'{"a": NaN}', headers=JSON)
+        assert (said.status, "NaN" in said.error["message"]) == (400, True), path
 
 
 def test_bodies_of_another_type_are_refused(served: Serving) -> None:
