@@ -19,7 +19,7 @@ from .ids import new_id
 from .messages import add_messages
 from .requests import MessageCreate, RunCreate, ThreadRunCreate
 
-_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools")
+_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens")
 _AS_ASKED = (
     "max_prompt_tokens",
     "max_completion_tokens",
