@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
-from ..store.log import find, length
+from ..store.log import alter, find, length
 from ..store.rows import RunRow, Status
-from ..store.tables import runs
 
 _DEATHS = 5  # drives in a row that brought nothing: something about this run ends the process
 _PROCESS = secrets.token_hex(4)
@@ -33,9 +31,7 @@ def claim(connection: Connection, run_id: str) -> RunRow | None:
     if state["claims"][1] > _DEATHS:
         state["give_up"] = f"the process that drove this run ended {_DEATHS} times without coming any further"
     status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
-    values: dict[str, Any] = {"epoch": run.epoch + 1, "status": status, "state": state}
-    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
-    return replace(run, **values)
+    return alter(connection, run, epoch=run.epoch + 1, status=status, state=state)
 
 
 def is_new(run: RunRow) -> bool:
