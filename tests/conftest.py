@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fakes.openai_server import OpenAIServer
+from fakes.postgres import Postgres, postgres
 from retinue import RetinueError
 from retinue.models import weights
 
@@ -26,3 +27,19 @@ def embedded_model() -> Path:
         return weights.find("")
     except RetinueError:
         pytest.fail("run: make model")
+
+
+@pytest.fixture(scope="session")
+def a_postgres() -> Iterator[Postgres]:
+    """A PostgreSQL."""
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a new database, of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/runs.db"
+    server: Postgres = request.getfixturevalue("a_postgres")
+    return server.database()

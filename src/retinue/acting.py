@@ -82,8 +82,10 @@ class Turn:
     def _replay(self, log: Recording) -> None:
         for event in log.take(Called, Observed, Paused, Resumed):
             match event:
-                case Called(action=action):
+                case Called(action=action):  # what was decided led to this intent, and to no other
                     self._begun[action.id] = action
+                    self._paused.discard(action.id)
+                    self._decided.pop(action.id, None)
                 case Paused(action=action):
                     self._paused.add(action.id)
                 case Resumed(call_id=call_id, decision=decision):
@@ -110,7 +112,7 @@ class Turn:
         settled = _settled(self._begun.get(action.id, action), self._decided.get(action.id))
         if isinstance(settled, Observation):
             return self._observed(settled)
-        if self._begun.get(action.id) == settled:
+        if self._begun.get(action.id) == settled and action.id not in self._decided:
             return None
         self._begun[action.id] = settled
         return Called(self._step, settled)

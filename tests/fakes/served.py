@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ class Served:
     def __init__(self, file: Path, env: Mapping[str, str], args: Sequence[str]) -> None:
         self.key = KEY
         self.db = file.with_name("runs.db")
+        self.started = 0.0  # when the process was started, in Unix seconds
         self.log = ""
         self._file = file
         self._env = {**os.environ, **env}
@@ -37,13 +39,14 @@ class Served:
         self._reading: threading.Thread
         self.restart()
 
-    def restart(self) -> None:
-        """Start it with the same file, database and port, and wait until it is ready."""
+    def restart(self, **env: str) -> None:
+        """Start it with the same file, database and port, and wait until it is ready. `env` is for this time only."""
         self.root = self.url = ""
+        self.started = time.time()
         words = [sys.executable, "-m", "retinue", "serve", str(self._file), "--port", self._port, "--db", str(self.db)]
         self.process = subprocess.Popen(
             [*words, "--api-key", self.key, *self._args],
-            env=self._env,
+            env={**self._env, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fakes.postgres import Postgres, postgres
 from fakes.served import Served, serving
 from fakes.serving import Serving
 
@@ -52,13 +51,6 @@ async def client(request: pytest.FixtureRequest, deployed: Served) -> AsyncItera
             yield async_client
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[Postgres]:
-    """A PostgreSQL."""
-    with postgres() as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server in this process, with one agent, for the tests of one file; each makes what it looks at."""
@@ -69,6 +61,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def on_both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """The same, on each kind of database."""
-    url = request.getfixturevalue("postgresql").database() if request.param == "postgresql" else ""
+    url = request.getfixturevalue("a_postgres").database() if request.param == "postgresql" else ""
     with Serving(tmp_path_factory.mktemp("served"), url=url) as server:
         yield server

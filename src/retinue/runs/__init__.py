@@ -2,5 +2,6 @@
 
 from .driving import Assignment, Runs
 from .following import Followed, Followers, Piece
+from .recovering import recover
 
-__all__ = ["Assignment", "Followed", "Followers", "Piece", "Runs"]
+__all__ = ["Assignment", "Followed", "Followers", "Piece", "Runs", "recover"]

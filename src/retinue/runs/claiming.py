@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from ..store.log import alter, find, length
 from ..store.rows import RunRow, Status
+from ..store.tables import runs
 
 _DEATHS = 5  # drives in a row that brought nothing: something about this run ends the process
 _PROCESS = secrets.token_hex(4)
@@ -19,19 +21,42 @@ _DRIVEN = ("queued", "in_progress", "cancelling")
 def claim(connection: Connection, run_id: str) -> RunRow | None:
     """The run, from now on under its next epoch, `in_progress`; `None` if there is nothing to drive. One whose
     drives died again and again without a new event gets `state["give_up"]`: why."""
-    run = find(connection, run_id)
+    run = find(connection, run_id, lock=True)
     if run is None or run.status not in _DRIVEN or not run.holds:
         return None
     state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}
     now = length(connection, run_id)
-    before, count, process = state.get("claims", (-1, 0, ""))
+    _, count, process = state.get("claims", (-1, 0, ""))
     if process != _PROCESS:  # the one before has ended
-        count = count + 1 if before == now else 1
+        count = _tries(run, now) + 1
     state["claims"] = [now, count, _PROCESS]
-    if state["claims"][1] > _DEATHS:
+    if count > _DEATHS:
         state["give_up"] = f"the process that drove this run ended {_DEATHS} times without coming any further"
+    if run.expires_at is not None and run.expires_at <= time.time():  # while nobody was there to see it
+        state["ending"] = "expired"
     status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
     return alter(connection, run, epoch=run.epoch + 1, status=status, state=state)
+
+
+def acquit(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Note of runs that this process parks that they do not end it."""
+    for run_id in run_ids:
+        run = find(connection, run_id, lock=True)
+        if run is not None and run.status in _DRIVEN:
+            state = {name: value for name, value in run.state.items() if name != "claims"}
+            alter(connection, run, state=state)
+
+
+def unfinished(connection: Connection) -> list[tuple[RunRow, int]]:
+    """The runs to be driven, oldest first, and how often each was driven since it came any further."""
+    query = select(runs).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
+    found = [RunRow.of(row) for row in connection.execute(query)]
+    return [(run, _tries(run, length(connection, run.id))) for run in found]
+
+
+def _tries(run: RunRow, now: int) -> int:
+    before, count, _ = run.state.get("claims", (-1, 0, ""))
+    return count if before == now else 0
 
 
 def is_new(run: RunRow) -> bool:

@@ -6,24 +6,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from ..agent import Agent, Run
-from ..errors import LogMismatch, RetinueError, StoreUnavailable
-from ..events import Asked, Called, Delta, Event, Finished, Replied, Stopped
+from ..errors import RetinueError, StoreUnavailable
+from ..events import Asked, Called, Delta, Event, Finished, Replied, Started, Stopped
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Fenced, read
 from ..store.rows import RunRow
 from ..tooling import Tool
-from .claiming import claim, is_new
+from .claiming import acquit, claim, is_new
 from .crashing import crashpoint
-from .ending import ended
+from .ending import ended, pending
 from .following import Followers
 from .messages import messages_of
 from .writing import BACK_OFF, Writer
@@ -62,6 +62,7 @@ class Runs:
         self._live: dict[str, Run] = {}
         self._wanted: set[str] = set()  # to be driven, once more
         self._interrupted: set[str] = set()
+        self._beside: set[asyncio.Task[None]] = set()
         self._parking = False
 
     def start(self, run_id: str) -> asyncio.Task[None]:
@@ -73,6 +74,12 @@ class Runs:
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
 
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the runs, until it is done or they are closed."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
     def interrupt(self, run_id: str) -> bool:
         """End what the run is doing, at once; whether it was doing something here."""
         if run_id in self._live:
@@ -83,12 +90,17 @@ class Runs:
 
     async def close(self, grace: float) -> None:
         """Let what is under way finish for `grace` seconds; what has not is parked: it goes on at the next start."""
+        for task in list(self._beside):
+            task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         self._parking = True
-        for task in list(self._tasks.values()):
+        parked = dict(self._tasks)
+        for task in parked.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*parked.values(), return_exceptions=True)
+        with suppress(StoreUnavailable):
+            await self.database.write(partial(acquit, run_ids=list(parked)))
 
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
@@ -126,13 +138,18 @@ class Runs:
             await self._drive(run, writer)
         except Fenced:
             _LOG.info("the run %s was taken over", run_id)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # no run may be left to itself
+            _LOG.exception("the run %s failed", run_id)
+            await self._end(run, writer, Stopped(StopReason.ERROR, f"{type(error).__name__}: {error}"))
         finally:
             self._live.pop(run_id, None)
 
     async def _drive(self, run: RunRow, writer: Writer) -> None:
         if reason := run.state.get("give_up"):
             await self._end(run, writer, Stopped(StopReason.ERROR, reason))
-        elif run.status == "cancelling":
+        elif run.status == "cancelling" or run.state.get("ending"):
             await self._end(run, writer, Stopped(StopReason.CANCELLED))
         elif (live := await self._begin(run, writer)) is not None:
             self._live[run.id] = live[0]
@@ -144,14 +161,11 @@ class Runs:
         """The run, as far as its log goes, and its tools; `None` if nobody can drive it: it has ended."""
         try:
             assigned = await self._assign(run)
-            live = Run(
-                assigned.agent,
-                assigned.question,
-                assigned.history,
-                [entry.event for entry in writer.log],
-                decisions(run.state.get("decisions", {})),
-                key=run.id,
-            )
+            log = [entry.event for entry in writer.log]
+            asked: Assignment | Started = assigned
+            if log and isinstance(log[0], Started):  # what it began with, whatever was said since
+                asked = log[0]
+            live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
         except StoreUnavailable:
             raise
         except RetinueError as error:  # nothing that was asked for can be done
@@ -172,9 +186,7 @@ class Runs:
                     await self._note(writer, event, tools)
         except (StoreUnavailable, Fenced):
             raise
-        except LogMismatch as error:
-            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
-        except RetinueError as error:  # the model cannot even be asked what it can do
+        except RetinueError as error:  # the log is not this agent's; the model cannot even be asked what it can do
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
 
     async def _note(self, writer: Writer, event: Event | Delta, tools: Mapping[str, Tool]) -> None:
@@ -199,7 +211,7 @@ class Runs:
                     await writer.written()
                     crashpoint("after intent")
             case _:
-                crashpoint(f"before {type(event).__name__.lower()}")
+                crashpoint("before event")
                 writer.put(event)
                 writer.write()
 
@@ -226,6 +238,7 @@ class Runs:
             self._ended(after)
 
 
-def decisions(given: Mapping[str, Mapping[str, Any]]) -> dict[str, Decision]:
-    """A person's decisions as they are kept, by call id."""
-    return {call: Decision(**values) for call, values in given.items()}
+def decisions(run: RunRow, log: Sequence[Event]) -> dict[str, Decision]:
+    """A person's decisions on what waits for one, by call id: each counts for one pause, and not for a later one."""
+    given = run.state.get("decisions", {})
+    return {action.id: Decision(**given[action.id]) for action in pending(log) if action.id in given}

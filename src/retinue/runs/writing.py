@@ -55,8 +55,10 @@ class Writer:
             asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
+        if self._writing is not None:
+            return  # what is being written comes first; `_go_on` sees to the rest
         self._planned = False
-        if self._writing is None and self._written < len(self.log):
+        if self._written < len(self.log):
             self._writing = self._submit()
             self._writing.add_done_callback(self._go_on)
 
@@ -76,7 +78,8 @@ class Writer:
         tries = 0
         while True:
             try:
-                if self._writing is not None:
+                self._planned = False
+                while self._writing is not None:
                     await asyncio.shield(self._writing)
                 if change is None and self._written == len(self.log):
                     return None

@@ -1,5 +1,4 @@
-"""What goes on by itself: runs that were under way when the last server ended, those whose time is up, those that wait
-for their thread."""
+"""What goes on by itself: runs whose time is up, those that wait for their thread, those that are to be forgotten."""
 
 from __future__ import annotations
 
@@ -21,15 +20,6 @@ _LOG = logging.getLogger("retinue.server")
 _EVERY = 1.0  # seconds
 _CHATS = 86_400  # seconds that a chat completion, which nobody asked to store, is kept
 _AT_ONCE = 500
-_DRIVEN = ("queued", "in_progress", "cancelling")
-
-
-async def recover(server: Server) -> int:
-    """Drive what the last server left; how many runs that are."""
-    found = await server.database.read(_unfinished)
-    for run_id in found:
-        server.runs.start(run_id)
-    return len(found)
 
 
 async def keep(server: Server) -> None:
@@ -51,11 +41,6 @@ async def begin_next(server: Server, thread_id: str) -> None:
     run_id = await server.database.write(partial(promote, thread_id=thread_id, options=server.options))
     if run_id is not None:
         server.runs.start(run_id)
-
-
-def _unfinished(connection: Connection) -> list[str]:
-    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
-    return list(connection.execute(query).scalars())
 
 
 def _late(connection: Connection) -> list[RunRow]:

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
+from ..runs.crashing import crashpoint
 from ..runs.halting import halt
 from ..runs.waiting import decide
 from ..store.rows import RunRow
@@ -53,6 +54,7 @@ async def create_with_thread(body: ThreadRunCreate, at: At) -> Any:
 
 
 def _started(at: Context, run: RunRow, halted: RunRow | None, *, stream: bool, thread: Object | None = None) -> Any:
+    crashpoint("after run is made")
     if halted is not None:
         at.server.halted(halted)
     if run.holds:
@@ -108,7 +110,9 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
             decide(connection, run, answer.decisions, at.server.options.run_ttl, answer.mark)
         return run_of(connection, scope, thread_id, run_id), answer is not None
 
+    crashpoint("before decision")
     run, new = await at.write(work)
+    crashpoint("after decision")
     if new:
         at.server.runs.start(run.id)
     if body.stream:

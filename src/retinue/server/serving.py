@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..errors import StoreUnavailable, UsageError
-from ..runs import Runs
+from ..runs import Runs, recover
 from ..store.database import Database
 from ..store.keys import Keys, count, make
 from ..store.rows import RunRow
@@ -23,7 +23,7 @@ from .app import create_app
 from .assigning import assigning
 from .context import Options, Server
 from .deployment import Deployment
-from .keeping import begin_next, keep, recover
+from .keeping import begin_next, keep
 from .logs import set_up
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -107,7 +107,7 @@ async def _serve(
     )
     stop = asyncio.Event()
     _on_signals(stop)
-    await recover(server)
+    await recover(server.runs)
     keeping = asyncio.create_task(keep(server), name="keep")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
     stopping = asyncio.create_task(stop.wait(), name="stop")

@@ -20,7 +20,9 @@ _APPEND = insert(
     events
 ).from_select(
     _COLUMNS,  # and only from the holder: one statement that fences and writes
-    select(runs.c.id, *(bindparam(name, type_=events.c[name].type) for name in _COLUMNS[1:])).where(*_HOLDER),
+    select(runs.c.id, *(bindparam(name, type_=events.c[name].type) for name in _COLUMNS[1:]))
+    .where(*_HOLDER)
+    .with_for_update(key_share=True),  # on PostgreSQL nobody else becomes it meanwhile; SQLite has one writer
 )
 _READ = (
     select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
@@ -34,6 +36,7 @@ _ALTER = (
     .values({name: bindparam(f"new_{name}", type_=runs.c[name].type) for name in _MUTABLE})
 )
 _FIND = select(runs).where(runs.c.id == bindparam("run"))
+_LOCK = _FIND.with_for_update(key_share=True)
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
 _SAID = select(messages.c.id).where(messages.c.run_id == bindparam("run"))
 
@@ -97,9 +100,9 @@ def length(connection: Connection, run_id: str) -> int:
     return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
 
 
-def find(connection: Connection, run_id: str) -> RunRow | None:
-    """The run, of whatever tenant."""
-    row = connection.execute(_FIND, {"run": run_id}).first()
+def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
+    """The run, of whatever tenant; `lock`: until the transaction ends, nobody else changes it."""
+    row = connection.execute(_LOCK if lock else _FIND, {"run": run_id}).first()
     return None if row is None else RunRow.of(row)
 
 

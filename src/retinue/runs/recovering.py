@@ -1,0 +1,46 @@
+"""Going on with what the last process left, so that a run that ends processes does not take others along."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from operator import itemgetter
+
+from ..store.log import Entry
+from ..store.rows import RunRow
+from .claiming import unfinished
+from .driving import Runs
+
+_SUSPECT = 2  # drives that brought nothing, after which a run is driven again only with no other such beside it
+
+
+async def recover(runs: Runs) -> int:
+    """Drive what the last process left; how many runs that are. Those whose last drives brought nothing come one by
+    one, those that were driven least first, each as soon as the one before has come any further: what ends the
+    process is then known, and the others have their turn before it."""
+    found = await runs.database.read(unfinished)
+    suspects = [(run, tries) for run, tries in found if tries >= _SUSPECT]
+    for run, tries in found:
+        if tries < _SUSPECT:
+            runs.start(run.id)
+    if suspects:
+        runs.beside(_one_by_one(runs, [run for run, _ in sorted(suspects, key=itemgetter(1))]))
+    return len(found)
+
+
+async def _one_by_one(runs: Runs, suspects: Sequence[RunRow]) -> None:
+    for run in suspects:
+        further = asyncio.create_task(_further(runs, run))
+        try:
+            await asyncio.wait([runs.start(run.id), further], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            further.cancel()
+
+
+async def _further(runs: Runs, run: RunRow) -> None:
+    """Wait until there is something new in a run's log."""
+    async with aclosing(runs.followers.follow(run.id, run.state["claims"][0])) as items:
+        async for item in items:
+            if isinstance(item, Entry):
+                return

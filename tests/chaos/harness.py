@@ -1,0 +1,197 @@
+"""A server, the world outside it, and clients that go on when the server is killed under them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from fakes.served import Served, serving
+
+ENDED = ("completed", "failed", "cancelled", "expired", "incomplete")
+_DEPLOYMENT = Path(__file__).with_name("deployment")
+_EVERY = 0.02  # seconds between two looks at a run
+Json = dict[str, Any]
+
+
+class Site:
+    """A server (`server`) that serves ../deployment, and the `world` outside, an address."""
+
+    def __init__(self, server: Served, world: str, db: str) -> None:
+        self.server = server
+        self.world = world
+        self.db = db  # its URL
+
+    def began(self, order: str = "") -> list[Json]:
+        """What the tools noted when they began: `tool`, `what`, `began`; of one order, or of all."""
+        file = self.server.db.with_name("began.jsonl")
+        lines = file.read_text("utf-8").splitlines() if file.exists() else []
+        notes = [json.loads(line) for line in lines if line.endswith("}")]
+        return [one for one in notes if not order or one["what"].partition(".")[0] == order]
+
+
+@contextmanager
+def site(*args: str, db: str = "", delay: float = 0.05, **env: str) -> Iterator[Site]:
+    """A server and its world, while in the block. `delay`: seconds before and after each effect; `db`: the URL of a
+    database other than a file of its own."""
+    words = [sys.executable, "-m", "chaos.world", str(delay), str(delay)]
+    path = os.pathsep.join(filter(None, [str(_DEPLOYMENT.parents[1]), os.environ.get("PYTHONPATH")]))
+    world = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    folder = Path(tempfile.mkdtemp(prefix="chaos"))
+    try:
+        assert world.stdout is not None
+        address = world.stdout.readline().strip()
+        shutil.copy(_DEPLOYMENT / "tools.py", folder)
+        text = (_DEPLOYMENT / "agents.yml").read_text("utf-8")
+        more = ("--db", db) if db else ()
+        settings = {"CHAOS_WORLD": address, "PYTHONDONTWRITEBYTECODE": "", **env}
+        with serving(folder, text, env=settings, args=[*args, *more]) as server:
+            yield Site(server, address, db or f"sqlite:///{server.db}")
+    finally:
+        world.kill()
+        world.wait()
+        if world.stdout is not None:
+            world.stdout.close()
+        shutil.rmtree(folder)
+
+
+class Gone(Exception):
+    """The server went away; whether what was asked for was done is not known."""
+
+
+class Refused(Exception):
+    """The server says no: `status`, and the message of its error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Client:
+    """What clients of `at` do. Each method waits until the server is there again if it goes away meanwhile."""
+
+    def __init__(self, at: Site, session: aiohttp.ClientSession) -> None:
+        self._at = at
+        self._session = session
+        self._assistant = ""
+
+    async def once(self, method: str, path: str, body: Any = None) -> Json:
+        """An answer. Raises `Gone` or `Refused`."""
+        headers = {"Authorization": f"Bearer {self._at.server.key}"}
+        try:
+            url = f"{self._at.server.url}{path}"
+            async with self._session.request(method, url, json=body, headers=headers) as response:
+                said: Json = await response.json()
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            raise Gone(str(error)) from error
+        if response.status >= 500:
+            raise Gone(str(said))
+        if response.status >= 400:
+            raise Refused(response.status, said["error"]["message"])
+        return said
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Json:
+        """An answer, whenever there is one: for what may be said twice."""
+        while True:
+            try:
+                return await self.once(method, path, body)
+            except Gone:
+                await asyncio.sleep(_EVERY)
+
+    async def thread(self, question: str) -> str:
+        """A new thread with a question; its id."""
+        body = {"messages": [{"role": "user", "content": question}]}
+        return str((await self.ask("POST", "/threads", body))["id"])
+
+    async def start(self, thread: str, **body: Any) -> Json:
+        """A run on a thread that has none; just one, whether or not the server goes away meanwhile."""
+        if not self._assistant:
+            self._assistant = (await self.ask("POST", "/assistants", {"model": "worker"}))["id"]
+        while True:
+            try:
+                return await self.once("POST", f"/threads/{thread}/runs", {"assistant_id": self._assistant, **body})
+            except Gone:
+                found = await self.ask("GET", f"/threads/{thread}/runs?order=asc")
+                if found["data"]:
+                    return dict(found["data"][-1])
+            except Refused:
+                found = await self.ask("GET", f"/threads/{thread}/runs?order=asc")
+                if not found["data"]:
+                    raise
+                return dict(found["data"][-1])
+
+    async def rests(self, run: Json) -> Json:
+        """The run once it has ended, or waits."""
+        while run["status"] not in (*ENDED, "requires_action"):
+            await asyncio.sleep(_EVERY)
+            run = await self.ask("GET", path_of(run))
+        return run
+
+    async def submit(self, run: Json, outputs: Mapping[str, str]) -> Json:
+        """The run, after outputs for the calls it waits for."""
+        body = {"tool_outputs": [{"tool_call_id": call, "output": text} for call, text in outputs.items()]}
+        return await self.ask("POST", f"{path_of(run)}/submit_tool_outputs", body)
+
+    async def messages(self, thread: str) -> list[str]:
+        """What was said on a thread by runs, oldest first."""
+        found = await self.ask("GET", f"/threads/{thread}/messages?order=asc&limit=100")
+        return [one["content"][0]["text"]["value"] for one in found["data"] if one["role"] == "assistant"]
+
+    async def steps(self, run: Json) -> list[Json]:
+        """A run's steps, oldest first."""
+        return list((await self.ask("GET", f"{path_of(run)}/steps?order=asc&limit=100"))["data"])
+
+    async def effects(self, order: str = "") -> list[Json]:
+        """What the ledger has: of one order, or of all."""
+        query = {"order": order} if order else {}
+        async with self._session.get(f"{self._at.world}/effects", params=query) as response:
+            return list(await response.json())
+
+
+@asynccontextmanager
+async def client_of(at: Site) -> AsyncIterator[Client]:
+    """A client, while in the block."""
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    timeout = aiohttp.ClientTimeout(total=20)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        yield Client(at, session)
+
+
+def path_of(run: Json) -> str:
+    """Where a run is."""
+    return f"/threads/{run['thread_id']}/runs/{run['id']}"
+
+
+def waiting(run: Json) -> dict[str, Json]:
+    """The calls that a run waits for, by their ids: the functions."""
+    calls = run["required_action"]["submit_tool_outputs"]["tool_calls"]
+    return {call["id"]: call["function"] for call in calls}
+
+
+async def died(process: subprocess.Popen[str]) -> int:
+    """The status of a process once it has ended."""
+    until = time.monotonic() + 60
+    while (status := process.poll()) is None:
+        assert time.monotonic() < until, "the process does not end"
+        await asyncio.sleep(0.005)
+    return status
+
+
+def again(at: Site) -> float:
+    """Kill what is left of the server and start it once more; seconds until it is ready."""
+    at.server.kill()
+    at.server.restart()
+    return time.time() - at.server.started

@@ -1,0 +1,66 @@
+"""What the database itself says of runs: their logs, gaps in them, and how soon they went on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import select
+
+from retinue.events import Called, Event, Observed, Replied
+from retinue.reading import load
+from retinue.store.engines import engine_of
+from retinue.store.tables import events
+
+Line = tuple[int, float, Event]  # number, Unix seconds, and the event itself
+
+
+def logs(url: str) -> dict[str, list[Line]]:
+    """The logs of all runs, by their ids."""
+    engine = engine_of(url)
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            query = select(events.c.run_id, events.c.seq, events.c.at, events.c.kind, events.c.payload)
+            rows = connection.execute(query.order_by(events.c.run_id, events.c.seq)).all()
+    finally:
+        engine.dispose()
+    found: dict[str, list[Line]] = {}
+    for run_id, seq, at, kind, payload in rows:
+        found.setdefault(run_id, []).append((seq, at, load(kind, payload)))
+    return found
+
+
+def gaps(log: Sequence[Line]) -> int:
+    """How many numbers are missing in a log."""
+    return sum(seq != at for at, (seq, _, _) in enumerate(log, 1))
+
+
+def transcript(log: Sequence[Line], number: str) -> list[str]:
+    """What the model said and the tools answered, in a form that is the same for every order like the one of this
+    number; of a call that was made again, once."""
+    said: list[str] = []
+    for _, _, event in log:
+        match event:
+            case Replied(reply=reply):
+                said.append(f"{reply.text} {[(call.tool, call.tool_input) for call in reply.calls]}")
+            case Called(action=action):
+                said.append(f"call {action.id} {action.tool} {action.tool_input}")
+            case Observed(observation=seen):
+                said.append(f"seen {seen.call_id} {seen.text} {seen.outcome}")
+    return sorted({one.replace(f"Order {number} ", "Order ").replace(f"{number}.", "N.") for one in said})
+
+
+def went_on(found: Mapping[str, Sequence[Line]], started: Sequence[float]) -> list[float]:
+    """Seconds from the start of a process to the first new event of each run that the one before left in the middle.
+
+    `started`: when each process was started, in order. A run that waited for a person, or did nothing until the next
+    kill, is not counted.
+    """
+    seconds: list[float] = []
+    ends = [*started[1:], float("inf")]
+    for begin, end in zip(started, ends, strict=True):
+        for log in found.values():
+            before = [event for _, at, event in log if at < begin]
+            after = [at for _, at, _ in log if begin <= at < end]
+            if before and after and type(before[-1]).__name__ not in ("Stopped", "Finished"):
+                seconds.append(min(after) - begin)
+    return seconds

@@ -1,0 +1,87 @@
+"""Every named point in the code at which a process may die, at its first, second, … passage."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import retinue
+
+from .harness import Site, again, client_of, died, site
+from .logs import gaps, logs, transcript
+from .orders import Order, Tally, tally, work_off
+
+_STEPS = "look, note, pay, look+note+pay, sign"
+_CALL = re.compile(r'crashpoint\("([^"]+)"\)')
+
+
+def names() -> list[str]:
+    """The points in the code."""
+    files = sorted(Path(retinue.__file__).parent.rglob("*.py"))
+    return sorted({name for file in files for name in _CALL.findall(file.read_text("utf-8"))})
+
+
+@dataclass
+class Passage:
+    """One death: where, what the order came to, seconds until the server was ready again, and from the start of the
+    process to the run's first new event (`None`: it had not begun, or waited)."""
+
+    point: str
+    number: int
+    tally: Tally
+    ready: float
+    further: float | None
+
+
+def passages(points: Sequence[str], most: int = 100, delay: float = 0.05) -> Iterator[Passage]:
+    """Let a process die at each passage of each point, at most `most` of them, until one run ends without."""
+    with site(delay=delay) as at:
+        straight = Order("straight", _STEPS)
+        asyncio.run(_alone(at, straight))
+        expected = transcript(logs(at.db)[straight.run["id"]], straight.number)
+        for which, point in enumerate(points):
+            for number in range(1, most + 1):
+                order = Order(f"{which}x{number}", _STEPS)
+                at.server.stop()
+                at.server.restart(RETINUE_CRASHPOINT=f"{point}:{number}")
+                counted, ready = asyncio.run(_die(at, order))
+                if ready is None:
+                    break
+                log = logs(at.db)[order.run["id"]]
+                if gaps(log) or transcript(log, order.number) != expected:
+                    counted.lost += 1
+                    counted.problems.append(f"{point}:{number}: {transcript(log, order.number)}")
+                before = [event for _, when, event in log if when < at.server.started]
+                after = [when for _, when, _ in log if when >= at.server.started]
+                under_way = before and type(before[-1]).__name__ != "Stopped" and after
+                further = min(after) - at.server.started if under_way else None
+                yield Passage(point, number, counted, ready, further)
+
+
+async def _alone(at: Site, order: Order) -> None:
+    async with client_of(at) as client:
+        await work_off(client, order)
+
+
+async def _die(at: Site, order: Order) -> tuple[Tally, float | None]:
+    """Work off an order and start the server again when it dies; seconds until it is ready then, `None` if it does
+    not die."""
+    async with client_of(at) as client:
+        working = asyncio.create_task(work_off(client, order))
+        dying = asyncio.create_task(died(at.server.process))
+        await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
+        ready = None
+        if dying.done():
+            ready = await asyncio.to_thread(again, at)
+        dying.cancel()
+        await asyncio.wait_for(working, 60)
+        if ready is None and at.server.process.poll() is not None:  # at its very end
+            ready = await asyncio.to_thread(again, at)
+        return await tally(client, [order]), ready
+
+
+def again(at: Site) -> float:
+    """Start the server once more; seconds until it is ready."""

@@ -1,0 +1,312 @@
+"""`Runs` in one process: what a drive writes, and what becomes of it when others meddle."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from itertools import permutations
+
+import pytest
+from sqlalchemy import update
+
+from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
+from fakes.until import until_async
+from retinue import Agent, PromptModel, tool
+from retinue.events import Called, Observed, Paused, Replied
+from retinue.ports import Flow, Task
+from retinue.runs import Piece
+from retinue.schema import Decision
+from retinue.store.log import Entry
+from retinue.store.tables import runs
+
+pytestmark = pytest.mark.anyio
+APPROVED = {"call_1_0": Decision("approve")}
+
+
+class Payments:
+    """A tool with effects that can be counted; each call waits at the gate, if there is one."""
+
+    def __init__(self, gate: Gate | None = None) -> None:
+        self.made: list[int] = []
+        self.gate = gate
+
+    def tool(self, effects: str = "once", *, approval: bool = False, name: str = "pay") -> object:
+        async def pay(euros: int) -> str:
+            """Pay."""
+            self.made.append(euros)
+            if self.gate is not None:
+                await self.gate.wait()
+            return f"paid {euros}"
+
+        return tool(effects=effects, approval=approval, name=name)(pay)  # type: ignore[call-overload]
+
+
+def paying(payments: Payments, *, approval: bool = False) -> Agent:
+    """Pays 1 euro, then 2, and says so."""
+    calls = [{"tool": "pay", "input": {"euros": euros}} for euros in (1, 2)]
+    return calling([payments.tool(approval=approval)], *calls, answer="All is paid.")
+
+
+async def test_a_run_is_kept_with_all_that_came_of_it(any_url: str) -> None:
+    payments = Payments()
+    async with kept_runs(any_url, lambda: paying(payments)) as kept:
+        await kept.driver.start(await kept.add())
+        row = await kept.row()
+        kinds = [type(event).__name__ for event in await kept.log()]
+        assert kinds == ["Started", *["Asked", "Replied", "Called", "Observed"] * 2, "Asked", "Replied", "Finished"]
+        assert (row.status, row.holds, row.expires_at, payments.made) == ("completed", False, None, [1, 2])
+        assert row.state["usage"]["total_tokens"] > 0
+        assert await kept.said() == ["All is paid."]
+
+
+@pytest.mark.parametrize("effects", ["read", "idempotent", "once"])
+async def test_a_call_without_outcome_is_made_again_unless_it_may_be_made_once(any_url: str, effects: str) -> None:
+    payments = Payments(Gate())
+    agent = calling([payments.tool(effects)], {"tool": "pay", "input": {"euros": 1}})
+    async with kept_runs(any_url, lambda: agent) as kept:
+        kept.driver.start(await kept.add())
+        assert payments.gate
+        await payments.gate.reached.wait()
+        await until_async(lambda: has(kept, Called))
+        await kept.driver.close(0)  # as if the process had ended: nothing is known of what the call came to
+        payments.gate = None
+        await kept.another().start("run_1")
+        row = await kept.row()
+        if effects == "once":
+            assert (row.status, payments.made) == ("requires_action", [1])
+            assert "outcome is unknown" in last(await kept.log(), Paused).problem
+        else:
+            assert (row.status, payments.made) == ("completed", [1, 1])
+
+
+async def has(kept: KeptRuns, kind: type) -> bool:
+    return any(isinstance(event, kind) for event in await kept.log())
+
+
+def last(log: list[object], kind: type) -> object:
+    return next(event for event in reversed(log) if isinstance(event, kind))
+
+
+async def test_each_time_its_outcome_is_lost_a_person_is_asked_anew(any_url: str) -> None:
+    payments = Payments(Gate())
+    agent = calling([payments.tool(approval=True)], {"tool": "pay", "input": {"euros": 1}})
+    async with kept_runs(any_url, lambda: agent) as kept:
+        await kept.driver.start(await kept.add())
+        for time_ in (1, 2):  # what was approved once must not happen twice
+            assert (await kept.row()).status == "requires_action"
+            await kept.decide(APPROVED, mark=str(time_))
+            driver = kept.another()
+            driver.start("run_1")
+            assert payments.gate
+            await payments.gate.reached.wait()
+            await driver.close(0)
+            payments.gate = Gate()
+            await kept.another().start("run_1")
+            assert payments.made == [1] * time_
+        assert [one["id"] for one in (await kept.row()).state["waiting"]] == ["call_1_0"]
+        await kept.decide({"call_1_0": Decision("respond", message="it was paid 1")}, mark="3")
+        await kept.another().start("run_1")
+        assert ((await kept.row()).status, payments.made, await kept.said()) == ("completed", [1, 1], ["Done."])
+
+
+async def test_what_a_person_edited_is_what_is_run_again(any_url: str) -> None:
+    payments = Payments(Gate())
+    agent = calling([payments.tool("idempotent", approval=True)], {"tool": "pay", "input": {"euros": 1}})
+    async with kept_runs(any_url, lambda: agent) as kept:
+        await kept.driver.start(await kept.add())
+        await kept.decide({"call_1_0": Decision("edit", {"euros": 5})})
+        kept.driver.start("run_1")
+        assert payments.gate
+        await payments.gate.reached.wait()
+        await kept.driver.close(0)
+        payments.gate = None
+        await kept.another().start("run_1")
+        assert ((await kept.row()).status, payments.made) == ("completed", [5, 5])
+
+
+async def test_a_drive_that_was_taken_over_writes_nothing_and_begins_nothing(any_url: str) -> None:
+    payments = Payments(Gate())
+    gate = payments.gate
+    assert gate
+    calls = [{"tool": "look", "input": {"euros": 1}}, {"tool": "pay", "input": {"euros": 2}}]
+    agent = calling([payments.tool("read", name="look"), payments.tool()], *calls)
+    async with kept_runs(any_url, lambda: agent) as kept:
+        old = kept.driver.start(await kept.add())
+        await gate.reached.wait()
+        await until_async(lambda: has(kept, Called))
+        payments.gate = None
+        await kept.another().start("run_1")
+        before = (await kept.row(), await kept.log())
+        assert (before[0].status, payments.made) == ("completed", [1, 1, 2])
+        gate.opened.set()  # now the first one wakes
+        await old
+        assert (await kept.row(), await kept.log()) == before
+        assert payments.made == [1, 1, 2]
+
+
+async def test_a_run_that_is_halted_while_it_is_about_to_begin_does_nothing(url: str) -> None:
+    payments, gate = Payments(), Gate()
+    async with kept_runs(url, lambda: paying(payments)) as kept:
+
+        async def assign(row: object) -> object:
+            await gate.wait()
+            return await kept._assign(row)  # type: ignore[arg-type]
+
+        driver = type(kept.driver)(kept.database, assign)  # type: ignore[arg-type]
+        driving = driver.start(await kept.add())
+        await gate.reached.wait()
+        assert (await kept.halt()).status == "cancelling"
+        assert driver.interrupt("run_1")
+        gate.opened.set()
+        await driving
+        assert ((await kept.row()).status, payments.made) == ("cancelled", [])
+
+
+async def test_a_run_that_is_started_again_while_it_comes_to_rest_goes_on(url: str) -> None:
+    payments = Payments()
+    async with kept_runs(url, lambda: paying(payments, approval=True)) as kept:
+        parked = kept.driver.start(await kept.add())
+        await kept.rests()
+        while not parked.done():  # its row says that it waits; its task may be about to end
+            await kept.decide(APPROVED)
+            assert kept.driver.start("run_1") is parked
+            break
+        else:
+            await kept.decide(APPROVED)
+            kept.driver.start("run_1")
+        assert (await kept.rests()).state["waiting"][0]["id"] == "call_2_0"
+        assert payments.made == [1]
+
+
+async def test_each_outcome_is_on_the_disk_while_others_are_awaited(url: str) -> None:
+    gate, held = Gate(), threading.Event()
+
+    @tool(effects="read")
+    async def see(what: str) -> str:
+        """See."""
+        if what == "slow":
+            await gate.wait()
+        elif what == "later":
+            await gate.reached.wait()
+            await asyncio.sleep(0)
+        return what
+
+    agent = calling([see], [{"tool": "see", "input": {"what": what}} for what in ("quick", "later", "slow")])
+    async with kept_runs(url, lambda: agent) as kept:
+        kept.database.submit(lambda connection: held.wait(30))  # the disk is slow
+        kept.driver.start(await add_behind(kept))
+        held.set()
+
+        async def seen() -> bool:
+            return sum(isinstance(event, Observed) for event in await kept.log()) == 2
+
+        await until_async(seen)
+        gate.opened.set()
+        await kept.rests()
+
+
+async def add_behind(kept: KeptRuns) -> str:
+    """A run, added behind what is being written."""
+    adding = asyncio.ensure_future(kept.add())
+    await asyncio.sleep(0)
+    del adding
+    return "run_1"
+
+
+async def test_an_agent_that_changed_meanwhile_fails_and_says_at_which_event(url: str) -> None:
+    payments = Payments()
+    async with kept_runs(url, lambda: paying(payments, approval=True)) as kept:
+        await kept.driver.start(await kept.add())
+        kept.agent = lambda: Agent(PromptModel(engine="scripted", script=["?"]), [payments.tool()], strategy="react")
+        await kept.decide(APPROVED)
+        await kept.driver.start("run_1")
+        row = await kept.row()
+        assert (row.status, payments.made) == ("failed", [])
+        assert "the log does not fit this run: its event 0 is Started" in row.state["last_error"]["message"]
+
+
+async def test_a_run_goes_on_with_what_it_was_asked_whatever_was_said_since(url: str) -> None:
+    payments = Payments()
+    async with kept_runs(url, lambda: paying(payments, approval=True)) as kept:
+        await kept.driver.start(await kept.add())
+        changed = update(runs).values(request={"model": "m", "question": "Begin with something else"})
+        await kept.database.write(lambda connection: connection.execute(changed))
+        await kept.decide(APPROVED)
+        await kept.driver.start("run_1")
+        assert ((await kept.row()).status, payments.made) == ("requires_action", [1])
+
+
+async def test_what_nobody_foresaw_ends_the_run_and_is_named(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    class Odd:
+        name = "odd"
+        needs_tools = False
+
+        def __call__(self, task: Task) -> Flow:
+            raise KeyError("what is this?")
+            yield
+
+    async with kept_runs(url, lambda: Agent(PromptModel(engine="scripted", script=["?"]), strategy=Odd())) as kept:
+        await kept.driver.start(await kept.add())
+        row = await kept.row()
+        assert (row.status, row.state["last_error"]["message"]) == ("failed", "KeyError: 'what is this?'")
+        assert "the run run_1 failed" in caplog.text
+
+
+async def test_a_run_whose_time_passed_while_nobody_was_there_does_nothing_more(url: str) -> None:
+    payments = Payments()
+    async with kept_runs(url, lambda: paying(payments)) as kept:
+        await kept.add(status="in_progress", expires_at=int(time.time()) - 1)
+        await kept.driver.start("run_1")
+        row = await kept.row()
+        assert (row.status, row.holds, payments.made) == ("expired", False, [])
+        assert row.state["expired_at"]
+
+
+async def test_whoever_follows_from_any_event_gets_each_of_the_others_once(url: str) -> None:
+    async with kept_runs(url, lambda: paying(Payments())) as kept:
+        await kept.add()
+
+        async def followed(after: int) -> list[int]:
+            items = [item async for item in kept.driver.followers.follow("run_1", after)]
+            assert all(item.seq >= after for item in items if isinstance(item, Piece))
+            return [item.seq for item in items if isinstance(item, Entry)]
+
+        readers = [asyncio.ensure_future(followed(0)) for _ in range(3)]
+        await kept.driver.start("run_1")
+        whole = list(range(1, len(await kept.log()) + 1))
+        assert [await reader for reader in readers] == [whole] * 3
+        for after in range(len(whole) + 1):
+            assert await followed(after) == whole[after:]
+
+
+async def test_a_wait_that_is_answered_cancelled_and_out_of_time_at_once_ends_once(url: str) -> None:
+    """All orders of five things that may happen to a run that waits for a person."""
+    payments = Payments()
+    async with kept_runs(url, lambda: paying(payments, approval=True)) as kept:
+
+        async def end(run_id: str, ending: str) -> None:
+            if (await kept.halt(run_id, ending)).active:
+                drivers[0].interrupt(run_id)
+                drivers[1].interrupt(run_id)
+
+        for number, order in enumerate(permutations(range(5))):
+            run_id, drivers = await kept.add(f"run_{number}"), (kept.another(), kept.another())
+            await kept.driver.start(run_id)
+            payments.made.clear()
+            things = (
+                lambda: kept.decide(APPROVED, run_id),
+                lambda: end(run_id, ""),
+                lambda: end(run_id, "expired"),
+                lambda: asyncio.sleep(0, drivers[0].start(run_id)),
+                lambda: asyncio.sleep(0, drivers[1].start(run_id)),
+            )
+            for which in order:
+                await things[which]()
+            await drivers[0].start(run_id)
+            await drivers[1].start(run_id)
+            row, log = await kept.row(run_id), await kept.log(run_id)
+            assert row.status in ("cancelled", "expired"), order
+            assert (row.holds, len(payments.made) <= 1) == (False, True), order
+            assert sum(isinstance(event, Replied) for event in log) <= 2, order
+            assert payments.made.count(1) == len([one for one in log if isinstance(one, Called)]), order
