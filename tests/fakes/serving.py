@@ -6,21 +6,24 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
 import uvicorn
+from sqlalchemy import insert
 
 from retinue import Agent, PromptModel
-from retinue.runs import Assignment, Runs
+from retinue.runs import Runs
 from retinue.server.app import create_app
+from retinue.server.assigning import assigning
 from retinue.server.context import Options, Server
 from retinue.server.deployment import Deployment
 from retinue.store.database import Database
 from retinue.store.keys import Keys
-from retinue.store.rows import RunRow
+from retinue.store.tables import events, runs
 
 KEY = "sk-for-tests-only-0123456789"
 
@@ -31,12 +34,17 @@ def answering(name: str = "agent-1", *replies: str) -> Agent:
 
 
 class Answer:
-    """What came back: `status`, `headers` and `body`, which is JSON."""
+    """What came back."""
 
     def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
         self.status = status
         self.headers = headers
-        self.body: Any = json.loads(text)
+        self.text = text
+
+    @property
+    def body(self) -> Any:
+        """The JSON in it."""
+        return json.loads(self.text)
 
     @property
     def error(self) -> dict[str, Any]:
@@ -78,7 +86,7 @@ class Serving:
 
     async def _serve(self) -> None:
         self.database = Database(self._database_url)
-        self.runs = Runs(self.database, self._assign)
+        self.runs = Runs(self.database, assigning(self._deployment, self.database))
         server = Server(self._deployment, self.database, self.runs, self._options)
         self.app = create_app(server, Keys(self.database, [KEY]), **self._edge)
         self._loop = asyncio.get_running_loop()
@@ -94,9 +102,6 @@ class Serving:
         await self.runs.close(0)
         await self.database.close_async()
 
-    async def _assign(self, run: RunRow) -> Assignment:
-        return Assignment(self._deployment.agents[run.request["model"]], "?")
-
     def in_loop(self, work: Any) -> Any:
         """What the coroutine `work` returns, run where the server runs."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
@@ -109,8 +114,32 @@ class Serving:
             more["json"] = given
 
         async def asked() -> Answer:
-            async with aiohttp.ClientSession() as session:
-                async with session.request(method, self.url + path, headers=headers, **more) as response:
-                    return Answer(response.status, response.headers, await response.text())
+            async with (
+                aiohttp.ClientSession() as session,
+                session.request(method, self.url + path, headers=headers, **more) as response,
+            ):
+                return Answer(response.status, response.headers, await response.text())
 
         return asyncio.run(asked())
+
+
+def with_run(served: Serving, status: str = "in_progress", *, holds: bool = True) -> tuple[str, str]:
+    """A thread with a run that nobody drives; their ids."""
+    thread = served.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": "Hi"}]}).body["id"]
+    run = f"run_{thread[7:]}"
+    row = {
+        "tenant": "default",
+        "id": run,
+        "created_at": int(time.time()),
+        "thread_id": thread,
+        "status": status,
+        "holds": holds,
+        "epoch": 0,
+        "request": {"model": "agent-1"},
+        "state": {},
+    }
+    event = {"run_id": run, "seq": 1, "epoch": 0, "at": 0.0, "kind": "stopped", "payload": "{}"}
+    with served.database.engine.begin() as connection:
+        connection.execute(insert(runs).values(row))
+        connection.execute(insert(events).values(event))
+    return thread, run

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fakes.served import Served, serving
+from fakes.serving import Serving
 
 DEPLOYMENT = Path(__file__).with_name("deployment")
 
@@ -48,3 +49,18 @@ async def client(request: pytest.FixtureRequest, deployed: Served) -> AsyncItera
     else:
         async with deployed.async_client() as async_client:
             yield async_client
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server in this process, with one agent, for the tests of one file; each makes what it looks at."""
+    with Serving(tmp_path_factory.mktemp("served")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def on_both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """The same, on each kind of database."""
+    url = request.getfixturevalue("a_postgres").database() if request.param == "postgresql" else ""
+    with Serving(tmp_path_factory.mktemp("served"), url=url) as server:
+        yield server

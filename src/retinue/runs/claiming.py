@@ -5,12 +5,11 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
-from ..store.log import find, length
+from ..store.log import alter, find, length
 from ..store.rows import RunRow, Status
 from ..store.tables import runs
 
@@ -36,9 +35,7 @@ def claim(connection: Connection, run_id: str) -> RunRow | None:
     if run.expires_at is not None and run.expires_at <= time.time():  # while nobody was there to see it
         state["ending"] = "expired"
     status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
-    values: dict[str, Any] = {"epoch": run.epoch + 1, "status": status, "state": state}
-    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
-    return replace(run, **values)
+    return alter(connection, run, epoch=run.epoch + 1, status=status, state=state)
 
 
 def acquit(connection: Connection, run_ids: Sequence[str]) -> None:
@@ -47,7 +44,7 @@ def acquit(connection: Connection, run_ids: Sequence[str]) -> None:
         run = find(connection, run_id, lock=True)
         if run is not None and run.status in _DRIVEN:
             state = {name: value for name, value in run.state.items() if name != "claims"}
-            connection.execute(update(runs).where(runs.c.id == run_id).values(state=state))
+            alter(connection, run, state=state)
 
 
 def unfinished(connection: Connection) -> list[tuple[RunRow, int]]:

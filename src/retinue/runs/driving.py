@@ -195,7 +195,8 @@ class Runs:
                 crashpoint("mid-reply")
                 writer.tell(event)
             case Asked():  # a step begins: the one before is on the disk
-                await writer.written()
+                if len(writer.log) > 1:
+                    await writer.written()
                 writer.put(event)
                 crashpoint("before asking")
             case Replied():

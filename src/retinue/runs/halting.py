@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import Any
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
 from ..events import Stopped
 from ..schema import StopReason
-from ..store.log import Change, Entry, append, read
+from ..store.log import Change, Entry, alter, append, read
 from ..store.rows import RunRow
-from ..store.tables import runs
 from .ending import ended
 from .messages import messages_of
 
@@ -22,10 +19,8 @@ def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
     be interrupted. `ending` is "expired" for one whose time is up, else it is cancelled."""
     state = {**run.state, "ending": ending} if ending else dict(run.state)
     if run.status in ("in_progress", "cancelling"):
-        values: dict[str, Any] = {"state": state, "status": "cancelling" if not ending else run.status}
-        connection.execute(update(runs).where(runs.c.id == run.id).values(values))
-        return replace(run, **values)
-    connection.execute(update(runs).where(runs.c.id == run.id).values(epoch=run.epoch + 1, state=state))
+        return alter(connection, run, state=state, status=run.status if ending else "cancelling")
+    run = alter(connection, run, epoch=run.epoch + 1, state=state)
     log = read(connection, run.id)
     entry = Entry(log[-1].seq + 1 if log else 1, time.time(), Stopped(StopReason.CANCELLED))
 
@@ -33,6 +28,6 @@ def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
         values = ended(now, [*log, entry], {})
         return Change(values, list(messages_of(now, [*log, entry], values["status"])))
 
-    after = append(connection, run.id, run.epoch + 1, [entry], change)
+    after = append(connection, run.id, run.epoch, [entry], change)
     assert after is not None
     return after

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
 from ..schema import AgentAction, Decision
-from ..store.log import length
+from ..store.log import alter, length
 from ..store.rows import RunRow
-from ..store.tables import runs
 from ..tooling import Tool
 
 
@@ -54,5 +53,4 @@ def decide(connection: Connection, run: RunRow, decisions: Mapping[str, Decision
     given = {**run.state.get("decisions", {}), **{call: asdict(one) for call, one in decisions.items()}}
     state = {**run.state, "decisions": given, "waiting": [], "marks": [*run.state.get("marks", ()), mark]}
     state |= {"told": length(connection, run.id), "usage_told": run.state.get("usage", {})}
-    values = {"status": "queued", "state": state, "expires_at": int(time.time()) + ttl}
-    connection.execute(update(runs).where(runs.c.id == run.id).values(values))
+    alter(connection, run, status="queued", state=state, expires_at=int(time.time()) + ttl)

@@ -19,6 +19,7 @@ from .context import Server
 from .edge import Addressed, Edge, answer_of
 from .errors import ApiError
 from .validation import told
+from .wire import Refused
 
 # in this order: those of runs, whose POST /threads/runs is no thread's, come before those of threads
 ROUTERS = (
@@ -32,6 +33,7 @@ ROUTERS = (
     messages.router,
     health.opea,
 )
+_REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
 _TOLD_HEADERS = ("x-request-id", "openai-processing-ms", "openai-version", "openai-poll-after-ms", "retry-after")
 
 
@@ -45,6 +47,7 @@ def create_app(server: Server, keys: Keys, hosts: Sequence[str] = (), origins: S
         redoc_url=None,
         redirect_slashes=False,
         strict_content_type=False,
+        responses={"4XX": _REFUSED, "5XX": _REFUSED},
     )
     app.state.server = server
     app.state.stopping = False

@@ -74,7 +74,7 @@ def _refuse(text: str) -> Any:
 def _deeper(value: Any, levels: int) -> bool:
     """Whether `value` is nested more than `levels` deep."""
     layer = [value]
-    for _ in range(levels + 1):
+    for _ in range(levels):
         layer = [
             inner
             for one in layer

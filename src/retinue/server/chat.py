@@ -30,8 +30,6 @@ async def create(
     """Answer a conversation."""
     if body.model not in at.server.deployment.agents:
         raise no_model(body.model)
-    if body.n not in (None, 1):
-        raise ApiError(400, "Invalid 'n': this server gives one choice.", param="n", code="unsupported_value")
     asked = body.sent()
     as_text = isinstance(body.messages, str)
     if as_text:

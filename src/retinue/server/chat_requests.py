@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag
 
-from .wire import FunctionTool, Metadata, ResponseFormat, Share, Temperature, Text, ToolChoice, Wire, either
+from .wire import FunctionTool, Id, Metadata, ResponseFormat, Share, Temperature, Text, ToolChoice, Wire, either
 
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
@@ -27,11 +27,17 @@ class ToolCall(Wire):
     custom: dict[str, Any] | None = None
 
 
+Content = Annotated[
+    Annotated[str, Tag("<string>")] | Annotated[list[dict[str, Any]], Tag("<array>")],
+    either("one of a string or array of objects", string=str, array=list),
+]
+
+
 class ChatMessage(Wire):
     """One turn. `content` is a text or parts."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[dict[str, Any]] | None = None
+    content: Content | None = None
     name: str | None = None
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
@@ -46,6 +52,10 @@ class StreamOptions(Wire):
 Messages = Annotated[
     Annotated[Text, Tag("<string>")] | Annotated[Annotated[list[ChatMessage], Field(min_length=1)], Tag("<array>")],
     either("one of a string or array of objects", string=str, array=list),
+]
+Stops = Annotated[
+    Annotated[str, Tag("<string>")] | Annotated[Annotated[list[str], Field(max_length=4)], Tag("<array>")],
+    either("one of a string or array of strings", string=str, array=list),
 ]
 
 
@@ -65,16 +75,16 @@ class ChatCreate(Wire):
     top_p: Share | None = None
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     max_tokens: Annotated[int, Field(ge=0)] | None = None
-    stop: str | Annotated[list[str], Field(max_length=4)] | None = None
+    stop: Stops | None = None
     seed: int | None = None
-    n: Annotated[int, Field(ge=1, le=128)] | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: dict[str, int] | None = None
     metadata: Metadata | None = None
     store: bool | None = None
     user: str | None = None
-    thread_id: str | None = None
+    thread_id: Id | None = None
     reasoning: bool | None = None
 
 

@@ -17,11 +17,11 @@ from .answers import decisions_in
 from .assigning import text_of
 from .context import Options
 from .errors import ApiError, not_found
+from .finding import active_run
 from .ids import new_id
 from .messages import add_messages
 from .objects import run_of_call
 from .requests import MessageCreate, ThreadCreate
-from .starting import active_run
 from .threads import add_thread
 
 _KEPT = (
@@ -102,6 +102,8 @@ def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, 
 
 def _thread(connection: Connection, scope: Scope, key: str) -> str:
     """The thread of this id, or of this key, which is made if it is new; free for a run."""
+    if len(key) > 256 or "\0" in key:
+        raise ApiError(400, "Invalid 'thread_id': want 256 characters or less, and no NUL.", param="thread_id")
     row = scope.find(connection, threads, key)
     if row is None and key.startswith("thread_"):
         raise not_found("thread", key)

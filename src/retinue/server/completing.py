@@ -35,7 +35,7 @@ def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) ->
     if calls:
         message["tool_calls"] = calls
     if reasoning:
-        message["reasoning_content"] = "\n".join(_thoughts(log)) or None
+        message["reasoning_content"] = "\n".join(_thoughts(log, text)) or None
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(run)}
     return {**_head(run, "chat.completion"), "choices": [choice], "usage": usage(run)}
 
@@ -152,7 +152,8 @@ def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any]
     return {"id": call_id(run.id, action.id), "type": "function", "function": function}
 
 
-def _thoughts(log: Sequence[Entry]) -> Iterator[str]:
+def _thoughts(log: Sequence[Entry], answer: str) -> Iterator[str]:
+    """What the model wrote beside the answer."""
     for entry in log:
-        if isinstance(entry.event, Replied) and (text := entry.event.reply.text.strip()):
+        if isinstance(entry.event, Replied) and (text := entry.event.reply.text.strip().removesuffix(answer).strip()):
             yield text

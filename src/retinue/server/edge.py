@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import time
@@ -62,6 +63,9 @@ class Edge:
 
         try:
             await self._app(scope, _limited(scope, receive), sending)
+        except asyncio.CancelledError:  # the server stops; a stream is cut, and its reader sees that
+            if not started:
+                await answer_of(ApiError(503, "The server is stopping.", kind="server_error"))(scope, receive, sending)
         except Exception as error:
             _LOG.exception("%s: %s %s failed", request_id, scope["method"], scope["path"])
             if not started:  # else the connection is closed, and the client sees that something is missing
@@ -102,15 +106,18 @@ class Addressed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (self._app if refusal is None else answer_of(refusal))(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> ApiError | None:
+    def _refusal(self, scope: Scope) -> ApiError | None:
+        headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if host and not self._mine(host):
             return ApiError(421, f"This server is not known as '{host[:100]}' (see retinue serve --allow-host).")
         if origin is not None and not self._origins & {origin, "*"}:
             return ApiError(403, f"Pages of '{origin[:100]}' may not use this server (see retinue serve --cors).")
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id has one, and no database would take it
+            return ApiError(404, f"Invalid URL ({scope['method']} {scope['path']})", code="unknown_url")
         return None
 
     def _mine(self, host: str) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
-from sqlalchemy import ColumnElement, Connection, Table
+from sqlalchemy import ColumnElement, Connection, Table, select
 
+from ..store.rows import RunRow
 from ..store.scope import Kept, Page, Scope
+from ..store.tables import runs
 from .errors import not_found
 from .objects import Object, listed
 
@@ -55,6 +57,12 @@ def listing(
     """A page of the rows for which `where` holds, each as `shown`."""
     rows, more = scope.page(connection, table, page, *where)
     return listed([shown(row) for row in rows], more)
+
+
+def active_run(connection: Connection, thread_id: str) -> RunRow | None:
+    """The run that holds a thread."""
+    row = connection.execute(select(runs).where(runs.c.thread_id == thread_id, runs.c.holds)).first()
+    return None if row is None else RunRow.of(row)
 
 
 def deleted(id_: str, what: str) -> Object:

@@ -43,6 +43,6 @@ async def statistics(at: At) -> Object:
 
     def count(connection: Connection, scope: Scope) -> Object:
         query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)
-        return {"runs": dict(connection.execute(query).tuples().all())}
+        return {"runs": {row[0]: row[1] for row in connection.execute(query)}}
 
     return await at.read(count)

@@ -29,4 +29,5 @@ def set_up() -> None:
     """Log so, from now on, in this process."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what failed was said with the request's id

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from ..store.scope import Kept, Scope
-from ..store.tables import messages, runs, threads
+from ..store.tables import messages, threads
 from .bodies import JsonRoute
 from .context import At
 from .errors import ApiError, not_found
-from .finding import Wanted, deleted, found, listing
+from .finding import Wanted, active_run, deleted, found, listing
 from .ids import new_id
 from .objects import Object, message_object
 from .requests import MessageCreate, MessageUpdate
@@ -28,8 +28,8 @@ async def create_message(at: At, thread_id: str, given: MessageCreate) -> Object
 
     def add(connection: Connection, scope: Scope) -> Object:
         found(connection, scope, threads, thread_id)
-        if (run_id := active_run(connection, thread_id)) is not None:
-            raise ApiError(400, f"Can't add messages to {thread_id} while a run {run_id} is active.")
+        if (run := active_run(connection, thread_id)) is not None:
+            raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
         return message_object(add_messages(connection, scope, thread_id, [given])[0])
 
     return await at.write(add)
@@ -94,11 +94,6 @@ def add_messages(connection: Connection, scope: Scope, thread_id: str, given: Se
         )
         for one in given
     ]
-
-
-def active_run(connection: Connection, thread_id: str) -> str | None:
-    """The id of the run that holds the thread."""
-    return connection.execute(select(runs.c.id).where(runs.c.thread_id == thread_id, runs.c.holds)).scalar()
 
 
 def _message(connection: Connection, scope: Scope, thread_id: str, message_id: str) -> Kept:

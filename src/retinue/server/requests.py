@@ -10,6 +10,7 @@ from .wire import (
     CodeInterpreterTool,
     Effort,
     FileSearchTool,
+    Id,
     Instructions,
     Metadata,
     Name,
@@ -86,7 +87,7 @@ class ImageUrlPart(Wire):
 class ImageFile(Wire):
     """Which file an image is."""
 
-    file_id: Name
+    file_id: Id
     detail: Detail = "auto"
 
 
@@ -127,7 +128,7 @@ class MessageCreate(Wire):
     content: Content
     attachments: list[Attachment] | None = None
     metadata: Metadata | None = None
-    assistant_id: Annotated[str, Field(max_length=64)] | None = None
+    assistant_id: Id | None = None
 
 
 class MetadataUpdate(Wire):
@@ -155,7 +156,7 @@ class ThreadCreate(ThreadUpdate):
 class RunWishes(Wire):
     """What both ways to create a run have in common; what is missing or null is as the assistant says."""
 
-    assistant_id: Name
+    assistant_id: Id
     model: Name | None = None
     instructions: Instructions | None = None
     tools: Annotated[list[Tool], Field(max_length=20)] | None = None

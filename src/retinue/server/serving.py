@@ -100,6 +100,7 @@ async def _serve(
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=75,  # more than clients keep an idle connection, so that none is closed under a request
             timeout_graceful_shutdown=math.ceil(how.grace) + 1,
         ),
         lambda: ready(_address(how.host, listening)),

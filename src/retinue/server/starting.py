@@ -14,12 +14,12 @@ from ..store.tables import assistants, runs, threads
 from .context import Options, Server
 from .deployment import Deployment
 from .errors import ApiError, no_model
-from .finding import found
+from .finding import active_run, found
 from .ids import new_id
 from .messages import add_messages
 from .requests import MessageCreate, RunCreate, ThreadRunCreate
 
-_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools")
+_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens")
 _AS_ASKED = (
     "max_prompt_tokens",
     "max_completion_tokens",
@@ -75,12 +75,6 @@ def request_of(
     said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
     words = "\n\n".join(filter(None, said))
     return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}
-
-
-def active_run(connection: Connection, thread_id: str) -> RunRow | None:
-    """The run that holds a thread."""
-    row = connection.execute(select(runs).where(runs.c.thread_id == thread_id, runs.c.holds)).first()
-    return None if row is None else RunRow.of(row)
 
 
 def promote(connection: Connection, thread_id: str, options: Options) -> str | None:

@@ -36,6 +36,8 @@ def tailored(agent: Agent, wishes: Mapping[str, Any]) -> Agent:
     other.tools = [*agent.tools, *client_tools(agent, wishes.get("tools") or ())]
     if not other.tools and getattr(other.strategy, "needs_tools", True):
         other.strategy = ToolCalling()
+    if (named := chosen_tool(wishes)) is not None and named not in {tool.name for tool in other.tools}:
+        raise UsageError(f"Invalid 'tool_choice': there is no tool '{named}'.")
     other.strategy = instructed(_choosing(other.strategy, wishes), wishes.get("instructions") or "")
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
     other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
@@ -50,10 +52,17 @@ def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
         return replace(strategy, inner=_choosing(strategy.inner, wishes))
     if not isinstance(strategy, ToolCalling):
         return strategy
-    choice = wishes.get("tool_choice") or "auto"
-    if isinstance(choice, Mapping):
-        choice = inner_name(choice["function"]["name"]) if "function" in choice else "auto"
+    said = wishes.get("tool_choice")
+    choice = chosen_tool(wishes) or (said if isinstance(said, str) else "auto")
     return replace(strategy, tool_choice=choice, parallel=wishes.get("parallel_tool_calls") is not False)
+
+
+def chosen_tool(wishes: Mapping[str, Any]) -> str | None:
+    """The tool that a `tool_choice` names, if it names one."""
+    match wishes.get("tool_choice"):
+        case {"function": {"name": str() as name}}:
+            return inner_name(name)
+    return None
 
 
 def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]:

@@ -40,6 +40,7 @@ def either(said: str, **kinds: type) -> Discriminator:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+Id = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]  # PostgreSQL has no NUL in texts
 Text = Annotated[str, Field(min_length=1, max_length=256_000)]
 Instructions = Annotated[str, Field(max_length=256_000)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
@@ -50,6 +51,21 @@ Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
 ]
 FunctionName = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-zA-Z0-9_-]+$")]
+
+
+class Problem(Wire):
+    """What is wrong: `param` names the parameter, `code` the kind of mistake."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Refused(Wire):
+    """Every answer that is an error."""
+
+    error: Problem
 
 
 class Function(Wire):

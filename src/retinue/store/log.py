@@ -29,6 +29,16 @@ _READ = (
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
+_MUTABLE = ("status", "holds", "expires_at", "epoch", "state")
+_ALTER = (
+    update(runs)
+    .where(runs.c.id == bindparam("run"))
+    .values({name: bindparam(f"new_{name}", type_=runs.c[name].type) for name in _MUTABLE})
+)
+_FIND = select(runs).where(runs.c.id == bindparam("run"))
+_LOCK = _FIND.with_for_update(key_share=True)
+_LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
+_SAID = select(messages.c.id).where(messages.c.run_id == bindparam("run"))
 
 
 class Fenced(Exception):
@@ -72,12 +82,11 @@ def append(
     if change is None or run is None:
         return None
     values, said = change(run)
-    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
-    there = set(connection.execute(select(messages.c.id).where(messages.c.run_id == run_id)).scalars())
+    there = set(connection.execute(_SAID, {"run": run_id}).scalars()) if said else ()
     new = [row for row in said if row["id"] not in there]  # the others were written by a former drive
     if new:
         connection.execute(insert(messages), new)
-    return replace(run, **values)
+    return alter(connection, run, **values)
 
 
 def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
@@ -88,14 +97,21 @@ def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
 
 def length(connection: Connection, run_id: str) -> int:
     """The number of the log's last event; 0 if there is none."""
-    return connection.execute(select(func.max(events.c.seq)).where(events.c.run_id == run_id)).scalar() or 0
+    return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
 
 
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
     """The run, of whatever tenant; `lock`: until the transaction ends, nobody else changes it."""
-    query = select(runs).where(runs.c.id == run_id)
-    row = connection.execute(query.with_for_update(key_share=True) if lock else query).first()
+    row = connection.execute(_LOCK if lock else _FIND, {"run": run_id}).first()
     return None if row is None else RunRow.of(row)
+
+
+def alter(connection: Connection, run: RunRow, **values: Any) -> RunRow:
+    """Write `values` into the run's row; the run as it is then."""
+    changed = replace(run, **values)
+    kept = {name: getattr(changed, name) for name in _MUTABLE}
+    connection.execute(_ALTER, {"run": run.id, **{f"new_{name}": value for name, value in kept.items()}})
+    return changed
 
 
 def _row(run_id: str, epoch: int, entry: Entry) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""What holds for every answer, and what is refused before any route is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from fakes.serving import Serving
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "key", "status"),
+    [
+        ("GET", "/health", "", 200),
+        ("GET", "/v1/models", "", 401),
+        ("GET", "/v1/threads/thread_x", "right", 404),
+        ("GET", "/nowhere", "right", 404),
+        ("GET", "/v1/models", "right", 200),
+    ],
+)
+def test_every_answer_has_an_id_and_a_time(served: Serving, method: str, path: str, key: str, status: int) -> None:
+    said = served.ask(method, path) if key else served.ask(method, path, key=None)
+    assert said.status == status
+    assert re.fullmatch(r"req_[0-9a-f]{24}", said.headers["x-request-id"])
+    assert said.headers["openai-processing-ms"].isdigit()
+    assert said.headers["openai-version"] == "2020-10-01"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "message"),
+    [
+        ("GET", "/v1/x", 404, "Invalid URL (GET /v1/x)"),
+        ("POST", "/", 404, "Invalid URL (POST /)"),
+        ("GET", "/v1/models/", 404, "The model '' does not exist."),
+        ("PUT", "/v1/threads", 405, "Not allowed to PUT on /v1/threads."),
+        ("PATCH", "/v1/models/agent-1", 405, "Not allowed to PATCH on /v1/models/agent-1."),
+    ],
+)
+def test_what_is_nowhere(served: Serving, method: str, path: str, status: int, message: str) -> None:
+    said = served.ask(method, path)
+    assert (said.status, said.error["message"], said.error["type"]) == (status, message, "invalid_request_error")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "Expecting property name"),
+        (b"\xff", "can't decode"),
+        (b'{"a": NaN}', "NaN is not a number"),
+        (b'{"a": 1e999}', "1e999 is not a number"),
+        (b"1" * 5_000, "digits"),
+        (b'{"metadata": {"k": "\\ud800"}}', "surrogate"),
+        (b'{"a":' + b"[" * 64 + b"]" * 64 + b"}", "nested"),
+        (b"[" * 100_000, "nested"),
+    ],
+)
+def test_bodies_that_cannot_be_read(served: Serving, body: bytes, reason: str) -> None:
+    said = served.ask("POST", "/v1/threads", data=body, headers=JSON)
+    assert said.status == 400
+    assert said.error["message"].startswith("We could not parse the JSON body of your request")
+    assert reason in said.error["message"]
+
+
+def test_every_operation_reads_its_body_so(served: Serving) -> None:
+    operations = [
+        (method.upper(), path)
+        for path, operations in served.ask("GET", "/openapi.json").body["paths"].items()
+        for method, operation in operations.items()
+        if "requestBody" in operation
+    ]
+    assert len(operations) > 8
+    for method, path in operations:
+        said = served.ask(method, path, data=b'{"a": NaN}', headers=JSON)
+        assert (said.status, "NaN" in said.error["message"]) == (400, True), path
+
+
+def test_bodies_of_another_type_are_refused(served: Serving) -> None:
+    said = served.ask("POST", "/v1/threads", data=b"{}", headers={"Content-Type": "text/plain"})
+    assert (said.status, said.error["code"]) == (400, "unsupported_content_type")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_bodies_that_are_too_large(served: Serving, chunked: bool) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(21):
+            yield b" " * 1_000_000
+
+    body: Any = chunks() if chunked else BytesIO(b" " * 21_000_000)
+    said = served.ask("POST", "/v1/threads", data=body, headers=JSON)
+    assert (said.status, said.error["code"]) == (413, "request_too_large")
+
+
+def test_what_nobody_expected_says_nothing_of_the_inside(served: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    assistant = served.ask("POST", "/v1/assistants", {"model": "agent-1"}).body["id"]
+    with served.database.engine.begin() as connection:
+        connection.execute(text("UPDATE assistants SET body = '7' WHERE id = :id"), {"id": assistant})
+    said = served.ask("GET", f"/v1/assistants/{assistant}")
+    assert (said.status, said.error["type"]) == (500, "server_error")
+    assert said.error["message"].startswith("The server had an error while processing your request.")
+    assert "TypeError" not in str(said.body)
+    assert said.headers["x-request-id"] in caplog.text
+
+
+def test_a_database_that_is_away_is_said_to_be(tmp_path: Path) -> None:
+    with Serving(tmp_path) as served:
+        with served.database.engine.begin() as connection:
+            connection.execute(text("ALTER TABLE threads RENAME TO gone"))
+        said = served.ask("GET", "/v1/threads")
+        assert (said.status, said.error["type"], said.headers["Retry-After"]) == (503, "server_error", "1")
+
+
+def test_readiness(tmp_path: Path) -> None:
+    with Serving(tmp_path) as served:
+        assert served.ask("GET", "/ready", key=None).body == {"status": "ready"}
+        served.app.state.stopping = True
+        assert served.ask("GET", "/ready", key=None).status == 503
+        assert served.ask("GET", "/health", key=None).status == 200
+
+
+def test_models(served: Serving) -> None:
+    model = {"id": "agent-1", "object": "model", "created": 1_700_000_000, "owned_by": "retinue"}
+    assert served.ask("GET", "/v1/models").body == {"object": "list", "data": [model]}
+    assert served.ask("GET", "/v1/models/agent-1").body == model
+    said = served.ask("GET", "/v1/models/meta/llama:8b")
+    assert (said.status, said.error["code"], said.error["param"]) == (404, "model_not_found", "model")
+    assert said.error["message"] == "The model 'meta/llama:8b' does not exist."
+
+
+def test_what_opea_asks(served: Serving) -> None:
+    assert served.ask("GET", "/v1/health_check").body["Service Title"] == "retinue"
+    assert served.ask("GET", "/v1/statistics").body == {"runs": {}}
+
+
+def test_the_document_describes_what_is_answered(served: Serving) -> None:
+    document = served.ask("GET", "/openapi.json").body
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert set(operation["responses"]) == {"200", "4XX", "5XX"}, f"{method} {path}"
