@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from chaos.cancels import cancel
-from chaos.harness import Client, Json, Site, again, client_of, died, site
+from chaos.harness import Client, Gone, Json, Site, again, client_of, died, path_of, site, waiting
 from chaos.human import answer
 from chaos.kills import kill
 from chaos.logs import gaps, logs
@@ -64,6 +64,31 @@ def test_what_is_cancelled_begins_nothing_more_and_its_thread_is_free() -> None:
 
 def test_an_approval_that_arrives_often_and_after_a_kill_counts_once() -> None:
     assert answer(3, told=silent).problems == []
+
+
+async def test_an_approval_is_for_one_time_and_not_for_the_next(at: Site) -> None:
+    at.server.stop()
+    at.server.restart(RETINUE_CRASHPOINT="after intent:1")
+    async with client_of(at) as client:
+        run = await client.rests(await client.start(await client.thread("Order 1: sign")))
+        (first,) = waiting(run)
+        with pytest.raises(Gone):  # while it dies with the intent on the disk, and before the effect
+            await client.once("POST", f"{path_of(run)}/submit_tool_outputs", approving(first))
+            while True:
+                await client.once("GET", path_of(run))
+        await asyncio.to_thread(again, at)
+        run = await client.rests(await client.ask("GET", path_of(run)))
+        (second,) = waiting(run)
+        run = await client.submit(run, {first: "approve"})  # sent again: nobody knows that it arrived
+        assert (run["status"], await client.effects()) == ("requires_action", [])
+        run = await client.rests(await client.submit(run, {second: "approve"}))
+        assert (run["status"], len(await client.effects())) == ("completed", 1)
+        ((call,),) = [step["step_details"]["tool_calls"] for step in await client.steps(run) if "tool" in step["type"]]
+        assert call["id"] == second
+
+
+def approving(call: str) -> Json:
+    return {"tool_outputs": [{"tool_call_id": call, "output": "approve"}]}
 
 
 @pytest.mark.parametrize("grace", ["0.2", "30"])

@@ -43,7 +43,10 @@ async def test_a_second_run_is_refused_and_leaves_nothing(at: Site, strategy: st
         with pytest.raises(Refused, match=f"Can't add messages to {thread} while a run {run['id']} is active."):
             await client.once("POST", f"/threads/{thread}/messages", body)
         assert (await client.rests(run))["status"] == "completed"
-        assert await said(client, thread) == ["Order 1: look, look, look", "Order 1 is done: look 1.0; look 1.1; look 1.2."]
+        assert await said(client, thread) == [
+            "Order 1: look, look, look",
+            "Order 1 is done: look 1.0; look 1.1; look 1.2.",
+        ]
 
 
 async def test_of_many_at_once_one_is_taken(at: Site) -> None:
