@@ -310,3 +310,18 @@ async def test_a_wait_that_is_answered_cancelled_and_out_of_time_at_once_ends_on
             assert (row.holds, len(payments.made) <= 1) == (False, True), order
             assert sum(isinstance(event, Replied) for event in log) <= 2, order
             assert payments.made.count(1) == len([one for one in log if isinstance(one, Called)]), order
+
+
+async def test_halves_of_surrogate_pairs_end_no_run(any_url: str) -> None:
+    @tool(effects="once", approval=True)
+    async def odd(what: str) -> str:
+        """Odd."""
+        return f"{what}\ud800 1"
+
+    agent = calling([odd], {"tool": "odd", "input": {"what": "a\udfff"}}, answer="It is \ud83d.")
+    async with kept_runs(any_url, lambda: agent) as kept:
+        await kept.driver.start(await kept.add())
+        assert (await kept.row()).state["waiting"][0]["arguments"] == {"what": "a?"}
+        await kept.decide(APPROVED)
+        await kept.driver.start("run_1")
+        assert ((await kept.row()).status, await kept.said()) == ("completed", ["It is ?."])
