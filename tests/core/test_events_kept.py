@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -60,16 +62,12 @@ def test_halves_of_surrogate_pairs_become_question_marks(event: Event) -> None:
 
 
 @given(st.sampled_from([*KINDS, "other"]), st.text() | JSON.map(str))
-def test_what_is_no_event_is_refused_and_named(kind: str, payload: str) -> None:
-    try:
-        load(kind, payload)
-    except DataError as error:
-        assert kind in str(error)
+def test_what_is_no_event_is_refused(kind: str, payload: str) -> None:
+    with suppress(DataError):
+        assert type(load(kind, payload)).__name__.lower() == kind
 
 
 @pytest.mark.parametrize("payload", ['{"step": 1}', '{"step": "x", "reply": {}}', "[]", "", "nan"])
 def test_half_an_event_is_refused(payload: str) -> None:
     with pytest.raises(DataError, match="not an event of kind 'replied'"):
         load("replied", payload)
-
-

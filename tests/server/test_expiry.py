@@ -35,7 +35,7 @@ async def usable(client: Client, thread: str) -> bool:
     await client.once("POST", f"/threads/{thread}/messages", {"role": "user", "content": "Order 2: look"})
     who = await client.once("POST", "/assistants", {"model": "worker"})
     run = await client.once("POST", f"/threads/{thread}/runs", {"assistant_id": who["id"]})
-    return (await client.rests(run))["status"] == "completed"
+    return bool((await client.rests(run))["status"] == "completed")
 
 
 async def test_a_run_that_takes_too_long_ends_and_leaves_its_thread(at: Site) -> None:
@@ -61,7 +61,7 @@ async def test_a_person_who_never_answers_holds_no_thread(at: Site) -> None:
         (call,) = waiting(run)
         run = await ended(client, run)
         assert run["status"] == "expired"
-        with pytest.raises(Refused, match='Runs in status "expired" do not accept tool outputs.'):
+        with pytest.raises(Refused, match='Runs in status "expired" do not accept tool outputs'):
             await client.submit(run, {call: "approve"})
         assert await client.effects("1") == []
         assert await usable(client, thread)
@@ -85,7 +85,7 @@ async def began(at: Site) -> bool:
 
 
 async def over(run: Json) -> bool:
-    return time.time() > run["expires_at"] + 1
+    return bool(time.time() > run["expires_at"] + 1)
 
 
 async def test_a_wait_outlasts_a_restart_and_the_time_of_a_run() -> None:

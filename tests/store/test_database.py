@@ -63,7 +63,7 @@ async def test_of_pieces_that_are_written_together_only_those_fail_that_must(dat
         good(connection, "half")
         raise ValueError("no")
 
-    pieces = [database.submit(partial(good, name=f"{number}")) for number in range(20)]
+    pieces: list[asyncio.Future[Any]] = [database.submit(partial(good, name=f"{number}")) for number in range(20)]
     pieces += [database.submit(bad), database.submit(partial(good, name="3")), database.submit(partial(good, name="z"))]
     outcomes = await asyncio.gather(*pieces, return_exceptions=True)
     assert outcomes[:20] == [f"{number}" for number in range(20)]
@@ -164,7 +164,7 @@ async def test_pages_give_all_in_order(database: Database, order: Any) -> None:
 
 def test_a_second_server_is_refused_until_the_first_lets_go(any_url: str) -> None:
     first = Database(any_url)
-    with pytest.raises(UsageError, match="another server has .* open; stop it, or give this one another --db"):
+    with pytest.raises(UsageError, match=r"another server has .* open; stop it, or give this one another --db"):
         Database(any_url)
     first.close()
     Database(any_url).close()
