@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from chaos.harness import ENDED, Client, Refused, Site, client_of, path_of, waiting
-from fakes.echo_model import CALL, EchoModel, words
+from fakes.echo_model import CALL, EchoModel, Seen, words
 from fakes.served import serving
 
 pytestmark = pytest.mark.anyio
@@ -252,7 +252,7 @@ class Person:
         body = {"model": self._dice.choice(["one", "two"]), "messages": said}
         (choice,) = (await self._client.once("POST", "/chat/completions", body))["choices"]
         seen = self._echo.seen[choice["message"]["content"]]
-        assert seen == ({system}, frozenset(), [asked])
+        assert seen == Seen(frozenset({system}), frozenset(), [asked])
 
 
 def text_of(message: dict[str, Any]) -> str:
