@@ -20,7 +20,8 @@ _ROOT = Path(__file__).parents[2]
 _RESULTS = _ROOT / "bench" / "RESULTS.md"
 _PAGE = _ROOT / "docs" / "reliability.md"
 _KEPT = _ROOT / "bench" / "chaos.json"
-_HEAD = "| what | how often | lost | doubled | unknown, parked | ready again | going on again |\n|---|---|---|---|---|---|---|"
+_COLUMNS = ("what", "how often", "lost", "doubled", "unknown, parked", "ready again", "going on again")
+_HEAD = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
 
 
 def main() -> None:

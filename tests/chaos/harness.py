@@ -103,6 +103,19 @@ class Client:
             raise Refused(response.status, said["error"]["message"])
         return said
 
+    async def stream(self, path: str, body: Any) -> AsyncIterator[tuple[str, Json]]:
+        """The events of a stream: their names and objects. Raises `Refused`."""
+        headers = {"Authorization": f"Bearer {self._at.server.key}"}
+        async with self._session.post(f"{self._at.server.url}{path}", json=body, headers=headers) as response:
+            if response.status >= 400:
+                raise Refused(response.status, (await response.json())["error"]["message"])
+            name = ""
+            async for line in response.content:
+                kind, _, value = line.decode().rstrip("\n").partition(": ")
+                name = value if kind == "event" else name
+                if kind == "data" and value != "[DONE]":
+                    yield name, json.loads(value)
+
     async def ask(self, method: str, path: str, body: Any = None) -> Json:
         """An answer, whenever there is one: for what may be said twice."""
         while True:

@@ -13,7 +13,7 @@ from .logs import gaps, logs, went_on
 from .orders import Order, Tally, tally, work_off
 
 _SHAPES = ("look, note, pay, look+note, pay", "pay, pay+note+look, note", "note, look, pay+pay, note", "pay, look, pay")
-_LONGEST = 1.2  # seconds from ready to the next kill
+_BETWEEN = (0.2, 2.2)  # seconds from ready to the next kill: now and then there is time for a step
 
 
 @dataclass
@@ -41,7 +41,7 @@ async def _kill(at: Site, kills: int, at_once: int, dice: random.Random, told: C
     async with client_of(at) as client:
         working = [asyncio.create_task(_work(client, orders, over, dice)) for _ in range(at_once)]
         for number in range(1, kills + 1):
-            await asyncio.sleep(dice.uniform(0.0, _LONGEST))
+            await asyncio.sleep(dice.uniform(*_BETWEEN))
             ready.append(await asyncio.to_thread(again, at))
             started.append(at.server.started)
             if number % 10 == 0:

@@ -81,7 +81,3 @@ async def _die(at: Site, order: Order) -> tuple[Tally, float | None]:
         if ready is None and at.server.process.poll() is not None:  # at its very end
             ready = await asyncio.to_thread(again, at)
         return await tally(client, [order]), ready
-
-
-def again(at: Site) -> float:
-    """Start the server once more; seconds until it is ready."""

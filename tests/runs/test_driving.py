@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from itertools import permutations
 
 import pytest
@@ -75,17 +76,14 @@ async def test_a_call_without_outcome_is_made_again_unless_it_may_be_made_once(a
         row = await kept.row()
         if effects == "once":
             assert (row.status, payments.made) == ("requires_action", [1])
-            assert "outcome is unknown" in last(await kept.log(), Paused).problem
+            (paused,) = [event for event in await kept.log() if isinstance(event, Paused)]
+            assert "outcome is unknown" in paused.problem
         else:
             assert (row.status, payments.made) == ("completed", [1, 1])
 
 
 async def has(kept: KeptRuns, kind: type) -> bool:
     return any(isinstance(event, kind) for event in await kept.log())
-
-
-def last(log: list[object], kind: type) -> object:
-    return next(event for event in reversed(log) if isinstance(event, kind))
 
 
 async def test_each_time_its_outcome_is_lost_a_person_is_asked_anew(any_url: str) -> None:
@@ -284,29 +282,50 @@ async def test_a_wait_that_is_answered_cancelled_and_out_of_time_at_once_ends_on
     """All orders of five things that may happen to a run that waits for a person."""
     payments = Payments()
     async with kept_runs(url, lambda: paying(payments, approval=True)) as kept:
-
-        async def end(run_id: str, ending: str) -> None:
-            if (await kept.halt(run_id, ending)).active:
-                drivers[0].interrupt(run_id)
-                drivers[1].interrupt(run_id)
-
         for number, order in enumerate(permutations(range(5))):
-            run_id, drivers = await kept.add(f"run_{number}"), (kept.another(), kept.another())
+            run_id = await kept.add(f"run_{number}")
             await kept.driver.start(run_id)
             payments.made.clear()
-            things = (
-                lambda: kept.decide(APPROVED, run_id),
-                lambda: end(run_id, ""),
-                lambda: end(run_id, "expired"),
-                lambda: asyncio.sleep(0, drivers[0].start(run_id)),
-                lambda: asyncio.sleep(0, drivers[1].start(run_id)),
-            )
-            for which in order:
-                await things[which]()
-            await drivers[0].start(run_id)
-            await drivers[1].start(run_id)
+            await happen(kept, run_id, order)
             row, log = await kept.row(run_id), await kept.log(run_id)
             assert row.status in ("cancelled", "expired"), order
             assert (row.holds, len(payments.made) <= 1) == (False, True), order
             assert sum(isinstance(event, Replied) for event in log) <= 2, order
             assert payments.made.count(1) == len([one for one in log if isinstance(one, Called)]), order
+
+
+async def happen(kept: KeptRuns, run_id: str, order: Sequence[int]) -> None:
+    """Five things: an approval, a cancel, the end of its time, and two drivers, in an order of their own."""
+    drivers = (kept.another(), kept.another())
+
+    async def end(ending: str) -> None:
+        if (await kept.halt(run_id, ending)).active:
+            for driver in drivers:
+                driver.interrupt(run_id)
+
+    for which in order:
+        match which:
+            case 0:
+                await kept.decide(APPROVED, run_id)
+            case 1 | 2:
+                await end(("", "expired")[which - 1])
+            case _:
+                drivers[which - 3].start(run_id)
+                await asyncio.sleep(0)
+    for driver in drivers:
+        await driver.start(run_id)
+
+
+async def test_halves_of_surrogate_pairs_end_no_run(any_url: str) -> None:
+    @tool(effects="once", approval=True)
+    async def odd(what: str) -> str:
+        """Odd."""
+        return f"{what}\ud800 1"
+
+    agent = calling([odd], {"tool": "odd", "input": {"what": "a\udfff"}}, answer="It is \ud83d.")
+    async with kept_runs(any_url, lambda: agent) as kept:
+        await kept.driver.start(await kept.add())
+        assert (await kept.row()).state["waiting"][0]["arguments"] == {"what": "a?"}
+        await kept.decide(APPROVED)
+        await kept.driver.start("run_1")
+        assert ((await kept.row()).status, await kept.said()) == ("completed", ["It is ?."])

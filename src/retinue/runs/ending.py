@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..schema import AgentAction, StopReason, Usage
 from ..store.log import Entry
 from ..store.rows import RunRow, Status
 from ..tooling import Tool
-from .waiting import kept
+from .waiting import Waiting, arguments_of, kept
 
 
 def ended(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: str = "server_error") -> dict[str, Any]:
@@ -21,8 +22,10 @@ def ended(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: st
     status, problem = _status(run, event, code)
     time, state = int(now), {**run.state, "usage": usage_of(log)}
     if status == "requires_action":
-        waiting = pending([entry.event for entry in log])
-        return {"status": status, "state": {**state, "waiting": kept(waiting, tools)}}
+        events = [entry.event for entry in log]
+        asked = Counter(event.action.id for event in events if isinstance(event, Paused))
+        waiting = [Waiting(one, arguments_of(one, tools), asked[one.id]) for one in pending(events)]
+        return {"status": status, "state": {**state, "waiting": kept(waiting)}}
     at = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}.get(status, "completed_at")
     state |= problem | {at: time}
     return {"status": status, "holds": False, "expires_at": None, "state": state}

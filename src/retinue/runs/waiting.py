@@ -16,25 +16,27 @@ from ..tooling import Tool
 
 
 class Waiting(NamedTuple):
-    """A call that a run waits for, and what it gives its tool, by argument name."""
+    """A call that a run waits for, what it gives its tool, by argument name, and how often a person was asked about
+    it by now: again whenever its outcome was lost. An answer counts for the time it was given for."""
 
     action: AgentAction
     arguments: Mapping[str, Any]
+    asked: int = 1
 
 
 def waiting_for(run: RunRow) -> list[Waiting]:
     """The calls that a run waits for."""
     return [
-        Waiting(AgentAction(one["tool"], one["tool_input"], id=one["id"]), one["arguments"])
+        Waiting(AgentAction(one["tool"], one["tool_input"], id=one["id"]), one["arguments"], one["asked"])
         for one in run.state.get("waiting", ())
     ]
 
 
-def kept(actions: Iterable[AgentAction], tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
+def kept(waiting: Iterable[Waiting]) -> list[dict[str, Any]]:
     """Calls as they are kept while they wait."""
     return [
-        {"id": one.id, "tool": one.tool, "tool_input": one.tool_input, "arguments": arguments_of(one, tools)}
-        for one in actions
+        {"id": one.id, "tool": one.tool, "tool_input": one.tool_input, "arguments": arguments, "asked": asked}
+        for one, arguments, asked in waiting
     ]
 
 

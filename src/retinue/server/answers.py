@@ -28,11 +28,11 @@ def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | No
     """What was decided, of outputs by the calls' ids as clients know them; `None` if just this was said before.
     Raises `ApiError` for a run that does not wait, and unless there is one output for each call."""
     mark = hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
+    if mark in run.state.get("marks", ()):
+        return None
     if run.status != "requires_action":
-        if mark in run.state.get("marks", ()):
-            return None
         raise ApiError(400, f'Runs in status "{run.status}" do not accept tool outputs.')
-    waiting = {call_id(run.id, one.action.id): one for one in waiting_for(run)}
+    waiting = {call_id(run.id, one.action.id, one.asked): one for one in waiting_for(run)}
     given = [call for call, _ in outputs]
     if sorted(given) != sorted(waiting):
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
@@ -44,7 +44,7 @@ def decision(request: Mapping[str, Any], waiting: Waiting, output: str) -> Decis
     """What an output means for a call: of the client's own function, its result; else a person's word: `approve` or
     `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text: what the tool is taken to have
     said. Raises `ApiError` for JSON that decides something else than there is."""
-    action, shown = waiting
+    action, shown, _ = waiting
     if any(
         inner_name(one["function"]["name"]) == action.tool for one in request.get("tools") or () if "function" in one
     ):

@@ -140,16 +140,13 @@ def _calls(run: RunRow) -> list[Object]:
     if run.status != "requires_action":
         return []
     own = {inner_name(one["function"]["name"]) for one in run.request.get("tools") or ()}
-    return [
-        tool_call(run, action, arguments) if action.tool in own else _for_a_person(run, action, arguments)
-        for action, arguments in waiting_for(run)
-    ]
+    return [tool_call(run, *one) if one.action.tool in own else _for_a_person(run, *one) for one in waiting_for(run)]
 
 
-def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any]) -> Object:
-    asked = {"tool": action.tool, "arguments": arguments}
-    function = {"name": HUMAN, "arguments": json.dumps(asked, ensure_ascii=False)}
-    return {"id": call_id(run.id, action.id), "type": "function", "function": function}
+def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], asked: int) -> Object:
+    given = json.dumps({"tool": action.tool, "arguments": arguments}, ensure_ascii=False)
+    function = {"name": HUMAN, "arguments": given}
+    return {"id": call_id(run.id, action.id, asked), "type": "function", "function": function}
 
 
 def _thoughts(log: Sequence[Entry], answer: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection, delete, false, func, select
 
-from ..errors import StoreUnavailable
+from ..errors import RetinueError
 from ..runs.halting import halt
 from ..store.rows import ACTIVE, RunRow
 from ..store.tables import events, runs
@@ -31,7 +31,7 @@ async def keep(server: Server) -> None:
             for thread_id in await server.database.read(_waiting):
                 await begin_next(server, thread_id)
             await server.database.write(partial(_forget, retention=server.options.retention))
-        except StoreUnavailable as error:
+        except RetinueError as error:  # whatever is wrong with one run, the others are kept
             _LOG.warning("%s", error)
         await asyncio.sleep(_EVERY)
 

@@ -70,21 +70,23 @@ def required_action(run: RunRow) -> Object:
     return {"type": "submit_tool_outputs", "submit_tool_outputs": {"tool_calls": calls}}
 
 
-def tool_call(run: RunRow, action: AgentAction, arguments: Mapping[str, Any]) -> Object:
-    """A call as clients see it."""
+def tool_call(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], asked: int = 1) -> Object:
+    """A call as clients see it; `asked`: how often it waited."""
     given = json.dumps(arguments, ensure_ascii=False)
     function = {"name": outer_name(run.request, action.tool), "arguments": given}
-    return {"id": call_id(run.id, action.id), "type": "function", "function": function}
+    return {"id": call_id(run.id, action.id, asked), "type": "function", "function": function}
 
 
-def call_id(run_id: str, call: str) -> str:
-    """The id by which clients know a call of a run: unlike the run's own, no other run has it."""
-    return f"call_{run_id.partition('_')[2]}x{call.replace('_', 'x')}"
+def call_id(run_id: str, call: str, asked: int = 1) -> str:
+    """The id by which clients know a call of a run: unlike the run's own, no other run has it. One that waits once more
+    has another: what was said the first time, and arrives again, is not taken for an answer to the second."""
+    again = f"y{asked}" if asked > 1 else ""
+    return f"call_{run_id.partition('_')[2]}x{call.replace('_', 'x')}{again}"
 
 
 def run_of_call(id_: str) -> str | None:
     """The run to which a call's id belongs, if it is one of ours."""
-    found = re.fullmatch(r"call_([0-9a-f]{24})x[a-z]+[0-9x]+", id_)
+    found = re.fullmatch(r"call_([0-9a-f]{24})x[a-z]+[0-9x]+(?:y[0-9]+)?", id_)
     return f"run_{found[1]}" if found else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -29,6 +30,7 @@ class Progress:
         self._run = run
         self._given = tools
         self._told = ""  # the status that was told last
+        self._asked: Counter[str] = Counter()  # how often a call waited, by the same
         self._calls: dict[str, Object] = {}  # of the open step, by the calls' ids in the log
         self._tools: Object | None = None
         self._saying: Object | None = None
@@ -92,8 +94,12 @@ class Progress:
             self._shown = ""
 
     def _call(self, action: AgentAction, entry: Entry) -> Iterator[Told]:
-        if action.id in self._calls:  # a person may have edited what it is given
-            self._calls[action.id]["function"]["arguments"] = self._shown_call(action)["function"]["arguments"]
+        if isinstance(entry.event, Paused):
+            self._asked[action.id] += 1
+        if action.id in self._calls:  # a person may have edited what it is given, or is asked once more
+            shown = self._shown_call(action)
+            self._calls[action.id]["id"] = shown["id"]
+            self._calls[action.id]["function"]["arguments"] = shown["function"]["arguments"]
             return
         if self._tools is None:
             details: Object = {"type": "tool_calls", "tool_calls": []}
@@ -112,7 +118,7 @@ class Progress:
         )
 
     def _shown_call(self, action: AgentAction) -> Object:
-        return tool_call(self._run, action, arguments_of(action, self._given))
+        return tool_call(self._run, action, arguments_of(action, self._given), self._asked[action.id])
 
     def answered(self, run: RunRow) -> Iterator[Told]:
         """What there is to tell when a client has said what came of its calls: they are done."""

@@ -31,7 +31,11 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.engine: Engine = engine_of(url)
-        self._lock: Lock = locked(self.engine)
+        try:
+            self._lock: Lock = locked(self.engine)
+        except BaseException:
+            self.engine.dispose()
+            raise
         try:
             with telling():
                 migrate(self.engine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -23,7 +22,7 @@ def engine_of(url: str) -> Engine:
         parsed = None
     if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise UsageError(f"no database {url.split('@')[-1]!r}: want sqlite:///FILE or postgresql://USER@HOST/NAME")
-    options: dict[str, Any] = {"json_serializer": partial(json.dumps, ensure_ascii=False), "pool_pre_ping": True}
+    options: dict[str, Any] = {"json_serializer": _json, "pool_pre_ping": True}
     if parsed.get_backend_name() == "postgresql":
         try:
             return create_engine(parsed.set(drivername="postgresql+psycopg"), **options)
@@ -36,6 +35,11 @@ def engine_of(url: str) -> Engine:
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _json(value: Any) -> str:
+    """`value` as JSON text; halves of surrogate pairs, which no database takes, become question marks."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def _prepare(connection: Any, _record: Any) -> None:

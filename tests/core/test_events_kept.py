@@ -1,0 +1,73 @@
+"""Events as a database keeps them: whatever a model or a tool said comes back as it was."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, strategies as st
+
+from retinue.errors import DataError
+from retinue.events import KINDS, Event
+from retinue.reading import dump, load
+from retinue.schema import AgentAction, Decision, Message, Observation, Reply
+
+WHOLE = st.characters(exclude_categories=["Cs"])
+TEXT = st.text(WHOLE)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+st.register_type_strategy(float, st.floats(0, 1e9))
+
+
+def actions(text: st.SearchStrategy[str]) -> st.SearchStrategy[AgentAction]:
+    return st.builds(AgentAction, text, text | st.dictionaries(TEXT, JSON, max_size=3), text, text)
+
+
+def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
+    calls = st.lists(actions(text), max_size=2).map(tuple)
+    messages = st.lists(st.builds(Message, st.sampled_from(["user", "tool"]), text, calls, text, text), max_size=2)
+    replies = st.builds(Reply, text, calls=calls)
+    seen = st.builds(Observation, text, text)
+    built = {
+        "started": {"question": text, "history": messages.map(tuple)},
+        "asked": {"messages": messages.map(tuple), "problem": text},
+        "retried": {"problem": text},
+        "replied": {"reply": replies},
+        "called": {"action": actions(text)},
+        "observed": {"observation": seen},
+        "paused": {"action": actions(text), "problem": text},
+        "resumed": {"decision": st.builds(Decision, st.sampled_from(["approve", "edit"]), text, text)},
+        "finished": {"answer": text, "return_values": st.dictionaries(TEXT, JSON, max_size=3)},
+        "stopped": {"detail": text, "answer": text, "best": text},
+    }
+    assert set(built) == set(KINDS)
+    return st.one_of(*(st.builds(KINDS[kind], **values) for kind, values in built.items()))  # type: ignore[arg-type]
+
+
+@given(events(TEXT))
+def test_an_event_comes_back_as_it_was(event: Event) -> None:
+    kind, payload = dump(event)
+    assert load(kind, payload) == event
+    payload.encode()
+
+
+@given(events(st.text(st.sampled_from("a\ud800\udfff\n\0🙂"))))
+def test_halves_of_surrogate_pairs_become_question_marks(event: Event) -> None:
+    kind, payload = dump(event)
+    payload.encode()
+    assert repr(load(kind, payload)) == repr(event).replace("\\ud800", "?").replace("\\udfff", "?")
+
+
+@given(st.sampled_from([*KINDS, "other"]), st.text() | JSON.map(str))
+def test_what_is_no_event_is_refused(kind: str, payload: str) -> None:
+    with suppress(DataError):
+        assert type(load(kind, payload)).__name__.lower() == kind
+
+
+@pytest.mark.parametrize("payload", ['{"step": 1}', '{"step": "x", "reply": {}}', "[]", "", "nan"])
+def test_half_an_event_is_refused(payload: str) -> None:
+    with pytest.raises(DataError, match="not an event of kind 'replied'"):
+        load("replied", payload)

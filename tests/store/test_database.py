@@ -1,0 +1,239 @@
+"""`Database`, the log, scopes, migrations and locks, on a file and on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, insert, select, text, update
+
+from fakes.postgres import Postgres
+from retinue.errors import DataError, StoreUnavailable, UsageError
+from retinue.events import Started
+from retinue.store.database import Database
+from retinue.store.engines import engine_of
+from retinue.store.log import Change, Entry, Fenced, append, find, length, read
+from retinue.store.migrations import MIGRATIONS
+from retinue.store.scope import Page, Scope
+from retinue.store.tables import messages, metadata, runs, threads, versions
+
+pytestmark = pytest.mark.anyio
+RUN = {"tenant": "t", "id": "run_1", "created_at": 1, "thread_id": "thread_1", "status": "queued", "holds": True}
+RUN |= {"epoch": 1, "request": {"model": "m"}, "state": {}}
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def database(any_url: str) -> Any:
+    database = Database(any_url)
+    yield database
+    database.close()
+
+
+def entry(seq: int) -> Entry:
+    return Entry(seq, time.time(), Started(f"What {seq}?", "agent", "react", "m", ()))
+
+
+async def test_what_was_written_is_there_after_a_new_beginning(any_url: str) -> None:
+    database = Database(any_url)
+    await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
+    await database.write(partial(append, run_id="run_1", epoch=1, entries=[entry(1), entry(2)]))
+    await database.close_async()
+    database = Database(any_url)
+    entries = await database.read(partial(read, run_id="run_1"))
+    assert [(one.seq, one.event) for one in entries] == [(seq, entry(seq).event) for seq in (1, 2)]
+    assert await database.read(partial(length, run_id="run_1")) == 2
+    await database.close_async()
+
+
+async def test_of_pieces_that_are_written_together_only_those_fail_that_must(database: Database) -> None:
+    def good(connection: Connection, name: str) -> str:
+        connection.execute(insert(threads).values(tenant="t", id=name, created_at=1, body={}))
+        return name
+
+    def bad(connection: Connection) -> None:
+        good(connection, "half")
+        raise ValueError("no")
+
+    pieces: list[asyncio.Future[Any]] = [database.submit(partial(good, name=f"{number}")) for number in range(20)]
+    pieces += [database.submit(bad), database.submit(partial(good, name="3")), database.submit(partial(good, name="z"))]
+    outcomes = await asyncio.gather(*pieces, return_exceptions=True)
+    assert outcomes[:20] == [f"{number}" for number in range(20)]
+    assert isinstance(outcomes[20], ValueError)
+    assert isinstance(outcomes[21], StoreUnavailable)
+    assert outcomes[22] == "z"
+    there = await database.read(lambda connection: list(connection.execute(select(threads.c.id)).scalars()))
+    assert sorted(there) == sorted([*(f"{number}" for number in range(20)), "z"])
+
+
+async def test_only_the_last_epoch_appends(database: Database) -> None:
+    await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
+    await database.write(partial(append, run_id="run_1", epoch=1, entries=[entry(1)]))
+    await database.write(lambda connection: connection.execute(update(runs).values(epoch=2)))
+
+    def change(row: Any) -> Change:
+        return Change({"status": "completed"}, [])
+
+    for epoch in (1, 3):
+        with pytest.raises(Fenced):
+            await database.write(partial(append, run_id="run_1", epoch=epoch, entries=[entry(2)], change=change))
+    with pytest.raises(Fenced):
+        await database.write(partial(append, run_id="run_2", epoch=2, entries=[entry(1)]))
+    row = await database.read(partial(find, run_id="run_1"))
+    assert row is not None
+    assert (row.status, await database.read(partial(length, run_id="run_1"))) == ("queued", 1)
+    after = await database.write(partial(append, run_id="run_1", epoch=2, entries=[entry(2)], change=change))
+    assert after is not None
+    assert after.status == "completed"
+
+
+async def test_what_was_written_and_is_said_again_is_there_once(database: Database) -> None:
+    await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
+    entries = [entry(1), entry(2)]
+    await database.write(partial(append, run_id="run_1", epoch=1, entries=entries[:1]))
+    for _ in range(2):
+        await database.write(partial(append, run_id="run_1", epoch=1, entries=entries, again=True))
+    assert await database.read(partial(length, run_id="run_1")) == 2
+    await database.write(lambda connection: connection.execute(update(runs).values(epoch=2)))
+    with pytest.raises(Fenced):
+        await database.write(partial(append, run_id="run_1", epoch=1, entries=entries, again=True))
+
+
+async def test_one_run_holds_a_thread(database: Database) -> None:
+    await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
+    with pytest.raises(StoreUnavailable):
+        await database.write(lambda connection: connection.execute(insert(runs).values({**RUN, "id": "run_2"})))
+    waiting = {**RUN, "id": "run_3", "holds": False}
+    await database.write(lambda connection: connection.execute(insert(runs).values(waiting)))
+    for number in (4, 5):  # those without a thread hold nothing
+        free = {**RUN, "id": f"run_{number}", "thread_id": None}
+        await database.write(partial(lambda connection, row: connection.execute(insert(runs).values(row)), row=free))
+
+
+async def test_a_scope_shows_and_changes_only_what_is_its_own(database: Database) -> None:
+    mine, other = Scope("mine"), Scope("other")
+    values = {"created_at": 1, "body": {"a": 1}}
+    await database.write(lambda connection: mine.add(connection, threads, {**values, "id": "thread_1"}))
+    await database.write(lambda connection: other.add(connection, threads, {**values, "id": "thread_2"}))
+
+    def work(connection: Connection) -> None:
+        assert mine.find(connection, threads, "thread_2") is None
+        assert mine.change(connection, threads, "thread_2", {"body": {}}) is None
+        assert mine.remove(connection, threads, threads.c.id == "thread_2") == 0
+        assert [row.id for row in mine.page(connection, threads, Page())[0]] == ["thread_1"]
+        assert [row.id for row in mine.page(connection, threads, Page(after="thread_2"))[0]] == ["thread_1"]
+        found = other.find(connection, threads, "thread_2")
+        assert found is not None
+        assert found.body == {"a": 1}
+
+    await database.write(work)
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_pages_give_all_in_order(database: Database, order: Any) -> None:
+    scope = Scope("t")
+    for number in range(10):
+        values = {"id": f"thread_{number}", "created_at": 1, "body": {}}
+        await database.write(partial(scope.add, table=threads, values=values))
+    ids = [f"thread_{number}" for number in range(10)]
+    wanted = ids if order == "asc" else ids[::-1]
+
+    async def page(**given: Any) -> tuple[list[str], bool]:
+        rows, more = await database.read(
+            lambda connection: scope.page(connection, threads, Page(limit=3, order=order, **given))
+        )
+        return [row.id for row in rows], more
+
+    seen, more = await page()
+    while more:
+        new, more = await page(after=seen[-1])
+        assert await page(before=new[-1], after=seen[-1]) == (new[:-1], False)
+        seen += new
+    assert seen == wanted
+    assert await page(before=wanted[5]) == (wanted[2:5], True)
+    assert await page(after="thread_unknown") == (wanted[:3], True)
+
+
+def test_a_second_server_is_refused_until_the_first_lets_go(any_url: str) -> None:
+    first = Database(any_url)
+    with pytest.raises(UsageError, match=r"another server has .* open; stop it, or give this one another --db"):
+        Database(any_url)
+    first.close()
+    Database(any_url).close()
+
+
+def test_a_database_of_somebody_else_is_left_alone(any_url: str) -> None:
+    engine = engine_of(any_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE precious (a INTEGER)"))
+    with pytest.raises(DataError, match="holds tables of somebody else; give another --db"):
+        Database(any_url)
+    with engine.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM precious")).scalar() == 0
+    engine.dispose()
+
+
+def test_a_database_of_a_newer_retinue_is_left_alone(any_url: str) -> None:
+    Database(any_url).close()
+    engine = engine_of(any_url)
+    with engine.begin() as connection:
+        connection.execute(insert(versions).values(version=len(MIGRATIONS) + 1))
+    engine.dispose()
+    with pytest.raises(DataError, match="was written by a newer Retinue"):
+        Database(any_url)
+
+
+def test_the_tables_are_made_once(any_url: str) -> None:
+    for _ in range(2):
+        database = Database(any_url)
+        with database.engine.begin() as connection:
+            there = list(connection.execute(select(versions.c.version)).scalars())
+            assert there == list(range(1, len(MIGRATIONS) + 1))
+            for table in metadata.sorted_tables:
+                connection.execute(select(table).limit(1)).all()
+        database.close()
+
+
+@pytest.mark.parametrize("url", ["mysql://a/b", "sqlite://", "sqlite:///:memory:", "nonsense", "sqlite+x"])
+def test_what_is_no_database_for_runs_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="sqlite:///FILE"):
+        Database(url)
+
+
+def test_a_password_is_not_shown() -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        Database("postgresql://me:very-secret@127.0.0.1:1/none")
+    assert "very-secret" not in str(caught.value)
+
+
+async def test_a_lost_connection_is_told_and_the_next_write_has_another(a_postgres: Postgres) -> None:
+    database = Database(a_postgres.database())
+    end = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()")
+    with pytest.raises(StoreUnavailable):
+        await database.write(lambda connection: connection.execute(end))
+    row = await database.write(lambda connection: Scope("t").add(connection, messages, MESSAGE))
+    assert row.id == "msg_1"
+    database.close()
+
+
+MESSAGE = {"id": "msg_1", "created_at": 1, "thread_id": "thread_1", "body": {"text": "ä\n🙂"}}
+
+
+async def test_a_file_that_is_locked_for_a_while_is_waited_for(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    database, other = Database(url), engine_of(url)
+    with other.begin():
+        writing = database.submit(lambda connection: Scope("t").add(connection, messages, MESSAGE))
+        await asyncio.sleep(0)
+        assert not writing.done()
+    assert (await writing).body == MESSAGE["body"]
+    other.dispose()
+    await database.close_async()
