@@ -25,6 +25,7 @@ from retinue.store.rows import RunRow
 from retinue.store.tables import runs
 
 STEPS = (10, 200)
+MADE = 20  # runs that wait to be driven
 _QUESTION = "What is there to note?"
 
 
@@ -112,10 +113,11 @@ async def _kept(agent: Agent, path: Path) -> tuple[float, int, int]:
     driven = Runs(database, assign)
     numbers = count(1)
 
-    async def run() -> None:
-        number = next(numbers)
+    for number in range(1, MADE):
         await database.write(partial(_new, number))
-        await driven.start(f"run_{number:024}")
+
+    async def run() -> None:
+        await driven.start(f"run_{next(numbers):024}")
 
     taken = await cpu(run)
     await driven.close(10.0)

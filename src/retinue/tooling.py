@@ -15,6 +15,7 @@ from .errors import UsageError
 from .events import RunResult
 from .schema import Document, ToolInput
 from .signature import Signature, read_signature, summary
+from .threads import in_thread
 
 Effects = Literal["read", "idempotent", "once"]
 
@@ -78,7 +79,7 @@ class Tool:
             if self._is_async:
                 value = await call(**arguments)
             else:
-                value = await asyncio.to_thread(call, **arguments)
+                value = await in_thread(partial(call, **arguments))
         return as_text(value if self._function is self.something else _main_output(value, self.something))
 
     @cached_property

@@ -25,7 +25,7 @@ def claim(connection: Connection, run_id: str) -> RunRow | None:
     if run is None or run.status not in _DRIVEN or not run.holds:
         return None
     state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}
-    now = length(connection, run_id)
+    now = length(connection, run_id) if run.epoch else 0
     _, count, process = state.get("claims", (-1, 0, ""))
     if process != _PROCESS:  # the one before has ended
         count = _tries(run, now) + 1

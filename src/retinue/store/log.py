@@ -82,7 +82,7 @@ def append(
     if change is None or run is None:
         return None
     values, said = change(run)
-    there = set(connection.execute(_SAID, {"run": run_id}).scalars()) if said else ()
+    there = set(connection.execute(_SAID, {"run": run_id}).scalars()) if said and epoch > 1 else ()
     new = [row for row in said if row["id"] not in there]  # the others were written by a former drive
     if new:
         connection.execute(insert(messages), new)
