@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,7 +24,7 @@ from fakes.served import serving
 
 pytestmark = pytest.mark.anyio
 CLIENTS = 8
-OPERATIONS = int(os.environ.get("RETINUE_OPERATIONS", "600"))  # `make chaos` does 4,000
+OPERATIONS = 2_000
 FILE = """
 retinue: 1
 components:

@@ -123,7 +123,7 @@ async def test_a_run_that_ends_its_process_is_given_up_and_takes_no_other_along(
                 deaths += 1
                 await asyncio.to_thread(again, at)
             await asyncio.wait(working, timeout=0.05)
-        assert deaths <= 6  # the first one brought the call
+        assert 5 <= deaths <= 9  # in a row: the first few may each bring an event
         assert poison.run["status"] == "failed"
         assert "ended 5 times" in poison.run["last_error"]["message"]
         counted = await tally(client, others)

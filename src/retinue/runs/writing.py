@@ -81,6 +81,7 @@ class Writer:
                 self._planned = False
                 while self._writing is not None:
                     await asyncio.shield(self._writing)
+                    await asyncio.sleep(0)  # if it was done before, what follows from that comes first
                 if change is None and self._written == len(self.log):
                     return None
                 self._writing = self._submit(change, again=tries > 0)
