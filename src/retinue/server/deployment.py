@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from ..pipelines import Pipeline
 from ..ports import Flow, Task, act
 from ..schema import AgentAction, AgentFinish, StopReason
 from ..tooling import Tool
+
+_LOG = logging.getLogger("retinue.server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,18 @@ class Deployment:
         names = [part.name for part in (*(spec.agents or ()), *(spec.pipelines or ()))]
         if not names:
             raise DataError(f"{spec.source.file}: there are no agents and no pipelines to serve")
-        return cls({name: as_agent(builder.get(name)) for name in names}, created)
+        agents = {name: as_agent(builder.get(name)) for name in names}
+        for name, agent in agents.items():
+            if agent.memories:
+                _LOG.warning("the memory of %s is not used here: a thread is its conversation's memory", name)
+        return cls(agents, created)
 
 
 def as_agent(part: Agent | Pipeline) -> Agent:
     """What answers for `part`: itself, or for a pipeline an agent that asks no model."""
     if isinstance(part, Agent):
         return part
-    tool = Tool("pipeline", part, f"the pipeline {part.name}", effects="read", timeout=600.0)
+    tool = Tool("pipeline", part, f"the pipeline {part.name}", timeout=600.0)
     return Agent(NoModel(), [tool], strategy=Through(), name=part.name)
 
 
