@@ -19,7 +19,7 @@ from retinue.ports import Flow, Task
 from retinue.runs import Piece
 from retinue.schema import Decision
 from retinue.store.log import Entry
-from retinue.store.tables import runs
+from retinue.store.tables import events, runs
 
 pytestmark = pytest.mark.anyio
 APPROVED = {"call_1_0": Decision("approve")}
@@ -80,6 +80,23 @@ async def test_a_call_without_outcome_is_made_again_unless_it_may_be_made_once(a
             assert "outcome is unknown" in paused.problem
         else:
             assert (row.status, payments.made) == ("completed", [1, 1])
+
+
+@pytest.mark.parametrize("what", ["driven", "cancelled"])
+async def test_a_log_that_cannot_be_read_fails_its_run_and_frees_the_thread(any_url: str, what: str) -> None:
+    payments = Payments()
+    async with kept_runs(any_url, lambda: paying(payments, approval=True)) as kept:
+        await kept.driver.start(await kept.add())
+        bad = update(events).where(events.c.seq == 3).values(payload='{"step": "first"}')
+        await kept.database.write(lambda connection: connection.execute(bad))
+        if what == "driven":
+            await kept.decide(APPROVED)
+            await kept.driver.start("run_1")
+        else:
+            await kept.halt()
+        row = await kept.row()
+        assert (row.status, row.holds, payments.made) == ("failed", False, [])
+        assert "not an event of kind" in row.state["last_error"]["message"]
 
 
 async def has(kept: KeptRuns, kind: type) -> bool:

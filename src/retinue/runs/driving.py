@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..agent import Agent, Run
-from ..errors import RetinueError, StoreUnavailable
+from ..errors import DataError, RetinueError, StoreUnavailable
 from ..events import Asked, Called, Delta, Event, Finished, Replied, Started, Stopped
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
@@ -25,6 +25,7 @@ from .claiming import acquit, claim, is_new
 from .crashing import crashpoint
 from .ending import ended, pending
 from .following import Followers
+from .halting import set_aside
 from .messages import messages_of
 from .writing import BACK_OFF, Writer
 
@@ -132,7 +133,13 @@ class Runs:
             return
         crashpoint("after claim")
         self.followers.publish(run_id, [run])
-        log = [] if is_new(run) else await self.database.read(partial(read, run_id=run_id))
+        try:
+            log = [] if is_new(run) else await self.database.read(partial(read, run_id=run_id))
+        except DataError as error:
+            failed = await self.database.write(partial(set_aside, run=run, problem=str(error)))
+            self.followers.publish(run_id, [failed])
+            self._ended(failed)
+            return
         writer = Writer(self.database, self.followers, run, log)
         try:
             await self._drive(run, writer)

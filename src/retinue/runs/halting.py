@@ -6,6 +6,7 @@ import time
 
 from sqlalchemy import Connection
 
+from ..errors import DataError
 from ..events import Stopped
 from ..schema import StopReason
 from ..store.log import Change, Entry, alter, append, read
@@ -21,7 +22,10 @@ def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
     if run.status in ("in_progress", "cancelling"):
         return alter(connection, run, state=state, status=run.status if ending else "cancelling")
     run = alter(connection, run, epoch=run.epoch + 1, state=state)
-    log = read(connection, run.id)
+    try:
+        log = read(connection, run.id)
+    except DataError as error:
+        return set_aside(connection, run, str(error))
     entry = Entry(log[-1].seq + 1 if log else 1, time.time(), Stopped(StopReason.CANCELLED))
 
     def change(now: RunRow) -> Change:
@@ -31,3 +35,10 @@ def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
     after = append(connection, run.id, run.epoch, [entry], change)
     assert after is not None
     return after
+
+
+def set_aside(connection: Connection, run: RunRow, problem: str) -> RunRow:
+    """`run`, failed: its log cannot be read, so nobody can go on with it, and nothing is added to it."""
+    now = int(time.time())
+    state = {**run.state, "failed_at": now, "last_error": {"code": "server_error", "message": problem}}
+    return alter(connection, run, epoch=run.epoch + 1, status="failed", holds=False, expires_at=None, state=state)

@@ -91,7 +91,7 @@ def append(
 
 def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
     """The events after the one of the number `after`. Raises `DataError` for what is no event."""
-    rows = connection.execute(_READ, {"run": run_id, "after": after})
+    rows = connection.execute(_READ, {"run": run_id, "after": after}).all()  # one half read would hold its snapshot
     return [Entry(seq, at, load(kind, payload)) for seq, at, kind, payload in rows]
 
 
