@@ -73,6 +73,16 @@ async def test_a_run_waits_with_the_call_itself(client: Any, ledger: Ledger) -> 
     assert (step.type, step.status, step.step_details.tool_calls[0].id) == ("tool_calls", "in_progress", call.id)
 
 
+async def test_what_it_was_asked_stays_though_its_thread_loses_the_question(client: Any, ledger: Ledger) -> None:
+    run = await waiting(client)
+    (question,) = (await of(client.beta.threads.messages.list(run.thread_id))).data
+    await of(client.beta.threads.messages.delete(question.id, thread_id=run.thread_id))
+    outputs = [{"tool_call_id": calls(run)[0].id, "output": "approve"}]
+    runs = client.beta.threads.runs
+    done = await of(runs.submit_tool_outputs_and_poll(run_id=run.id, thread_id=run.thread_id, tool_outputs=outputs))
+    assert (done.status, ledger.new) == ("completed", [BOOKED])
+
+
 DECISIONS: list[tuple[Any, list[str], str]] = [
     ("approve", [BOOKED], "It is booked."),
     ({"decision": "approve"}, [BOOKED], "It is booked."),

@@ -34,10 +34,10 @@ _LOG = logging.getLogger("retinue.runs")
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who answers what: what a run's request comes to."""
+    """Who answers what: what a run's request comes to. One that goes on has its question and history in its log."""
 
     agent: Agent
-    question: str
+    question: str = ""
     history: Sequence[Message] = ()
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select
 
 from ..errors import UsageError
 from ..runs import Assignment
+from ..runs.claiming import is_new
 from ..schema import Message
 from ..store.database import Database
 from ..store.rows import RunRow
@@ -30,6 +31,8 @@ def assigning(deployment: Deployment, database: Database) -> Callable[[RunRow], 
         for tool in run.request.get("tools") or ():
             if tool.get("type") in _HOSTED:
                 raise UsageError(f"Tool '{tool['type']}' is not enabled on this server (see hosted_tools).")
+        if not is_new(run):  # it began with what its log says, whatever became of its thread since
+            return Assignment(tailored(agent, run.request))
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         if said is None:
             said = await database.read(partial(thread_messages, run=run))
