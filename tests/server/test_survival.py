@@ -38,12 +38,12 @@ def at() -> Iterator[Site]:
 
 
 def test_no_run_is_lost_and_nothing_done_twice_wherever_the_process_dies() -> None:
-    died_at = []
-    for passage in passages(names(), most=1, delay=QUICK):
+    points, died_at = names()[::2], []  # `make chaos` has them all, at each passage
+    for passage in passages(points, most=1, delay=QUICK):
         died_at.append(passage.point)
         assert not passage.tally.broken, (passage.point, passage.tally.problems)
-    assert died_at == names()
-    assert len(died_at) >= 13
+    assert died_at == points
+    assert len(names()) >= 13
 
 
 def test_no_run_is_lost_and_nothing_done_twice_whenever_the_process_is_killed() -> None:
