@@ -60,46 +60,58 @@ class _Calls:
         self._ready.append(call)
 
     def _hand_over(self) -> None:
-        left, self._ready = self._ready, deque()
+        batch, self._ready = _Batch(self._ready), deque()
         done: SimpleQueue[None] = SimpleQueue()
         self._expected = True
-        _start(_Work(self, left, done, time.perf_counter()))
+        _start(_Work(self, batch, done, time.perf_counter()))
+        over = False
         if self._awaited:
             try:
                 done.get(timeout=_AWAITED)
+                over = True
             except Empty:
                 self._awaited = False
         self._deliver()
-        self._watch(left)
+        if not over:
+            self._watch(batch)
 
-    def _watch(self, left: deque[_Call]) -> None:
-        if left:
-            asyncio.get_running_loop().call_later(_SHARED, self._spread, left, len(left), time.perf_counter())
+    def _watch(self, batch: _Batch) -> None:
+        since = time.perf_counter()
+        asyncio.get_running_loop().call_later(_SHARED, self._spread, batch, len(batch.left), since)
 
-    def _spread(self, left: deque[_Call], before: int, since: float) -> None:
+    def _spread(self, batch: _Batch, before: int, since: float) -> None:
         """Give each of those left a thread, unless they go quickly as it is."""
-        now = time.perf_counter()
-        if now - since < (before - len(left)) * _QUICK:
-            self._watch(left)
-        else:
-            for _ in range(len(left)):
-                _start(_Work(self, left, SimpleQueue(), now))
+        now, left = time.perf_counter(), len(batch.left)
+        if left and now - since < (before - left) * _QUICK:
+            self._deliver()
+            self._watch(batch)
+            return
+        batch.shared = False  # before what has ended is taken: what ends later wakes the loop
+        self._deliver()
+        for _ in range(left):
+            _start(_Work(self, batch, SimpleQueue(), now))
 
     def make_all(self, work: _Work) -> None:
-        """Make all calls of `work` that no other thread takes; in a thread."""
+        """Make all calls of `work` that no other thread takes; in a thread. While they are shared, the loop looks by
+        itself for what has ended, now and then, and is woken at the end: each time costs as much as many calls."""
+        ended: asyncio.Future[Any] | None = None
         while True:
             try:
-                call = work.left.popleft()
+                call = work.batch.left.popleft()
             except IndexError:
                 break
-            if not call.future.cancelled():
-                self._put(call.future, *_outcome(call))
+            ended = call.future
+            if not ended.cancelled():
+                self._ended.append((ended, *_outcome(call)))
+            if not work.batch.shared:
+                self._wake(ended)
+        if ended is not None:
+            self._wake(ended)
         self._awaited = time.perf_counter() - work.began < _AWAITED
         work.done.put(None)
 
-    def _put(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-        self._ended.append((future, value, error))
-        if not self._expected:
+    def _wake(self, future: asyncio.Future[Any]) -> None:
+        if self._ended and not self._expected:
             self._expected = True
             try:
                 future.get_loop().call_soon_threadsafe(self._deliver)
@@ -120,9 +132,19 @@ class _Calls:
                 future.set_exception(error)
 
 
+class _Batch:
+    """Calls that were ready together; `shared`: by one thread, so far."""
+
+    __slots__ = ("left", "shared")
+
+    def __init__(self, left: deque[_Call]) -> None:
+        self.left = left
+        self.shared = True
+
+
 class _Work(NamedTuple):
     calls: _Calls
-    left: deque[_Call]
+    batch: _Batch
     done: SimpleQueue[None]
     began: float
 

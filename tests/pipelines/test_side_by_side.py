@@ -38,6 +38,18 @@ def test_functions_that_wait_for_each_other_run_at_the_same_time_as_quick_ones()
     assert not meeting.broken
 
 
+def test_what_comes_after_a_quick_function_does_not_wait_for_a_slow_one_beside_it() -> None:
+    reached = threading.Event()
+    pipeline = Pipeline()
+    for number in range(3):
+        pipeline.add_node(lambda query: query, f"quick{number}", ["Query"])
+        pipeline.add_node(lambda query: reached.wait(TIME), f"slow{number}", ["Query"])
+    pipeline.add_node(lambda query: reached.set(), "after", [f"quick{number}" for number in range(3)])
+    pipeline.add_node(lambda inputs: len(inputs), "end", ["after", *(f"slow{number}" for number in range(3))])
+    assert pipeline.run("x")["results"] == 4
+    assert reached.is_set()
+
+
 def test_independent_async_branches_run_at_the_same_time() -> None:
     async def main() -> None:
         meeting = asyncio.Barrier(3)
