@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fakes.app_server import Serving
 from fakes.served import Served, serving
-from fakes.serving import Serving
 
 DEPLOYMENT = Path(__file__).with_name("deployment")
 

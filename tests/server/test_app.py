@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from fakes.serving import Serving
+from fakes.app_server import Serving
 
 JSON = {"Content-Type": "application/json"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes.serving import Serving, answering
+from fakes.app_server import Serving, answering
 from retinue import Agent, PromptModel, tool
 
 

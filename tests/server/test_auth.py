@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import select
 
-from fakes.serving import KEY, Serving
+from fakes.app_server import KEY, Serving
 from retinue.store.keys import hashed, make
 from retinue.store.tables import keys
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from fakes.serving import Serving, with_run
+from fakes.app_server import Serving, with_run
 from retinue.store.tables import messages, runs
 
 

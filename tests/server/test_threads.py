@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
-from fakes.serving import Serving, with_run
+from fakes.app_server import Serving, with_run
 from retinue import Agent, PromptModel
 from retinue.store.tables import events, messages, runs
 

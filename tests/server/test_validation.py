@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from fakes.serving import Serving, with_run
+from fakes.app_server import Serving, with_run
 from retinue.server.context import Options
 
 FUNCTION = {"type": "function", "function": {"name": "f"}}

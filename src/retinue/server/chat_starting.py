@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +17,10 @@ from .assigning import text_of
 from .context import Options
 from .errors import ApiError, not_found
 from .finding import active_run
-from .ids import new_id
 from .messages import add_messages
 from .objects import run_of_call
 from .requests import MessageCreate, ThreadCreate
+from .starting import add_run
 from .threads import add_thread
 
 _KEPT = (
@@ -67,17 +66,7 @@ def chat_run(
         add_messages(connection, scope, thread_id, _news(said))
     else:
         request["messages"] = conversation(said)
-    values = {
-        "id": new_id("run"),
-        "created_at": int(time.time()),
-        "thread_id": thread_id,
-        "status": "queued",
-        "holds": True,
-        "expires_at": int(time.time()) + options.run_ttl,
-        "request": request,
-        "state": {"metadata": asked.get("metadata") or {}},
-    }
-    return RunRow.of(scope.add(connection, runs, values)), True
+    return add_run(connection, scope, request, thread_id, asked.get("metadata"), options.run_ttl), True
 
 
 def _again(connection: Connection, scope: Scope, run_id: str) -> RunRow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, select, update
@@ -47,18 +48,31 @@ def start_run(
         request["additional_messages"] = [one.sent() for one in added]
     else:
         add_messages(connection, scope, thread_id, added)
+    ttl = None if waits else server.options.run_ttl
+    return add_run(connection, scope, request, thread_id, asked.metadata, ttl), halted
+
+
+def add_run(
+    connection: Connection,
+    scope: Scope,
+    request: Mapping[str, Any],
+    thread_id: str | None,
+    metadata: Mapping[str, str] | None,
+    ttl: int | None,
+) -> RunRow:
+    """A new run, `queued`, with `ttl` seconds to end in; `None`: it waits for its thread, and its time begins then."""
     now = int(time.time())
     values = {
         "id": new_id("run"),
         "created_at": now,
         "thread_id": thread_id,
         "status": "queued",
-        "holds": not waits,
-        "expires_at": None if waits else now + server.options.run_ttl,
+        "holds": ttl is not None,
+        "expires_at": None if ttl is None else now + ttl,
         "request": request,
-        "state": {"metadata": asked.metadata or {}},
+        "state": {"metadata": metadata or {}},
     }
-    return RunRow.of(scope.add(connection, runs, values)), halted
+    return RunRow.of(scope.add(connection, runs, values))
 
 
 def request_of(
