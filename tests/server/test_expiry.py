@@ -98,3 +98,25 @@ async def test_a_wait_outlasts_a_restart_and_the_time_of_a_run() -> None:
             run = await client.rests(await client.submit(run, {call: "approve"}))
             assert run["status"] == "completed"
             assert [one["what"] for one in await client.effects()] == ["1.0"]
+
+
+async def test_old_runs_are_forgotten_and_what_was_said_stays() -> None:
+    with site("--retention", "1") as at:
+        async with client_of(at) as client:
+            thread = await client.thread("Order 1: look")
+            run = await client.rests(await client.start(thread))
+            said = await client.ask("GET", f"/threads/{thread}/messages")
+        assert (run["status"], len(said["data"])) == ("completed", 2)
+
+        async def gone() -> bool:
+            again(at)  # old runs are looked for at the start, and then now and then
+            async with client_of(at) as client:
+                try:
+                    await client.ask("GET", path_of(run))
+                except Refused:
+                    return True
+            return False
+
+        assert await until_async(gone)
+        async with client_of(at) as client:
+            assert await client.ask("GET", f"/threads/{thread}/messages") == said

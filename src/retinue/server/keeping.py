@@ -17,20 +17,24 @@ from .context import Server
 from .starting import promote
 
 _LOG = logging.getLogger("retinue.server")
-_EVERY = 1.0  # seconds
+_EVERY, _FORGETS = 1.0, 600.0  # seconds
 _CHATS = 86_400  # seconds that a chat completion, which nobody asked to store, is kept
 _AT_ONCE = 500
 
 
 async def keep(server: Server) -> None:
-    """End runs whose time is up, and begin those whose thread is free, for ever."""
+    """End runs whose time is up, begin those whose thread is free, and now and then forget old ones, for ever."""
+    forgot = -_FORGETS
     while True:
         try:
             for run in await server.database.read(_late):
                 server.halted(await server.database.write(partial(_expire, run_id=run.id)))
             for thread_id in await server.database.read(_waiting):
                 await begin_next(server, thread_id)
-            await server.database.write(partial(_forget, retention=server.options.retention))
+            if time.monotonic() - forgot >= _FORGETS:
+                while await server.database.write(partial(_forget, retention=server.options.retention)):
+                    pass  # a few at a time: others write, too
+                forgot = time.monotonic()
         except RetinueError as error:  # whatever is wrong with one run, the others are kept
             _LOG.warning("%s", error)
         await asyncio.sleep(_EVERY)
@@ -53,17 +57,19 @@ def _expire(connection: Connection, run_id: str) -> RunRow | None:
     return None if row is None else halt(connection, RunRow.of(row), "expired")
 
 
-def _forget(connection: Connection, retention: int) -> None:
-    """Delete runs that ended long ago, and their logs; what was said on threads stays."""
+def _forget(connection: Connection, retention: int) -> int:
+    """Delete some of the runs that ended long ago, and their logs; how many. What was said on threads stays."""
     now = int(time.time())
     stored = func.coalesce(runs.c.request["store"].as_boolean(), false())
     old = runs.c.thread_id.is_(None) & (runs.c.created_at < now - _CHATS) & stored.is_(False)
     if retention:
         old |= runs.c.created_at < now - retention
     query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old).limit(_AT_ONCE)
-    if found := list(connection.execute(query).scalars()):
+    found = list(connection.execute(query).scalars())
+    if found:
         connection.execute(delete(events).where(events.c.run_id.in_(found)))
         connection.execute(delete(runs).where(runs.c.id.in_(found)))
+    return len(found)
 
 
 def _waiting(connection: Connection) -> list[str]:

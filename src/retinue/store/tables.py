@@ -67,7 +67,7 @@ runs = _owned(
     Column("state", _JSON, nullable=False),
     Index("runs_of_thread", "thread_id", "number"),
     Index("one_run_at_a_time", "thread_id", unique=True, sqlite_where=text("holds"), postgresql_where=text("holds")),
-    Index("runs_under_way", "status", sqlite_where=text("holds"), postgresql_where=text("holds")),
+    Index("runs_by_status", "status", "created_at"),
 )
 
 events = Table(
