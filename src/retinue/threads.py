@@ -80,16 +80,20 @@ class _Calls:
         asyncio.get_running_loop().call_later(_SHARED, self._spread, batch, len(batch.left), since)
 
     def _spread(self, batch: _Batch, before: int, since: float) -> None:
-        """Give each of those left a thread, unless they go quickly as it is."""
-        now, left = time.perf_counter(), len(batch.left)
-        if left and now - since < (before - left) * _QUICK:
-            self._deliver()
-            self._watch(batch)
-            return
-        batch.shared = False  # before what has ended is taken: what ends later wakes the loop
+        """Give those left twice as many threads, unless they go quickly as it is."""
+        left = len(batch.left)
+        now = time.perf_counter()
+        batch.shared = (
+            now - since < (before - left) * _QUICK
+        )  # before what has ended is taken: later ends wake the loop
         self._deliver()
-        for _ in range(left):
-            _start(_Work(self, batch, SimpleQueue(), now))
+        if not left:
+            return
+        if not batch.shared:
+            for _ in range(min(left, batch.threads)):
+                _start(_Work(self, batch, SimpleQueue(), now))
+            batch.threads *= 2
+        self._watch(batch)
 
     def make_all(self, work: _Work) -> None:
         """Make all calls of `work` that no other thread takes; in a thread. While they are shared, the loop looks by
@@ -133,13 +137,14 @@ class _Calls:
 
 
 class _Batch:
-    """Calls that were ready together; `shared`: by one thread, so far."""
+    """Calls that were ready together; `shared`: they go quickly, so that nobody need wake the loop for each."""
 
-    __slots__ = ("left", "shared")
+    __slots__ = ("left", "shared", "threads")
 
     def __init__(self, left: deque[_Call]) -> None:
         self.left = left
         self.shared = True
+        self.threads = 1
 
 
 class _Work(NamedTuple):

@@ -128,7 +128,7 @@ class Runs:
         """Go on with the run until it ends, waits for a person, or another drive takes it over. Raises
         `StoreUnavailable` if the database is away; the run can then be driven again."""
         crashpoint("before claim")
-        run = await self.database.write(partial(claim, run_id=run_id))
+        run = await self.database.submit(partial(claim, run_id=run_id))
         if run is None:
             return
         crashpoint("after claim")

@@ -1,11 +1,16 @@
-"""`Database`: one thread writes, in whole transactions; what is ready together is committed together."""
+"""`Database`: one writes at a time, in whole transactions; what is ready together is committed together.
+
+A thread does it, so that a slow disk holds nobody up. A piece that comes alone, on a quick disk, is written where it
+comes from: to wake that thread, and the loop again, costs as much as to write.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -20,6 +25,7 @@ from .telling import telling
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 _AT_ONCE = 200  # pieces of work in one transaction
+_QUICK = 0.002  # seconds: what a transaction may hold up the loop
 
 
 class Database:
@@ -42,18 +48,33 @@ class Database:
         except BaseException:
             self.close()
             raise
-        self._given: SimpleQueue[_Piece[Any] | None] = SimpleQueue()
+        self._turn = threading.Condition()  # of all below
+        self._ready: list[_Piece[Any]] = []  # what a loop gave; it is about to see how it is written
+        self._given: deque[_Piece[Any]] = deque()  # to the thread
+        self._writing = False
+        self._ending = False
+        self._quick = False  # as the last transaction was
+        self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._write, name="retinue-store", daemon=True)
         self._thread.start()
 
     async def write(self, work: Work[T]) -> T:
         """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is."""
-        return await self.submit(work)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        with self._turn:
+            self._given.extend([*self._ready, _Piece(work, future)])
+            self._ready.clear()
+            self._turn.notify()
+        return await future
 
     def submit(self, work: Work[T]) -> asyncio.Future[T]:
-        """`write`, begun at once. Pieces are done in the order in which they were given."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._given.put(_Piece(work, future))
+        """`write` for a few rows, begun at once. All pieces are done in the order in which they were given."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        with self._turn:
+            if not self._ready:
+                loop.call_soon(self._begin)
+            self._ready.append(_Piece(work, future))
         return future
 
     async def read(self, work: Work[T]) -> T:
@@ -71,58 +92,53 @@ class Database:
         self._lock.release()
 
     def _end(self) -> None:
-        self._given.put(None)
+        with self._turn:
+            self._ending = True
+            self._turn.notify()
         self._thread.join()
 
     def _read(self, work: Work[T]) -> T:
         with telling(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return work(connection)
 
+    def _begin(self) -> None:
+        with self._turn:
+            ready, self._ready = self._ready, []
+            if len(ready) != 1 or self._given or self._writing or not self._quick:
+                self._given.extend(ready)
+                self._turn.notify()
+                return
+            self._writing = True
+        self._commit(ready)
+        _settle(ready)
+
     def _write(self) -> None:
-        """The writer's thread: one connection, one transaction after the other."""
-        connection: Connection | None = None
-        while given := self._next():
-            pieces = [piece for piece in given if piece is not None]
-            connection = self._commit(connection, pieces)
+        """The writer's thread: one transaction after the other."""
+        while pieces := self._next():
+            self._commit(pieces)
             for loop in {piece.future.get_loop() for piece in pieces}:
                 mine = [piece for piece in pieces if piece.future.get_loop() is loop]
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_settle, mine)
-            if None in given:
-                break
-        if connection is not None:
-            connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
-    def _next(self) -> list[_Piece[Any] | None]:
-        pieces = [self._given.get()]
-        while pieces[-1] is not None and len(pieces) < _AT_ONCE:
-            try:
-                pieces.append(self._given.get_nowait())
-            except Empty:
-                break
-        return pieces
+    def _next(self) -> list[_Piece[Any]]:
+        with self._turn:
+            self._turn.wait_for(lambda: not self._writing and (self._given or self._ending))
+            pieces = [self._given.popleft() for _ in range(min(len(self._given), _AT_ONCE))]
+            self._writing = bool(pieces)
+            return pieces
 
-    def _commit(self, connection: Connection | None, pieces: Sequence[_Piece[Any]]) -> Connection | None:
-        """All in one transaction; if that fails, each in one of its own, so that only those fail that must. The
-        connection, if it is still good."""
-        try:
-            with telling():
-                connection = connection or self.engine.connect()
-        except StoreUnavailable as error:
-            for piece in pieces:
-                piece.error = error
-            return None
-        failed = _do(connection, pieces)
-        if failed is not None and len(pieces) > 1:
-            for piece in pieces:
-                piece.error = _do(connection, [piece])
-        elif failed is not None:
-            pieces[0].error = failed
-        if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
-            connection.invalidate()
-            connection.close()
-            return None
-        return connection
+    def _commit(self, pieces: Sequence[_Piece[Any]]) -> None:
+        """All in one transaction, by whoever set `_writing`."""
+        began = time.perf_counter()
+        self._connection = _committed(self._connection or self.engine, pieces)
+        with self._turn:
+            self._quick = time.perf_counter() - began < _QUICK
+            self._writing = False
+            if self._given or self._ending:
+                self._turn.notify()
 
 
 class _Piece(Generic[T]):
@@ -135,6 +151,29 @@ class _Piece(Generic[T]):
         self.future = future
         self.result: T | None = None
         self.error: BaseException | None = None
+
+
+def _committed(by: Connection | Engine, pieces: Sequence[_Piece[Any]]) -> Connection | None:
+    """Do all in one transaction; if that fails, each in one of its own, so that only those fail that must. The
+    connection, if it is still good."""
+    try:
+        with telling():
+            connection = by if isinstance(by, Connection) else by.connect()
+    except StoreUnavailable as error:
+        for piece in pieces:
+            piece.error = error
+        return None
+    failed = _do(connection, pieces)
+    if failed is not None and len(pieces) > 1:
+        for piece in pieces:
+            piece.error = _do(connection, [piece])
+    elif failed is not None:
+        pieces[0].error = failed
+    if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
+        connection.invalidate()
+        connection.close()
+        return None
+    return connection
 
 
 def _do(connection: Connection, pieces: Sequence[_Piece[Any]]) -> BaseException | None:

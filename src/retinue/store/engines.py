@@ -50,4 +50,5 @@ def _prepare(connection: Any, _record: Any) -> None:
 
 def _begin(connection: Connection) -> None:
     if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        driver: Any = connection.connection.dbapi_connection
+        driver.execute("BEGIN IMMEDIATE")  # of each step: past what SQLAlchemy does for a statement

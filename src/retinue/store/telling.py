@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,9 +13,9 @@ from ..errors import StoreUnavailable
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """What SQLAlchemy raises, as `StoreUnavailable`."""
+    """What SQLAlchemy and SQLite raise, as `StoreUnavailable`."""
     try:
         yield
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         said = str(getattr(error, "orig", None) or error).splitlines()
         raise StoreUnavailable(f"the database: {said[0] if said else type(error).__name__}") from error
