@@ -65,8 +65,10 @@ async def _table(folder: Path) -> str:
     return (
         "CPU of the process a step (median of 60 runs of 10 steps, 11 of 200), without the model's: it is in the "
         "process and takes no time. SQLite, WAL, every commit synced. By hand: the events of a step as JSON, in one "
-        "transaction with sqlite3. `Runs`: the run's row, epoch, log, and the answer's message. Bytes: of the database, without those "
-        "of an empty one, by all steps in it.\n\n" + "\n".join([head, "|---|---|---|---|---|---|", *lines]) + "\n"
+        "transaction with sqlite3. `Runs`: the run's row, epoch, log, and the answer's message. Bytes: of the "
+        "database, without those of an empty one, by all steps in it.\n\n"
+        + "\n".join([head, "|---|---|---|---|---|---|", *lines])
+        + "\n"
     )
 
 

@@ -124,10 +124,22 @@ class Delta:
     answer: str = ""
 
 
-Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A `Delta` that was shown to readers who may come back: kept before it is told, so that they are told the same
+    again. Only logs that are kept have it; a run that goes on passes it over. `offset`: characters of the answer that
+    this reply had shown before.
+    """
+
+    text: str
+    answer: str = ""
+    offset: int = 0
+
+
+Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped | Said
 KINDS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
-    for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped)
+    for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped, Said)
 }
 
 

@@ -41,6 +41,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
         "paused": {"action": actions(text), "problem": text},
         "resumed": {"decision": st.builds(Decision, st.sampled_from(["approve", "edit"]), text, text)},
         "finished": {"answer": text, "return_values": st.dictionaries(TEXT, JSON, max_size=3)},
+        "said": {"text": text, "answer": text},
         "stopped": {"detail": text, "answer": text, "best": text},
     }
     assert set(built) == set(KINDS)

@@ -16,10 +16,11 @@ from retinue.errors import DataError, StoreUnavailable, UsageError
 from retinue.events import Started
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
+from retinue.store.keys import make
 from retinue.store.log import Change, Entry, Fenced, append, find, length, read
 from retinue.store.migrations import MIGRATIONS
 from retinue.store.scope import Page, Scope
-from retinue.store.tables import messages, metadata, runs, threads, versions
+from retinue.store.tables import items, keys, messages, metadata, runs, threads, versions
 
 pytestmark = pytest.mark.anyio
 RUN = {"tenant": "t", "id": "run_1", "created_at": 1, "thread_id": "thread_1", "status": "queued", "holds": True}
@@ -51,6 +52,23 @@ async def test_what_was_written_is_there_after_a_new_beginning(any_url: str) -> 
     entries = await database.read(partial(read, run_id="run_1"))
     assert [(one.seq, one.event) for one in entries] == [(seq, entry(seq).event) for seq in (1, 2)]
     assert await database.read(partial(length, run_id="run_1")) == 2
+    await database.close_async()
+
+
+async def test_keys_of_the_first_version_are_kept_and_can_be_joined_by_new_ones(any_url: str) -> None:
+    engine = engine_of(any_url)
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        metadata.drop_all(connection, tables=[items, keys])
+        connection.execute(text("CREATE TABLE keys (hash VARCHAR(64) PRIMARY KEY, tenant VARCHAR(64), created_at INT)"))
+        connection.execute(insert(versions).values(version=1))
+        connection.execute(text("INSERT INTO keys VALUES ('abc', 't', 1)"))
+    engine.dispose()
+    database = Database(any_url)
+    await database.write(make)
+    found = await database.read(lambda connection: connection.execute(select(keys).order_by(keys.c.created_at)).all())
+    assert [(row.tenant, row.scopes, row.revoked_at) for row in found] == [("t", None, None), ("default", None, None)]
+    assert await database.read(lambda connection: connection.execute(select(items)).all()) == []
     await database.close_async()
 
 

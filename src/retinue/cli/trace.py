@@ -24,6 +24,7 @@ from ..events import (
     Resumed,
     Retried,
     RunResult,
+    Said,
     Started,
     Stopped,
 )
@@ -55,8 +56,8 @@ class Trace:
                 self._line(f"{event.problem}; asking again in {event.seconds:.1f} s", fg="yellow")
             case Replied(reply=reply):
                 self._replied(reply)
-            case Called():
-                pass  # shown when it was decided
+            case Called() | Said():
+                pass  # shown when it was decided, or as it came
             case Observed(observation=seen):
                 colour = "green" if seen.outcome == "result" else "yellow"
                 text = seen.text if len(seen.text) <= _SHOWN else f"{seen.text[:_SHOWN]} …"

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..agent import Agent, Run
 from ..errors import DataError, RetinueError, StoreUnavailable
-from ..events import Asked, Called, Delta, Event, Finished, Replied, Started, Stopped
+from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Fenced, read
@@ -168,7 +168,7 @@ class Runs:
         """The run, as far as its log goes, and its tools; `None` if nobody can drive it: it has ended."""
         try:
             assigned = await self._assign(run)
-            log = [entry.event for entry in writer.log]
+            log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
             asked: Assignment | Started = assigned
             if log and isinstance(log[0], Started):  # what it began with, whatever was said since
                 asked = log[0]

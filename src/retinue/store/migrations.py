@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, func, insert, inspect, select
+from sqlalchemy.schema import CreateColumn
 
 from ..errors import DataError
-from .tables import metadata, versions
+from .tables import keys, metadata, versions
 
-MIGRATIONS: Sequence[Callable[[Connection], None]] = (metadata.create_all,)
-"""What leads from each version to the next; the first makes all tables. One that was released is never changed."""
+
+def _responses_and_tenants(connection: Connection) -> None:
+    """Tables for responses, files and requests; keys got names, scopes, limits and ends."""
+    metadata.create_all(connection)
+    there = {column["name"] for column in inspect(connection).get_columns(keys.name)}
+    for column in keys.columns:
+        if column.name not in there:
+            definition = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {keys.name} ADD COLUMN {definition}")
+
+
+MIGRATIONS: Sequence[Callable[[Connection], None]] = (metadata.create_all, _responses_and_tenants)
+"""What leads from each version to the next; the first makes all tables. What is there already is left as it is."""
 
 
 def migrate(engine: Engine) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Float,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -82,13 +83,68 @@ events = Table(
     sqlite_with_rowid=False,
 )
 
-# a key is kept as its SHA-256
+conversations = _owned("conversations", Column("body", _JSON, nullable=False))
+
+# of conversations: what was said and done, as the Responses API shows it
+items = _owned(
+    "items",
+    Column("conversation_id", String(64), nullable=False),
+    Column("run_id", String(64)),
+    Column("body", _JSON, nullable=False),
+    Index("items_of_conversation", "conversation_id", "number"),
+)
+
+files = _owned("files", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
+
+# of files, apart from them: lists of files do not read it
+contents = Table(
+    "contents",
+    metadata,
+    Column("tenant", String(64), nullable=False),
+    Column("file_id", String(64), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+vector_stores = _owned("vector_stores", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
+
+# `body` has the attributes and the chunking; `batch_id` is that of the batch it came with
+vector_store_files = _owned(
+    "vector_store_files",
+    Column("vector_store_id", String(64), nullable=False),
+    Column("file_id", String(64), nullable=False),
+    Column("batch_id", String(64)),
+    Column("status", String(20), nullable=False),
+    Column("body", _JSON, nullable=False),
+    UniqueConstraint("vector_store_id", "file_id"),
+    Index("files_of_batch", "batch_id"),
+)
+
+# what was answered to a request with an `Idempotency-Key`; `response` is null while it is being answered
+requests = Table(
+    "requests",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("key", String(256), primary_key=True),
+    Column("route", String(256), primary_key=True),
+    Column("created_at", Integer, nullable=False),
+    Column("body_hash", String(64), nullable=False),
+    Column("response", _JSON),
+)
+
+# a key is kept as its SHA-256, and shown by its first characters; `scopes` null: all; `limits`: those of its own
 keys = Table(
     "keys",
     metadata,
     Column("hash", String(64), primary_key=True),
     Column("tenant", String(64), nullable=False),
     Column("created_at", Integer, nullable=False),
+    Column("id", String(64)),
+    Column("name", String(256)),
+    Column("prefix", String(16)),
+    Column("scopes", _JSON),
+    Column("limits", _JSON),
+    Column("expires_at", Integer),
+    Column("revoked_at", Integer),
 )
 
 versions = Table("versions", metadata, Column("version", Integer, primary_key=True))
