@@ -101,7 +101,7 @@ class EchoedItem(Kept):
 class HostedItem(Kept):
     """The same, of hosted tools."""
 
-    type: Literal["file_search_call", "code_interpreter_call", "web_search_call"]
+    type: Literal["file_search_call", "code_interpreter_call"]
 
 
 _NAMES = (
@@ -117,7 +117,6 @@ _NAMES = (
     "compaction",
     "file_search_call",
     "code_interpreter_call",
-    "web_search_call",
 )
 
 
@@ -147,8 +146,7 @@ Item = Annotated[
     | Annotated[EchoedItem, Tag("<mcp_list_tools>")]
     | Annotated[EchoedItem, Tag("<compaction>")]
     | Annotated[HostedItem, Tag("<file_search_call>")]
-    | Annotated[HostedItem, Tag("<code_interpreter_call>")]
-    | Annotated[HostedItem, Tag("<web_search_call>")],
+    | Annotated[HostedItem, Tag("<code_interpreter_call>")],
     Discriminator(_kind, "by_type", ", ".join(f"'{name}'" for name in _NAMES)),
 ]
 Input = Annotated[

@@ -129,6 +129,8 @@ class ResponseProgress:
         text, whole = said_in(entry)
         if text:
             yield from self._whole(text, "completed" if whole else "incomplete")
+        elif self._message is not None and isinstance(entry.event, Replied) and entry.event.reply.calls:
+            yield from self._said("incomplete")  # it was no answer after all
         if isinstance(entry.event, Finished | Stopped):
             self._end = entry
             yield from self._closed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -115,5 +116,6 @@ async def _halt(at: Context, response_id: str) -> None:
 
     part, halted = await at.write(work)
     at.server.halted(halted)
-    async with asyncio.timeout(_CANCELLING):
-        await until_over(at.server, part)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CANCELLING):
+            await until_over(at.server, part)
