@@ -9,24 +9,10 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from fakes.sdk import DEGREES, MARKS, WEATHER, each, in_short, of, opened
+from fakes.responses import BEGUN, CALLING, HELLO, SAYING, TOOL, USING, outputs, place
+from fakes.sdk import MARKS, each, in_short, of, opened
 
 pytestmark = MARKS
-HELLO = "Hello, I am an agent."
-TOOL: Any = {"type": "function", **WEATHER["function"]}
-SAYING = [
-    "response.output_item.added", "response.content_part.added", "response.output_text.delta",
-    "response.output_text.done", "response.content_part.done", "response.output_item.done",
-]  # fmt: skip
-CALLING = [
-    "response.output_item.added", "response.function_call_arguments.delta", "response.function_call_arguments.done",
-    "response.output_item.done",
-]  # fmt: skip
-USING = [
-    "response.output_item.added", "response.mcp_call.in_progress", "response.mcp_call_arguments.delta",
-    "response.mcp_call_arguments.done", "response.mcp_call.completed", "response.output_item.done",
-]  # fmt: skip
-BEGUN = ["response.created", "response.in_progress"]
 KEYS = {
     "id", "object", "created_at", "completed_at", "status", "incomplete_details", "model", "previous_response_id",
     "instructions", "output", "error", "tools", "tool_choice", "truncation", "parallel_tool_calls", "text", "top_p",
@@ -38,16 +24,6 @@ KEYS = {
 class Weather(BaseModel):
     city: str
     degrees: int
-
-
-def outputs(response: Any) -> list[Any]:
-    """What the client's tool says to the calls of a response."""
-    calls = [item for item in response.output if item.type == "function_call"]
-    return [{"type": "function_call_output", "call_id": call.call_id, "output": DEGREES[place(call)]} for call in calls]
-
-
-def place(call: Any) -> str:
-    return str(json.loads(call.arguments)["location"])
 
 
 async def test_an_answer_has_every_key(client: Any) -> None:
