@@ -1,4 +1,5 @@
-"""Responses in a conversation: they are given what is in it, leave behind what was said, and come one at a time."""
+"""Responses in a conversation: they are given what is in it, leave behind what was said, and come one at a time. And
+what else needs an agent of its own."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ SCRIPT: Any = [
     {"when": "21 degrees", "say": "It is warm."},
     {"when": "book", "call": {"tool": "book", "input": {"place": "Nopi"}}},
     {"when": "for ever", "error": "hang"},
+    {"when": "round", "call": {"tool": "turn", "input": {"by": 1}}},
     {"when": ".*", "say": "Hello."},
 ]
 LOCKED = {
@@ -39,10 +41,16 @@ def book(place: str) -> str:
     return f"{place} is booked"
 
 
+def turn(by: int) -> str:
+    """Turns round."""
+    return f"round by {by}"
+
+
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     agent = Agent(PromptModel(script=SCRIPT), strategy=ToolCalling(), name="a")
     agent.add_tool(book, approval=True)
+    agent.add_tool(turn)
     folder: Path = tmp_path_factory.mktemp("served")
     with Serving(folder, {"a": agent}) as server:
         yield server
@@ -123,3 +131,8 @@ def test_an_approval_that_nobody_gives_does_not_hold_it(serving: Serving, conver
 
 def test_one_that_is_not_there(serving: Serving) -> None:
     assert serving.ask("POST", "/v1/responses", {"input": "Hi", "conversation": "conv_x"}).status == 404
+
+
+def test_tools_are_used_as_often_as_they_may_be(serving: Serving) -> None:
+    said = serving.ask("POST", "/v1/responses", {"input": "round", "max_tool_calls": 2, "stream": True}).text
+    assert said.count("event: response.mcp_call.in_progress") == 2

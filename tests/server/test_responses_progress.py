@@ -62,7 +62,8 @@ def steps(draw: st.DrawFn, number: int) -> list[Event]:
     words = draw(st.sampled_from(["", "Let me see.", "One moment, please."]))
     log: list[Event] = [asked(number)]
     if draw(st.booleans()):
-        log += said(*draw(st.sampled_from([["Let"], ["Let", " me"], ["Other", "wise"]])))
+        shown: list[str] = draw(st.sampled_from([["Let"], ["Let", " me"], ["Other", "wise"]]))
+        log += said(*shown)
         log += [Retried(number, "cut", 0.1)] if draw(st.booleans()) else []
     if words:
         log += said(words[:3], words[3:])

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from fakes.responses import BEGUN, CALLING, HELLO, SAYING, TOOL, USING, outputs, place
-from fakes.sdk import MARKS, each, in_short, of, opened
+from fakes.sdk import DEGREES, MARKS, each, in_short, of, opened
 
 pytestmark = MARKS
 KEYS = {
@@ -173,6 +173,9 @@ async def test_a_client_may_bring_all_that_was_said(client: Any) -> None:
     assert final.output_text == "Paris 21, London 19."
     other = await of(client.responses.create(input=[*items, {"role": "user", "content": "Hello"}], **asked))
     assert other.output_text == HELLO  # no run waits any more: a new one is told what came of the calls
+    items[-2:] = [{**item, "output": DEGREES["Paris"]} for item in items[-2:]]
+    third = await of(client.responses.create(input=items, **asked))
+    assert third.id[:29] != final.id[:29]  # nor does it when they are said to have come to something else
 
 
 async def test_a_streamed_call(client: Any) -> None:

@@ -21,6 +21,8 @@ from .responses_parts import Part, item_named, named, part_of, parts_of
 from .responses_progress import ResponseProgress
 from .tailoring import tools_of
 
+_REFERENCES = 100  # of a request, to items: each may be another log's
+
 
 def found_response(connection: Connection, scope: Scope, id_: str) -> Part:
     """The response of this id. Raises `ApiError` (404)."""
@@ -64,7 +66,10 @@ def told_by(deployment: Deployment, part: Part, log: Sequence[Entry]) -> Respons
 def referred(
     connection: Connection, scope: Scope, deployment: Deployment, items: Sequence[Mapping[str, Any]]
 ) -> list[Object]:
-    """`items`, with those that others refer to in their places. Raises `ApiError` (404) for one that is not there."""
+    """`items`, with those that others refer to in their places. Raises `ApiError` for one that is not there (404),
+    and for too many."""
+    if sum(item["type"] == "item_reference" for item in items) > _REFERENCES:
+        raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
     find = partial(_item, connection, scope, deployment, {})
     return [find(item["id"]) if item["type"] == "item_reference" else dict(item) for item in items]
 

@@ -192,7 +192,7 @@ class ResponseCreate(InputTokens):
     temperature: Temperature | None = None
     top_p: Share | None = None
     max_output_tokens: Annotated[int, Field(ge=16)] | None = None
-    max_tool_calls: Annotated[int, Field(ge=1)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=0)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     metadata: Metadata | None = None
     user: str | None = None

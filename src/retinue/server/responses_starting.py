@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from ..runs.halting import halt
 from ..runs.waiting import decide, waiting_for
-from ..store.log import length
+from ..store.log import length, read
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from ..store.tables import runs
@@ -21,7 +21,7 @@ from .conversation_items import items_of
 from .errors import ApiError
 from .finding import active_run
 from .objects import Object, call_id, run_of_call
-from .responses_finding import previous_part, referred, told
+from .responses_finding import previous_part, referred, told_by
 from .responses_input import answers_at_the_end, as_items, rules, turns, unanswered
 from .responses_objects import asked_of
 from .responses_parts import KIND, Part, part_of, parts_of
@@ -114,10 +114,10 @@ def context_of(
 def _chain(connection: Connection, server: Server, previous: Part) -> Before:
     """The conversation up to the end of a response: its run's, and what was said and done in it."""
     items: list[Object] = []
-    run = previous.run
+    run, log = previous.run, read(connection, previous.run.id)
     for number in range(previous.number + 1):
         part = Part(run, number)
-        last = told(connection, server.deployment, part).last
+        last = told_by(server.deployment, part, log).last
         if last is None:
             message = f"Previous response with id '{previous.id}' is still in progress."
             raise ApiError(400, message, param="previous_response_id")
@@ -154,7 +154,8 @@ def _waiting(
     number = marks.index(mark) if mark in marks else len(marks)
     if previous is not None and (previous.run.id, previous.number) != (run.id, number):
         return None
-    return part_of(run, number) if mark in marks or run.status == "requires_action" else None
+    calls = {call_id(run.id, action.id, asked) for action, _, asked in waiting_for(run)}
+    return part_of(run, number) if mark in marks or calls & {call for call, _ in answers} else None
 
 
 def _go_on(

@@ -26,6 +26,8 @@ def wishes_of(sent: Mapping[str, Any]) -> Object:
     wishes: Object = {name: sent[name] for name in _SAME if sent.get(name) is not None}
     if sent.get("max_output_tokens"):
         wishes["max_completion_tokens"] = sent["max_output_tokens"]
+    if sent.get("max_tool_calls") is not None:
+        wishes["max_steps"] = sent["max_tool_calls"] + 1  # the last says the answer
     stores = [store for tool in tools for store in tool.get("vector_store_ids") or ()]
     if stores:
         wishes["tool_resources"] = {"file_search": {"vector_store_ids": stores}}
