@@ -71,8 +71,9 @@ def steps(draw: st.DrawFn, number: int) -> list[Event]:
     log.append(Replied(number, Reply(words, Usage(1, 2), calls=tuple(actions))))
     for action in actions:
         seen = Observed(number, Observation(action.id, "seen", draw(st.sampled_from(["result", "failed"]))))
-        asks = [Paused(number, action, "why"), Resumed(number, action.id, Decision("approve"))]
-        log += [Paused(number, action, "why")] if action.tool == "theirs" else [Called(number, action), seen]
+        asks: list[Event] = [Paused(number, action, "why"), Resumed(number, action.id, Decision("approve"))]
+        done: list[Event] = [Called(number, action), seen]
+        log += asks[:1] if action.tool == "theirs" else done
         log += asks if draw(st.booleans()) else []
     return log
 
