@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
 from fakes.app_server import Serving
 from fakes.responses import TOOL
@@ -17,7 +17,7 @@ from retinue import Agent, PromptModel
 from retinue.server.conversation_items import items_of
 from retinue.server.ids import new_id
 from retinue.store.scope import Scope
-from retinue.store.tables import conversations
+from retinue.store.tables import conversations, runs
 from retinue.strategies.tool_calling import ToolCalling
 
 SCRIPT: Any = [
@@ -129,8 +129,22 @@ def test_an_approval_that_nobody_gives_does_not_hold_it(serving: Serving, conver
     assert serving.ask("GET", f"/v1/responses/{first['id']}").body == first
 
 
-def test_one_that_is_not_there(serving: Serving) -> None:
-    assert serving.ask("POST", "/v1/responses", {"input": "Hi", "conversation": "conv_x"}).status == 404
+def test_one_that_is_not_there_or_somebody_elses(serving: Serving) -> None:
+    id_ = new_id("conv")
+    run = {
+        "tenant": "other", "id": new_id("run"), "created_at": 1, "thread_id": id_, "status": "requires_action",
+        "holds": True, "epoch": 0, "request": {"kind": "response", "model": "a", "tools": []}, "state": {},
+    }  # fmt: skip
+    with serving.database.engine.begin() as connection:
+        connection.execute(insert(conversations).values(tenant="other", id=id_, created_at=1, body={}))
+        connection.execute(insert(runs).values(run))
+    unknown = f"conv_{'0' * 24}"
+    absent = serving.ask("POST", "/v1/responses", {"input": "Hi", "conversation": unknown})
+    theirs = serving.ask("POST", "/v1/responses", {"input": "Hi", "conversation": id_})
+    assert (absent.status, theirs.status) == (404, 404)
+    assert theirs.text == absent.text.replace(unknown, id_)
+    with serving.database.engine.begin() as connection:
+        assert connection.execute(select(runs.c.status).where(runs.c.id == run["id"])).scalar() == "requires_action"
 
 
 def test_tools_are_used_as_often_as_they_may_be(serving: Serving) -> None:

@@ -58,8 +58,8 @@ def start_response(connection: Connection, scope: Scope, server: Server, body: R
     waiting = _waiting(connection, scope, items, previous, conversation_id)
     if waiting is not None:
         return _go_on(connection, scope, server, waiting, asked, items)
+    before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
-    before = context_of(connection, scope, server, previous, conversation_id, items)
     request = {
         **wishes_of(sent),
         "kind": KIND,
