@@ -11,6 +11,7 @@ import aiohttp
 
 AGENT = "agent-1"  # of deployment.yaml, whose script these texts go with
 QUESTION = "What is the weather in Paris?"
+HANG = "Think for ever."
 OUTPUTS = ("It is sunny; also London?", "It rains there.")
 _WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}
 _TOOLS = [{"type": "function", "function": _WEATHER}]
@@ -109,6 +110,11 @@ class Objects:
         said = [{"role": "assistant", "content": QUESTION}] * 3
         return await self._made("/v1/chat/completions", model=AGENT, messages=said, store=True)
 
+    async def make_response(self) -> str:
+        """A response of three items of input; one that is cancelled runs in the background."""
+        said = [{"role": "user", "content": HANG if self._waiting else QUESTION}] * 3
+        return await self._made("/v1/responses", model=AGENT, input=said, background=self._waiting)
+
     async def _thread(self) -> str:
         return f"/v1/threads/{await self.id('thread_id')}"
 
@@ -132,6 +138,10 @@ MAKERS: Mapping[str, Callable[[Objects], Awaitable[str]]] = {
     "step_id": Objects.first_step,
     "tool_call_id": Objects.first_call,
     "completion_id": Objects.make_completion,
+    "response_id": Objects.make_response,
+    "previous_response_id": Objects.make_response,
+    "resp_123": Objects.make_response,
+    "resp_677efb5139a88190b512bc3fef8e535d": Objects.make_response,
 }
 
 

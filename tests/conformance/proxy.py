@@ -11,9 +11,15 @@ from aiohttp import web
 
 from fakes.loopback import Served
 
-from .objects import AGENT, MAKERS, NotMadeError, Objects, Server
+from .objects import AGENT, MAKERS, QUESTION, NotMadeError, Objects, Server
 
-_LISTED = {"assistants": "assistant_id", "messages": "message_id", "runs": "run_id", "completions": "completion_id"}
+_LISTED = {
+    "assistants": "assistant_id",
+    "messages": "message_id",
+    "runs": "run_id",
+    "completions": "completion_id",
+    "input_items": "response_id",
+}
 _HOPS = {"host", "authorization", "content-encoding", "content-length", "transfer-encoding", "connection"}
 Query = dict[str, str]
 
@@ -28,11 +34,19 @@ async def _all_outputs(query: Query, body: Any, objects: Objects) -> None:
         output.setdefault("tool_call_id", call)
 
 
+async def _something_said(query: Query, body: Any, objects: Objects) -> None:
+    body.setdefault("input", QUESTION)
+    if "previous_response_id" in body:
+        body.pop("conversation", None)
+
+
 # What the tests send and no server can take, beyond literal ids: the method, the path's end, and what is done about it.
 # docs/conformance.md says why.
 REWRITES: Sequence[tuple[str, str, Callable[[Query, Any, Objects], Awaitable[None]]]] = (
     ("GET", "", _page_of_one),
     ("POST", "/submit_tool_outputs", _all_outputs),
+    ("POST", "/responses", _something_said),
+    ("POST", "/responses/input_tokens", _something_said),
 )
 
 

@@ -27,6 +27,9 @@ FILES = (
     "beta/threads/test_messages.py",
     "beta/threads/test_runs.py",
     "beta/threads/runs/test_steps.py",
+    "test_responses.py",
+    "responses/test_input_items.py",
+    "responses/test_input_tokens.py",
 )
 OUTCOMES = ("passed", "failed", "refused", "skipped")
 _HERE = Path(__file__).parent

@@ -21,6 +21,7 @@ from retinue.server.app import create_app
 from retinue.server.assigning import assigning
 from retinue.server.context import Options, Server
 from retinue.server.deployment import Deployment
+from retinue.server.responses_finding import concluding
 from retinue.store.database import Database
 from retinue.store.keys import Keys
 from retinue.store.tables import events, runs
@@ -86,7 +87,8 @@ class Serving:
 
     async def _serve(self) -> None:
         self.database = Database(self._database_url)
-        self.runs = Runs(self.database, assigning(self._deployment, self.database))
+        conclude = concluding(self._deployment)
+        self.runs = Runs(self.database, assigning(self._deployment, self.database), conclude=conclude)
         server = Server(self._deployment, self.database, self.runs, self._options)
         self.app = create_app(server, Keys(self.database, [KEY]), **self._edge)
         self._loop = asyncio.get_running_loop()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fakes import node
+from fakes import node, responses
 from fakes.sdk import BEGUN, CALLING, SAYING
 from fakes.served import Served
 
@@ -41,6 +41,21 @@ def test_chat(project: Path, deployed: Served) -> None:
         "runTools": ["It is 21 degrees in Paris.", "21 degrees"],
         "runToolsStreamed": "Paris 21, London 19.",
         "refused": {"kind": "NotFoundError", "code": "model_not_found"},
+    }
+
+
+def test_responses(project: Path, deployed: Served) -> None:
+    assert seen(project / "responses.mjs", deployed) == {
+        "create": HELLO,
+        "retrieve": HELLO,
+        "goingOn": HELLO,
+        "inputItems": ["Hello"],
+        "stream": {"told": [*responses.BEGUN, *responses.SAYING, "response.completed"], "text": HELLO},
+        "parse": {"city": "Paris", "degrees": 21},
+        "tools": [["get_weather", "get_weather"], "Paris 21, London 19."],
+        "background": ["queued", "At last."],
+        "cancel": "Cannot cancel a completed response.",
+        "deleted": "NotFoundError",
     }
 
 

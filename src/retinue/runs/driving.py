@@ -13,12 +13,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from sqlalchemy import Connection
+
 from ..agent import Agent, Run
 from ..errors import DataError, RetinueError, StoreUnavailable
 from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
-from ..store.log import Change, Fenced, read
+from ..store.log import Change, Entry, Fenced, read
 from ..store.rows import RunRow
 from ..tooling import Tool
 from .claiming import acquit, claim, is_new
@@ -44,7 +46,8 @@ class Assignment:
 class Runs:
     """The runs of one process. `assign` says who answers a run, and raises `RetinueError` if nobody can.
 
-    `ended` is called when a run has come to its end. A run waits for a person for `human_ttl` seconds.
+    `ended` is called when a run has come to its end. A run waits for a person for `human_ttl` seconds. `conclude`
+    writes what else follows from a log that ends, or waits, in the same transaction.
     """
 
     def __init__(
@@ -53,12 +56,14 @@ class Runs:
         assign: Callable[[RunRow], Awaitable[Assignment]],
         ended: Callable[[RunRow], None] = lambda run: None,
         human_ttl: int = 86_400,
+        conclude: Callable[[Connection, RunRow, Sequence[Entry]], None] = lambda connection, run, log: None,
     ) -> None:
         self.database = database
         self.followers = Followers(database)
         self._assign = assign
         self._ended = ended
         self._human_ttl = human_ttl
+        self._conclude = conclude
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
         self._wanted: set[str] = set()  # to be driven, once more
@@ -237,7 +242,8 @@ class Runs:
             values = ended(now, writer.log, tools, code)
             if values["status"] == "requires_action":
                 values["expires_at"] = int(time.time()) + self._human_ttl
-            return Change(values, list(messages_of(now, writer.log, values["status"])))
+            said = list(messages_of(now, writer.log, values["status"]))
+            return Change(values, said, lambda connection, after: self._conclude(connection, after, writer.log))
 
         after = await writer.finish(change)
         crashpoint("after the end")

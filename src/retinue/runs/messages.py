@@ -52,7 +52,7 @@ def message_id(run_id: str, ordinal: int) -> str:
 
 def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapping[str, Any]]:
     """The rows of the messages that a run, which came to `status`, makes on its thread."""
-    if run.thread_id is None:
+    if run.thread_id is None or run.request.get("kind") == "response":  # whose conversation has items
         return
     ordinal = 0
     for entry in log:

@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | None:
     """What was decided, of outputs by the calls' ids as clients know them; `None` if just this was said before.
     Raises `ApiError` for a run that does not wait, and unless there is one output for each call."""
-    mark = hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
+    mark = mark_of(outputs)
     if mark in run.state.get("marks", ()):
         return None
     if run.status != "requires_action":
@@ -38,6 +38,11 @@ def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | No
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
     said = dict(outputs)
     return Answer({one.action.id: decision(run.request, one, said[call]) for call, one in waiting.items()}, mark)
+
+
+def mark_of(outputs: Sequence[tuple[str, str]]) -> str:
+    """What stands for all that is said in `outputs`, in whatever order."""
+    return hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
 
 
 def decision(request: Mapping[str, Any], waiting: Waiting, output: str) -> Decision:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.keys import Keys
-from . import assistants, chat, chat_stored, health, messages, models, runs, steps, threads
+from . import assistants, chat, chat_stored, health, messages, models, responses, responses_stored, runs, steps, threads
 from .auth import Keyed
 from .context import Server
 from .edge import Addressed, Edge, answer_of
@@ -32,6 +32,8 @@ ROUTERS = (
     threads.router,
     messages.router,
     health.opea,
+    responses.router,
+    responses_stored.router,
 )
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
 _TOLD_HEADERS = ("x-request-id", "openai-processing-ms", "openai-version", "openai-poll-after-ms", "retry-after")

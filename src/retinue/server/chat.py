@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Request
 
 from ..store.log import Entry
 from ..store.rows import RunRow
+from .attending import gone
 from .bodies import JsonRoute
 from .chat_requests import ChatCreate
 from .chat_starting import chat_run
@@ -73,7 +74,7 @@ async def _chunks(server: Server, run: RunRow, chunks: Chunks) -> AsyncIterator[
 async def _ended(at: Context, run: RunRow, request: Request) -> tuple[RunRow, list[Entry]]:
     """The run once it has ended, or waits, and what came of it since the last completion; it is cancelled if the
     client goes away meanwhile."""
-    watch = asyncio.create_task(_gone(request))
+    watch = asyncio.create_task(gone(request))
     following = asyncio.create_task(_rest(at.server, run))
     try:
         await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
@@ -96,12 +97,6 @@ async def _rest(server: Server, run: RunRow) -> tuple[RunRow, list[Entry]]:
             if isinstance(item, RunRow) and _rests(item):
                 return item, log
     return run, log
-
-
-async def _gone(request: Request) -> None:
-    """Wait until the client has gone away."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _rests(run: RunRow) -> bool:

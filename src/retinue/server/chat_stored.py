@@ -32,7 +32,8 @@ async def list_all(at: At, request: Request, page: Rising, model: str | None = N
 
     def work(connection: Connection, scope: Scope) -> Object:
         stored = runs.c.request["store"].as_boolean().is_(True)
-        kept = (runs.c.thread_id.is_(None), stored, runs.c.status == "completed")
+        chat = runs.c.request["kind"].as_string() == "chat"
+        kept = (runs.c.thread_id.is_(None), chat, stored, runs.c.status == "completed")
         rows, more = scope.page(connection, runs, page, *kept)
         found = [RunRow.of(row) for row in rows]
         fitting = [run for run in found if model in (None, run.request["model"]) and _has(run, wanted)]
@@ -90,7 +91,7 @@ async def messages(completion_id: str, at: At, page: Rising) -> Object:
 def _found(connection: Connection, scope: Scope, id_: str) -> RunRow:
     name = re.fullmatch(r"chatcmpl-([0-9a-f]{24})(x\d+)?", id_)
     row = scope.find(connection, runs, f"run_{name[1]}") if name else None
-    if row is None or not row.request.get("store"):
+    if row is None or row.request.get("kind") != "chat" or not row.request.get("store"):
         raise not_found("chat completion", id_)
     return RunRow.of(row)
 

@@ -25,6 +25,7 @@ from .context import Options, Server
 from .deployment import Deployment
 from .keeping import begin_next, keep
 from .logs import set_up
+from .responses_finding import concluding
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -77,9 +78,9 @@ def _server(deployment: Deployment, database: Database, options: Options) -> Ser
             begun.add(task)
             task.add_done_callback(begun.discard)
 
-    server = Server(
-        deployment, database, Runs(database, assigning(deployment, database), ended, options.human_ttl), options
-    )
+    assign = assigning(deployment, database)
+    driven = Runs(database, assign, ended, options.human_ttl, concluding(deployment))
+    server = Server(deployment, database, driven, options)
     return server
 
 

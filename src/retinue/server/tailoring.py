@@ -42,6 +42,8 @@ def tailored(agent: Agent, wishes: Mapping[str, Any]) -> Agent:
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
     other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
     limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
+    if (steps := wishes.get("max_steps")) is not None:
+        limits["steps"] = min(steps, agent.budget.steps or steps)
     other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
     return other
 

@@ -54,10 +54,12 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What else is written with an append: values of the run's row, and messages of its thread."""
+    """What else is written with an append: values of the run's row, messages of its thread, and what `also` writes,
+    given the row as it is then."""
 
     values: Mapping[str, Any]
     messages: Sequence[Mapping[str, Any]]
+    also: Callable[[Connection, RunRow], None] = lambda connection, run: None
 
 
 def append(
@@ -81,12 +83,15 @@ def append(
         raise Fenced(run_id)
     if change is None or run is None:
         return None
-    values, said = change(run)
+    values, said, also = change(run)
     there = set(connection.execute(_SAID, {"run": run_id}).scalars()) if said and epoch > 1 else ()
     new = [row for row in said if row["id"] not in there]  # the others were written by a former drive
     if new:
         connection.execute(insert(messages), new)
-    return alter(connection, run, **values)
+    after = alter(connection, run, **values)
+    if run.status != after.status:  # else it was written before
+        also(connection, after)
+    return after
 
 
 def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:

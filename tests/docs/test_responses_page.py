@@ -1,0 +1,32 @@
+"""docs/responses.md: its Python works, with the server of its file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from docs.test_docs import ROOT, blocks
+from fakes.served import Served, serving
+
+PAGE = (ROOT / "docs" / "responses.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    (text,) = blocks(PAGE, "yaml")
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "tables.py").write_text('def book(place):\n    return f"{place} is booked"\n')
+    with serving(folder, text) as server:
+        yield server
+
+
+@pytest.mark.parametrize("code", blocks(PAGE, "py"), ids=["asked", "with_tools", "in_the_background"])
+def test_its_python_runs(code: str, server: Served) -> None:
+    environ = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
+    words = [sys.executable, "-W", "error", "-W", "ignore::ResourceWarning", "-c", code]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
