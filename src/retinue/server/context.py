@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
@@ -14,6 +14,7 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from .deployment import Deployment
+from .limits import Limits, room
 
 T = TypeVar("T")
 
@@ -37,13 +38,15 @@ class Server:
     database: Database
     runs: Runs
     options: Options
+    limits: Limits = field(default_factory=Limits)
 
     def halted(self, run: RunRow | None) -> None:
         """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
         if run is None:
             return
         self.runs.followers.publish(run.id, [run])
-        if run.status in ("in_progress", "cancelling") and not self.runs.interrupt(run.id):
+        driven = self.runs.interrupt(run.id)
+        if run.status in ("in_progress", "cancelling") and not driven:
             self.runs.start(run.id)  # nobody drives it: whoever did has died
 
 
@@ -64,8 +67,9 @@ class Context:
 
 
 def context_of(request: Request) -> Context:
-    """The context of a request whose key was checked: `request.state.tenant` is whose it is."""
-    return Context(request.app.state.server, Scope(request.state.tenant))
+    """The context of a request whose key was checked: `request.state.key` is what is known of it."""
+    server, key = request.app.state.server, request.state.key
+    return Context(server, Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once)))
 
 
 At = Annotated[Context, Depends(context_of)]
