@@ -123,7 +123,7 @@ class Runs:
         tries = 0
         while run_id in self._wanted and not self._parking:
             try:
-                if (run := run or await self.database.read(partial(find, run_id=run_id))) is None:
+                if (run := run or await self.database.submit(partial(find, run_id=run_id))) is None:
                     self._wanted.discard(run_id)
                     return
                 waits = run_id not in self._interrupted and run.status != "cancelling"  # else it only has to end
