@@ -16,13 +16,13 @@ AT_ONCE = 200
 
 class Turns:
     """At most `at_once` runs are driven at a time, and of those of a key as many as `most` says of its id (`None`:
-    any). When one ends, the tenant that was served longest ago has the next turn; of its runs, the oldest."""
+    any). When one ends, the next turn goes to the next tenant, one after the other; of its runs, to the oldest."""
 
     def __init__(self, at_once: int = AT_ONCE, most: Callable[[str | None], int | None] = lambda key_id: None) -> None:
         self.at_once = at_once
         self._most = most
         self._arrivals = count()
-        self._lanes: dict[str, dict[str | None, list[_Turn]]] = {}  # by tenant, served longest ago first, and key
+        self._lanes: dict[str, dict[str | None, list[_Turn]]] = {}  # by tenant, the next one first, and key
         self._waiting: dict[str, _Turn] = {}
         self._driven: Counter[str | None] = Counter()
         self._here: Counter[str | None] = Counter()

@@ -13,6 +13,7 @@ from ..store.keys import Key
 from .errors import ApiError
 
 READ = 0.1  # of a request: what only reads, clients ask again and again while they wait
+_ROUNDING = 1e-6  # who waited as long as it was told has waited long enough
 _WORDS = {"requests": "requests per min (RPM)", "tokens": "tokens per min (TPM)"}
 
 
@@ -116,7 +117,7 @@ class _Bucket:
 
     def take(self, amount: float, *, owing: bool = False) -> bool:
         """Whether there was as much, which is then gone."""
-        if self.level() < amount and not owing:
+        if self.level() < amount - _ROUNDING and not owing:
             return False
         self._level -= amount
         return True
