@@ -91,8 +91,8 @@ def _overload(told: Callable[[str], None]) -> tuple[str, int]:
         told(f"{name}: {seen.statuses}, {seen.problems() or 'fine'}")
         wrong += len(seen.problems())
         text += (
-            f"2,000 runs asked for in 10 s against a limit of {name}: {seen.statuses[200]} accepted, {seen.completed} of "
-            f"them completed; {seen.statuses[429]} times 429, {seen.untold} of them without `Retry-After`; "
+            f"2,000 runs asked for in 10 s against a limit of {name}: {seen.statuses[200]} accepted, {seen.completed} "
+            f"of them completed; {seen.statuses[429]} times 429, {seen.untold} of them without `Retry-After`; "
             f"{seen.others} other answers. `/health` meanwhile {_ms(seen.health)}.\n\n"
         )
     return text, wrong

@@ -19,8 +19,8 @@ from retinue import Agent, PromptModel
 from retinue.runs import Runs, Turns
 from retinue.server.app import create_app
 from retinue.server.assigning import assigning
-from retinue.server.context import Options, Server
 from retinue.server.connections import connections
+from retinue.server.context import Options, Server
 from retinue.server.deployment import Deployment
 from retinue.server.limits import Limits
 from retinue.store.database import Database

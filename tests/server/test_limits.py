@@ -1,4 +1,4 @@
-"""What keys may use: requests, tokens, runs, streams; and what a server does with bodies and connections that are too much."""
+"""What keys may use: requests, tokens, runs, streams; and bodies and connections that are too much, or too slow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -124,7 +124,7 @@ def test_the_sdk_waits_as_long_as_it_is_told(tmp_path: Path, clock: Clock) -> No
     limits = Limits(Bounds(requests=3000), clock)
     waits = []
 
-    def time_passes(response: httpx.Response) -> None:
+    def time_passes(response: httpx2.Response) -> None:
         if response.status_code == 429:
             waits.append(int(response.headers["retry-after-ms"]))
             clock.now += waits[-1] / 1000
@@ -133,7 +133,7 @@ def test_the_sdk_waits_as_long_as_it_is_told(tmp_path: Path, clock: Clock) -> No
         for _ in range(3000):
             limits.request(ID, reads=False)
         with (
-            httpx.Client(event_hooks={"response": [time_passes]}) as http,
+            httpx2.Client(event_hooks={"response": [time_passes]}) as http,
             openai.OpenAI(base_url=f"{served.url}/v1", api_key=KEY, http_client=http, max_retries=1) as client,
         ):
             assert client.chat.completions.create(**CHAT).choices[0].message.content == "Paris."
@@ -328,6 +328,6 @@ def answers(served: Serving) -> bool:
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
 def test_overload_is_refused_and_what_was_accepted_is_done(limits: tuple[str, ...]) -> None:
     seen = overload(150, 0.5, limits=[*limits[:-1], limits[-1].replace("50", "5").replace("100", "20")])
-    assert not seen.problems()
+    assert not seen.problems(longest=30.0)  # how quick it is, `make chaos` measures
     assert seen.statuses[200] >= 10
     assert seen.statuses[429] >= 10

@@ -52,10 +52,11 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A request's: the server, and the tenant's view of what it keeps."""
+    """A request's: the server, and the tenant's view of what it keeps. `written` is called after what it wrote."""
 
     server: Server
     scope: Scope
+    written: Callable[[], None] = lambda: None
 
     async def read(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work`, which only reads, returns."""
@@ -63,13 +64,17 @@ class Context:
 
     async def write(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work` returns, once it is committed; where it raises, nothing is."""
-        return await self.server.database.write(lambda connection: work(connection, self.scope))
+        try:
+            return await self.server.database.write(lambda connection: work(connection, self.scope))
+        finally:
+            self.written()
 
 
 def context_of(request: Request) -> Context:
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, key = request.app.state.server, request.state.key
-    return Context(server, Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once)))
+    scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once))
+    return Context(server, scope, request.state.written)
 
 
 At = Annotated[Context, Depends(context_of)]

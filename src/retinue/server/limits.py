@@ -40,7 +40,7 @@ class Limits:
         self._clock = clock
         self._own: dict[str, Bounds] = {}
         self._buckets: dict[tuple[str, str], _Bucket] = {}
-        self._streams: Counter[str] = Counter()
+        self.streams: Counter[str] = Counter()  # open ones, by key
 
     def know(self, key: Key) -> Bounds:
         """What a key may use, from now on known by its id, too."""
@@ -73,17 +73,6 @@ class Limits:
         """Count what a run has used: it is known only then, so that a key may come to owe some."""
         if key_id is not None and (bucket := self._bucket(key_id, "tokens")) is not None:
             bucket.take(tokens, owing=True)
-
-    def stream(self, key_id: str, *, refuses: bool = True) -> None:
-        """Count a stream that is about to be opened. Raises `ApiError` (429) for one too many."""
-        most = self.of(key_id).streams
-        if refuses and most is not None and self._streams[key_id] >= most:
-            raise too_many("open streams", most)
-        self._streams[key_id] += 1
-
-    def streamed(self, key_id: str) -> None:
-        """A stream was closed."""
-        self._streams -= Counter([key_id])
 
     def headers(self, key_id: str) -> Iterator[tuple[str, str]]:
         """What is told of the limits that a key has."""
