@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,3 +88,24 @@ def test_a_run_is_of_the_key_that_asked_for_it(served: Serving) -> None:
         )
     )
     assert (run, id_of(hashed(KEY))) in [tuple(row) for row in kept]
+
+
+def test_a_database_of_the_version_before_keeps_its_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    db = tmp_path / "retinue.db"
+    with closing(sqlite3.connect(db)) as old:
+        old.executescript(
+            f"""CREATE TABLE keys (hash VARCHAR(64) PRIMARY KEY, tenant VARCHAR(64), created_at INTEGER);
+            INSERT INTO keys VALUES ('{hashed("sk-of-old")}', 'acme', 1700000000);
+            CREATE TABLE runs (number INTEGER PRIMARY KEY, tenant VARCHAR(64), id VARCHAR(64), created_at INTEGER,
+            thread_id VARCHAR(64), status VARCHAR(20), holds BOOLEAN, expires_at INTEGER, epoch INTEGER, request JSON,
+            state JSON);
+            CREATE TABLE versions (version INTEGER PRIMARY KEY); INSERT INTO versions VALUES (1);"""
+        )
+    assert main(["keys", "list", "--json", "--db", str(db)]) == 0  # which makes the tables those of this version
+    (known,) = json.loads(capsys.readouterr().out)
+    assert (known["tenant"], known["scopes"], known["state"]) == ("acme", ["all"], "good")
+    with Serving(tmp_path) as served:
+        assert served.ask("GET", "/v1/models", key="sk-of-old").status == 200
+        assert served.ask("POST", "/v1/chat/completions", {"model": "agent-1", "messages": QUESTION}).status == 200
+        assert main(["keys", "revoke", known["id"], "--db", str(db)]) == 0
+        until(lambda: served.ask("GET", "/v1/models", key="sk-of-old").status == 401)
