@@ -14,7 +14,7 @@ import click
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
-from . import cancels, human, kills, points
+from . import cancels, human, kills, overload, points
 
 _ROOT = Path(__file__).parents[2]
 _RESULTS = _ROOT / "bench" / "RESULTS.md"
@@ -84,12 +84,27 @@ def _human(told: Callable[[str], None]) -> tuple[str, int]:
     return text, len(seen.problems)
 
 
+def _overload(told: Callable[[str], None]) -> tuple[str, int]:
+    text, wrong = "", 0
+    for name, limits in overload.LIMITS.items():
+        seen = overload.overload(2_000, 10.0, limits=limits)
+        told(f"{name}: {seen.statuses}, {seen.problems() or 'fine'}")
+        wrong += len(seen.problems())
+        text += (
+            f"2,000 runs asked for in 10 s against a limit of {name}: {seen.statuses[200]} accepted, {seen.completed} "
+            f"of them completed; {seen.statuses[429]} times 429, {seen.untold} of them without `Retry-After`; "
+            f"{seen.others} other answers. `/health` meanwhile {_ms(seen.health)}.\n\n"
+        )
+    return text, wrong
+
+
 _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "points": _points,
     "kills": lambda told: _kills(200, "", "`kill -9` at random, SQLite", told),
     "postgres": _on_postgres,
     "cancels": _cancels,
     "human": _human,
+    "overload": _overload,
 }
 
 
@@ -111,7 +126,7 @@ def command(parts: Sequence[str]) -> None:
 
 def _write(kept: dict[str, str]) -> None:
     rows = [kept[name] for name in ("points", "kills", "postgres") if name in kept]
-    said = "\n".join(kept[name] for name in ("cancels", "human") if name in kept)
+    said = "\n".join(kept[name] for name in ("cancels", "human", "overload") if name in kept)
     head = f"`make chaos`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
     text = f"{head}{_HEAD}\n{''.join(rows)}\n{said}"
     for path in (_RESULTS, _PAGE):
@@ -129,6 +144,11 @@ def _row(
 ) -> str:
     parked = f"{unknown[0]} ({unknown[1]} had happened)"
     return f"| {what} | {how} | {lost} | {doubled} | {parked} | {_times(ready)} | {_times(further)} |\n"
+
+
+def _ms(seconds: Sequence[float]) -> str:
+    rising = sorted(seconds)
+    return f"{rising[len(rising) // 2] * 1e3:.0f} ms (p99 {rising[int(0.99 * (len(rising) - 1))] * 1e3:.0f} ms)"
 
 
 def _times(seconds: Sequence[float]) -> str:

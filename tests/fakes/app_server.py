@@ -16,11 +16,13 @@ import uvicorn
 from sqlalchemy import insert
 
 from retinue import Agent, PromptModel
-from retinue.runs import Runs
+from retinue.runs import Runs, Turns
 from retinue.server.app import create_app
 from retinue.server.assigning import assigning
+from retinue.server.connections import connections
 from retinue.server.context import Options, Server
 from retinue.server.deployment import Deployment
+from retinue.server.limits import Limits
 from retinue.server.responses_finding import concluding
 from retinue.store.database import Database
 from retinue.store.keys import Keys
@@ -70,6 +72,10 @@ class Serving:
         self._database_url = url or f"sqlite:///{folder / 'retinue.db'}"
         self._deployment = Deployment(agents or {"agent-1": answering()}, 1_700_000_000)
         self._options = options
+        self._limits = edge.pop("limits", Limits())
+        self._at_once = edge.pop("at_once", 200)
+        self._now = edge.pop("now", time.time)
+        self._http = connections(edge.pop("connections", 1_000), edge.pop("header_seconds", 20.0))
         self._edge = edge
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="serving", daemon=True)
@@ -87,12 +93,12 @@ class Serving:
 
     async def _serve(self) -> None:
         self.database = Database(self._database_url)
-        conclude = concluding(self._deployment)
-        self.runs = Runs(self.database, assigning(self._deployment, self.database), conclude=conclude)
-        server = Server(self._deployment, self.database, self.runs, self._options)
-        self.app = create_app(server, Keys(self.database, [KEY]), **self._edge)
+        assign, turns = assigning(self._deployment, self.database), Turns(self._at_once, self._limits.runs)
+        self.runs = Runs(self.database, assign, conclude=concluding(self._deployment), turns=turns)
+        server = Server(self._deployment, self.database, self.runs, self._options, self._limits)
+        self.app = create_app(server, Keys(self.database, [KEY], self._now), **self._edge)
         self._loop = asyncio.get_running_loop()
-        config = uvicorn.Config(self.app, http="httptools", ws="none", lifespan="off", log_config=None)
+        config = uvicorn.Config(self.app, http=self._http, ws="none", lifespan="off", log_config=None)
         self._server = uvicorn.Server(config)
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"

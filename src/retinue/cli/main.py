@@ -24,6 +24,7 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of files of agents.",
     "serve": "Serve agents and pipelines of a file to OpenAI's clients.",
     "mcp": "Serve agents, pipelines or tools of a file to MCP clients.",
+    "keys": "Make, list and revoke API keys of a server.",
     "pin": "Look at the tools of a file's MCP servers, and approve them.",
     "index": "Make a folder's files something that agents can search.",
     "search": "Search what was indexed.",

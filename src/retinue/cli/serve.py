@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from .amounts import PER_MINUTE, url_of
 
 if TYPE_CHECKING:
     from ..server.deployment import Deployment
@@ -29,6 +30,13 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 @click.option("--human-ttl", type=click.IntRange(1), default=86_400, show_default=True, help="Seconds for a person.")
 @click.option("--retention", type=click.IntRange(0), default=0, help="Seconds to keep runs that ended.  [default: all]")
 @click.option("--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds to finish runs in.")
+@click.option("--runs-at-once", type=click.IntRange(1), default=200, show_default=True, help="Others wait, queued.")
+@click.option("--connections", type=click.IntRange(1), default=1_000, show_default=True, help="Of one address.")
+@click.option("--limit-requests", type=PER_MINUTE, metavar="N/min", help="Requests of a key; of reads ten for one.")
+@click.option("--limit-tokens", type=PER_MINUTE, metavar="N/min", help="Tokens of a key's runs.")
+@click.option("--limit-runs", type=click.IntRange(1), help="Runs of a key under way at a time; others wait, queued.")
+@click.option("--limit-queue", type=click.IntRange(0), help="Runs of a key that may wait.")
+@click.option("--limit-streams", type=click.IntRange(1), help="Open streams of a key.")
 @click.option("--strict", is_flag=True, help="Refuse parameters that are not known.")
 def command(file: Path | None, **given: Any) -> int:
     """Serve the agents and pipelines of FILE as models, to OpenAI's clients: chat completions and assistants.
@@ -38,13 +46,14 @@ def command(file: Path | None, **given: Any) -> int:
     """
     try:
         from ..server.context import Options
+        from ..server.limits import NAMES, Bounds
         from ..server.serving import Serving, serve
     except ModuleNotFoundError as error:
         raise UsageError(_MISSING) from error
     deployment = _deployment(file)
     port = given["port"] if given["port"] is not None else _port(file)
     how = Serving(
-        database=_url(given["db"]),
+        database=url_of(given["db"]),
         host=given["host"],
         port=port,
         keys=_keys(given["keys"]),
@@ -52,6 +61,9 @@ def command(file: Path | None, **given: Any) -> int:
         origins=given["origins"],
         grace=given["grace"],
         options=Options(given["run_ttl"], given["human_ttl"], given["retention"], given["strict"]),
+        bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
+        at_once=given["runs_at_once"],
+        connections=given["connections"],
     )
     asyncio.run(serve(deployment, how, _ready, _made))
     return 0
@@ -78,14 +90,6 @@ def _deployment(file: Path | None) -> Deployment:
 def _port(file: Path | None) -> int:
     said = os.environ.get("port", "") if file is None else ""  # noqa: SIM112 - OPEA's own spelling
     return int(said) if said.isdigit() and int(said) < 65_536 else 8000
-
-
-def _url(db: str) -> str:
-    if "://" in db:
-        return db
-    from sqlalchemy import URL
-
-    return URL.create("sqlite", database=str(Path(db))).render_as_string(hide_password=False)
 
 
 def _keys(given: tuple[str, ...]) -> tuple[str, ...]:

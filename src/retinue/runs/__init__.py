@@ -3,5 +3,6 @@
 from .driving import Assignment, Runs
 from .following import Followed, Followers, Piece
 from .recovering import recover
+from .turns import Turns
 
-__all__ = ["Assignment", "Followed", "Followers", "Piece", "Runs", "recover"]
+__all__ = ["Assignment", "Followed", "Followers", "Piece", "Runs", "Turns", "recover"]

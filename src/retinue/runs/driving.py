@@ -20,7 +20,7 @@ from ..errors import DataError, RetinueError, StoreUnavailable
 from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
-from ..store.log import Change, Entry, Fenced, read
+from ..store.log import Change, Entry, Fenced, find, read
 from ..store.rows import RunRow
 from ..tooling import Tool
 from .claiming import acquit, claim, is_new
@@ -29,6 +29,7 @@ from .ending import ended, pending
 from .following import Followers
 from .halting import set_aside
 from .messages import messages_of
+from .turns import Turns
 from .writing import BACK_OFF, Writer
 
 _LOG = logging.getLogger("retinue.runs")
@@ -46,8 +47,8 @@ class Assignment:
 class Runs:
     """The runs of one process. `assign` says who answers a run, and raises `RetinueError` if nobody can.
 
-    `ended` is called when a run has come to its end. A run waits for a person for `human_ttl` seconds. `conclude`
-    writes what else follows from a log that ends, or waits, in the same transaction.
+    `ended` is called when a run has come to its end. A run waits for a person for `human_ttl` seconds, and before it is
+    driven for its turn. `conclude` writes what else follows from a log that ends, or waits, in the same transaction.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Runs:
         ended: Callable[[RunRow], None] = lambda run: None,
         human_ttl: int = 86_400,
         conclude: Callable[[Connection, RunRow, Sequence[Entry]], None] = lambda connection, run, log: None,
+        turns: Turns | None = None,
     ) -> None:
         self.database = database
+        self.turns = turns or Turns()
         self.followers = Followers(database)
         self._assign = assign
         self._ended = ended
@@ -71,12 +74,13 @@ class Runs:
         self._beside: set[asyncio.Task[None]] = set()
         self._parking = False
 
-    def start(self, run_id: str) -> asyncio.Task[None]:
-        """Drive the run in a task of its own; if that is being done, once more after that: there may be news."""
+    def start(self, run_id: str, run: RunRow | None = None) -> asyncio.Task[None]:
+        """Drive the run in a task of its own, when it is its turn; if that is being done, once more after that: there
+        may be news. Its row, if it is at hand, saves looking for it."""
         task = self._tasks.get(run_id)
         self._wanted.add(run_id)
         if task is None or task.done():
-            task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id), name=run_id)
+            task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id, run), name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
 
@@ -92,12 +96,15 @@ class Runs:
             self._live[run_id].cancel()
         elif run_id in self._tasks:  # it is about to begin
             self._interrupted.add(run_id)
+            self.turns.let_by(run_id)
         return run_id in self._tasks
 
     async def close(self, grace: float) -> None:
         """Let what is under way finish for `grace` seconds; what has not is parked: it goes on at the next start."""
         for task in list(self._beside):
             task.cancel()
+        for run_id in self.turns.waiting:
+            self._tasks[run_id].cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         self._parking = True
@@ -115,13 +122,18 @@ class Runs:
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("the run %s could not be driven", run_id, exc_info=error)
 
-    async def _keep_driving(self, run_id: str) -> None:
+    async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive, also when the database is away for a while."""
         tries = 0
         while run_id in self._wanted and not self._parking:
             try:
-                self._wanted.discard(run_id)
-                await self.drive(run_id)
+                if (run := run or await self.database.submit(partial(find, run_id=run_id))) is None:
+                    self._wanted.discard(run_id)
+                    return
+                waits = run_id not in self._interrupted and run.status != "cancelling"  # else it only has to end
+                async with self.turns.turn(run, waits=waits):
+                    self._wanted.discard(run_id)
+                    await self.drive(run_id)
             except StoreUnavailable as error:
                 seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1

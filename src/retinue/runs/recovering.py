@@ -23,7 +23,7 @@ async def recover(runs: Runs) -> int:
     suspects = [(run, tries) for run, tries in found if tries >= _SUSPECT]
     for run, tries in found:
         if tries < _SUSPECT:
-            runs.start(run.id)
+            runs.start(run.id, run)
     if suspects:
         runs.beside(_one_by_one(runs, [run for run, _ in sorted(suspects, key=itemgetter(1))]))
     return len(found)
@@ -33,7 +33,7 @@ async def _one_by_one(runs: Runs, suspects: Sequence[RunRow]) -> None:
     for run in suspects:
         further = asyncio.create_task(_further(runs, run))
         try:
-            await asyncio.wait([runs.start(run.id), further], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([runs.start(run.id, run), further], return_when=asyncio.FIRST_COMPLETED)
         finally:
             further.cancel()
 

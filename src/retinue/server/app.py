@@ -16,8 +16,9 @@ from ..store.keys import Keys
 from . import assistants, chat, chat_stored, health, messages, models, responses, responses_stored, runs, steps, threads
 from .auth import Keyed
 from .context import Server
-from .edge import Addressed, Edge, answer_of
+from .edge import PATIENCE, Addressed, Edge, answer_of
 from .errors import ApiError
+from .limiting import Limited
 from .validation import told
 from .wire import Refused
 
@@ -36,12 +37,22 @@ ROUTERS = (
     responses_stored.router,
 )
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
-_TOLD_HEADERS = ("x-request-id", "openai-processing-ms", "openai-version", "openai-poll-after-ms", "retry-after")
+_TOLD_HEADERS = (
+    "x-request-id",
+    "openai-processing-ms",
+    "openai-version",
+    "openai-poll-after-ms",
+    "retry-after",
+    "retry-after-ms",
+    *(f"x-ratelimit-{what}-{kind}" for what in ("limit", "remaining", "reset") for kind in ("requests", "tokens")),
+)
 
 
-def create_app(server: Server, keys: Keys, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> FastAPI:
+def create_app(
+    server: Server, keys: Keys, hosts: Sequence[str] = (), origins: Sequence[str] = (), patience: float = PATIENCE
+) -> FastAPI:
     """The API of `server`. `hosts` are names by which it is reached, beside localhost's; `origins` those pages of
-    browsers that may use it."""
+    browsers that may use it; `patience` the seconds in which a body must arrive, if it is small."""
     app = FastAPI(
         title="Retinue",
         version=__version__,
@@ -60,6 +71,7 @@ def create_app(server: Server, keys: Keys, hosts: Sequence[str] = (), origins: S
     app.add_exception_handler(StoreUnavailable, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
+    app.add_middleware(Limited, limits=server.limits, turns=server.runs.turns)
     app.add_middleware(Keyed, keys=keys)
     if origins:
         app.add_middleware(
@@ -70,7 +82,7 @@ def create_app(server: Server, keys: Keys, hosts: Sequence[str] = (), origins: S
             expose_headers=list(_TOLD_HEADERS),
         )
     app.add_middleware(Addressed, hosts=list(hosts), origins=list(origins))
-    app.add_middleware(Edge)
+    app.add_middleware(Edge, patience=patience)
     return app
 
 
@@ -92,6 +104,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     said: dict[int, tuple[str, str | None]] = {
         404: (f"Invalid URL ({request.method} {request.url.path})", "unknown_url"),
         405: (f"Not allowed to {request.method} on {request.url.path}.", "method_not_supported"),
+        408: ("The body of your request did not arrive in time.", "request_timeout"),
         413: ("The body of your request is too large: at most 20 MB are taken.", "request_too_large"),
     }
     message, code = said.get(error.status_code, (str(error.detail), None))

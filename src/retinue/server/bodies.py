@@ -29,14 +29,23 @@ class JsonRoute(APIRoute):
 
         async def handled(request: Request) -> Response:
             given = _Given(request.scope, request.receive)
-            if self.body_field is not None and request.app.state.server.options.strict and await given.body():
-                _known(self.body_field.field_info.annotation, await given.json())
+            if self.body_field is not None and given.is_json and await given.body():
+                value = await given.json()
+                if request.app.state.server.options.strict:
+                    _known(self.body_field.field_info.annotation, value)
+                if isinstance(value, dict) and value.get("stream") is True:
+                    request.state.begin_stream()  # which may be refused now, and not once something was done
             return await handle(given)
 
         return handled
 
 
 class _Given(Request):
+    @property
+    def is_json(self) -> bool:
+        said = self.headers.get("content-type", "json")
+        return "json" in said.lower()
+
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             self._json = read_json(await self.body())
@@ -47,7 +56,7 @@ def read_json(body: bytes) -> Any:
     """The value in `body`. Raises `HTTPException` (400) for what is no JSON, or none that we take."""
     try:
         text = body.decode("utf-8-sig")
-        value = json.loads(text, parse_float=_finite, parse_constant=_refuse)
+        value = json.loads(text, parse_float=_finite, parse_constant=_refuse, object_pairs_hook=_once)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
         deep = text.count("[") + text.count("{") > MAX_DEPTH and _deeper(value, MAX_DEPTH)
@@ -69,6 +78,16 @@ def _finite(text: str) -> float:
 
 def _refuse(text: str) -> Any:
     raise ValueError(f"{text[:40]} is not a number that JSON has")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, in which each key is said once: else one reads the first value and another the last."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key '{twice[:40]}' is there twice in one object")
+    return value
 
 
 def _deeper(value: Any, levels: int) -> bool:

@@ -39,7 +39,7 @@ async def create(
     work = partial(chat_run, options=at.server.options, asked=asked, thread_key=key)
     run, new = await at.write(lambda connection, scope: work(connection, scope))
     if new:
-        at.server.runs.start(run.id)
+        at.server.runs.start(run.id, run)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return streamed(_chunks(at.server, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
@@ -14,6 +14,7 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from .deployment import Deployment
+from .limits import Limits, room
 
 T = TypeVar("T")
 
@@ -37,22 +38,25 @@ class Server:
     database: Database
     runs: Runs
     options: Options
+    limits: Limits = field(default_factory=Limits)
 
     def halted(self, run: RunRow | None) -> None:
         """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
         if run is None:
             return
         self.runs.followers.publish(run.id, [run])
-        if run.status in ("in_progress", "cancelling") and not self.runs.interrupt(run.id):
+        driven = self.runs.interrupt(run.id)
+        if run.status in ("in_progress", "cancelling") and not driven:
             self.runs.start(run.id)  # nobody drives it: whoever did has died
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A request's: the server, and the tenant's view of what it keeps."""
+    """A request's: the server, and the tenant's view of what it keeps. `written` is called after what it wrote."""
 
     server: Server
     scope: Scope
+    written: Callable[[], None] = lambda: None
 
     async def read(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work`, which only reads, returns."""
@@ -60,12 +64,17 @@ class Context:
 
     async def write(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work` returns, once it is committed; where it raises, nothing is."""
-        return await self.server.database.write(lambda connection: work(connection, self.scope))
+        try:
+            return await self.server.database.write(lambda connection: work(connection, self.scope))
+        finally:
+            self.written()
 
 
 def context_of(request: Request) -> Context:
-    """The context of a request whose key was checked: `request.state.tenant` is whose it is."""
-    return Context(request.app.state.server, Scope(request.state.tenant))
+    """The context of a request whose key was checked: `request.state.key` is what is known of it."""
+    server, key = request.app.state.server, request.state.key
+    scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once))
+    return Context(server, scope, request.state.written)
 
 
 At = Annotated[Context, Depends(context_of)]

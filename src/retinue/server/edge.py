@@ -19,6 +19,8 @@ from .errors import ApiError
 from .ids import new_id
 
 _LOG = logging.getLogger("retinue.server")
+PATIENCE = 30.0  # seconds for a body, and one more for each _SLOWEST bytes of it that have arrived
+_SLOWEST = 10_000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = ("0.0.0.0", "[::]", "::", "")
 
@@ -38,10 +40,11 @@ def answer_of(error: Exception) -> JSONResponse:
 
 
 class Edge:
-    """Around the whole application `app`."""
+    """Around the whole application `app`. `patience`: the seconds in which a small body must arrive."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, patience: float = PATIENCE) -> None:
         self._app = app
+        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -62,7 +65,7 @@ class Edge:
             await send(message)
 
         try:
-            await self._app(scope, _limited(scope, receive), sending)
+            await self._app(scope, _limited(scope, receive, self._patience), sending)
         except asyncio.CancelledError:  # the server stops; a stream is cut, and its reader sees that
             if not started:
                 await answer_of(ApiError(503, "The server is stopping.", kind="server_error"))(scope, receive, sending)
@@ -72,18 +75,25 @@ class Edge:
                 await answer_of(error)(scope, receive, sending)
 
 
-def _limited(scope: Scope, receive: Receive) -> Receive:
-    """`receive`, until a body is too large."""
+def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
+    """`receive`, until a body is too large, or too slow."""
     declared = Headers(scope=scope).get("content-length", "")
-    left = MAX_BYTES
+    began, size, whole = time.monotonic(), 0, False
 
     async def received() -> Message:
-        nonlocal left
+        nonlocal size, whole
         if declared.isdigit() and int(declared) > MAX_BYTES:
             raise HTTPException(413)
-        message = await receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
+        if whole:  # what is waited for now is that the client leaves
+            return await receive()
+        try:
+            async with asyncio.timeout(began + patience + size / _SLOWEST - time.monotonic()):
+                message = await receive()
+        except TimeoutError as error:
+            raise HTTPException(408, headers={"Connection": "close"}) from error
+        size += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
+        if size > MAX_BYTES:
             raise HTTPException(413)
         return message
 

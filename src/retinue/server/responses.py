@@ -39,7 +39,7 @@ async def create(body: ResponseCreate, at: At, request: Request) -> Any:
     made = await at.write(partial(start_response, server=at.server, body=body))
     at.server.halted(made.halted)
     if made.new:
-        at.server.runs.start(made.part.run.id)
+        at.server.runs.start(made.part.run.id, made.part.run)
     if body.stream:
         return streamed(response_events(at.server, made.part, ephemeral=True))
     if body.background:

@@ -58,7 +58,7 @@ def _started(at: Context, run: RunRow, halted: RunRow | None, *, stream: bool, t
     if halted is not None:
         at.server.halted(halted)
     if run.holds:
-        at.server.runs.start(run.id)
+        at.server.runs.start(run.id, run)
     if not stream:
         return run_object(run)
     before = [("thread.created", thread)] if thread is not None else []
@@ -114,7 +114,7 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
     run, new = await at.write(work)
     crashpoint("after decision")
     if new:
-        at.server.runs.start(run.id)
+        at.server.runs.start(run.id, run)
     if body.stream:
         return streamed(run_events(at.server, run, created=False))
     return run_object(run)

@@ -9,21 +9,23 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import uvicorn
 from fastapi import FastAPI
 
 from ..errors import StoreUnavailable, UsageError
-from ..runs import Runs, recover
+from ..runs import Runs, Turns, recover
 from ..store.database import Database
-from ..store.keys import Keys, count, make
+from ..store.keys import Keys, count, every, make
 from ..store.rows import RunRow
 from .app import create_app
 from .assigning import assigning
+from .connections import connections
 from .context import Options, Server
 from .deployment import Deployment
 from .keeping import begin_next, keep
+from .limits import Bounds, Limits
 from .logs import set_up
 from .responses_finding import concluding
 
@@ -34,7 +36,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Serving:
     """Where a server listens (port 0: any that is free) and what it keeps its runs in, a URL; who may ask it: `keys`
     beside those of the database, by the names `hosts`, from pages of `origins`; and for how many seconds runs may go
-    on once it is told to stop."""
+    on once it is told to stop. `bounds` are what each key may use that has none of its own, `at_once` the number of
+    runs under way at a time, `connections` that from one address."""
 
     database: str
     options: Options
@@ -44,6 +47,9 @@ class Serving:
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     grace: float = 10.0
+    bounds: Bounds = field(default_factory=Bounds)
+    at_once: int = 200
+    connections: int = 1_000
 
 
 async def serve(
@@ -61,7 +67,10 @@ async def serve(
     try:
         if not how.keys and not await database.read(count):
             told(await database.write(make))
-        server = _server(deployment, database, how.options)
+        limits = Limits(how.bounds)
+        for key in await database.read(every):
+            limits.know(key)
+        server = _server(deployment, database, how, limits)
         app = create_app(server, Keys(database, how.keys), (how.host, *how.hosts), how.origins)
         await _serve(app, server, listening, how, ready)
     finally:
@@ -69,18 +78,19 @@ async def serve(
         await database.close_async()
 
 
-def _server(deployment: Deployment, database: Database, options: Options) -> Server:
+def _server(deployment: Deployment, database: Database, how: Serving, limits: Limits) -> Server:
     begun: set[asyncio.Task[None]] = set()
 
     def ended(run: RunRow) -> None:
+        limits.spent(run.key_id, run.state.get("usage", {}).get("total_tokens", 0))
         if run.thread_id is not None:
             task = asyncio.create_task(_begin_next(server, run.thread_id))
             begun.add(task)
             task.add_done_callback(begun.discard)
 
-    assign = assigning(deployment, database)
-    driven = Runs(database, assign, ended, options.human_ttl, concluding(deployment))
-    server = Server(deployment, database, driven, options)
+    assign, turns = assigning(deployment, database), Turns(how.at_once, limits.runs)
+    driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
+    server = Server(deployment, database, driven, how.options, limits)
     return server
 
 
@@ -95,7 +105,7 @@ async def _serve(
     http = _Http(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=connections(how.connections),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -160,7 +170,9 @@ def _on_signals(stop: asyncio.Event) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family, backlog=2048)
+        listening = socket.create_server(address[:2], family=family, backlog=2048)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on sockets it made itself
+        return listening
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno == errno.EADDRINUSE:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from ..runs.halting import halt
 from ..store.rows import RunRow
@@ -17,6 +17,7 @@ from .deployment import Deployment
 from .errors import ApiError, no_model
 from .finding import active_run, found
 from .ids import new_id
+from .limits import too_many
 from .messages import add_messages
 from .requests import MessageCreate, RunCreate, ThreadRunCreate
 
@@ -60,7 +61,10 @@ def add_run(
     metadata: Mapping[str, str] | None,
     ttl: int | None,
 ) -> RunRow:
-    """A new run, `queued`, with `ttl` seconds to end in; `None`: it waits for its thread, and its time begins then."""
+    """A new run, `queued`, with `ttl` seconds to end in; `None`: it waits for its thread, and its time begins then.
+    Raises `ApiError` (429) where the key's room for runs is full."""
+    if scope.room is not None and _there(connection, scope.key_id) >= scope.room:
+        raise too_many("runs", scope.room)
     now = int(time.time())
     values = {
         "id": new_id("run"),
@@ -71,8 +75,15 @@ def add_run(
         "expires_at": None if ttl is None else now + ttl,
         "request": request,
         "state": {"metadata": metadata or {}},
+        "key_id": scope.key_id,
     }
     return RunRow.of(scope.add(connection, runs, values))
+
+
+def _there(connection: Connection, key_id: str | None) -> int:
+    """How many runs of a key are under way, or wait for that."""
+    going = (runs.c.key_id == key_id, runs.c.status.in_(("queued", "in_progress", "cancelling")))
+    return connection.execute(select(func.count()).select_from(runs).where(*going)).scalar() or 0
 
 
 def request_of(

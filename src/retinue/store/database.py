@@ -7,6 +7,7 @@ comes from: to wake that thread, and the loop again, costs as much as to write.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreUnavailable
 from ..threads import in_thread
@@ -62,7 +64,7 @@ class Database:
         """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn:
-            self._given.extend([*self._ready, _Piece(work, future)])
+            self._given.extend([*self._ready, _Piece(work, future, may_refuse=True)])
             self._ready.clear()
             self._turn.notify()
         return await future
@@ -144,11 +146,12 @@ class Database:
 class _Piece(Generic[T]):
     """Work, and what came of it."""
 
-    __slots__ = ("error", "future", "result", "work")
+    __slots__ = ("error", "future", "may_refuse", "result", "work")
 
-    def __init__(self, work: Work[T], future: asyncio.Future[T]) -> None:
+    def __init__(self, work: Work[T], future: asyncio.Future[T], *, may_refuse: bool = False) -> None:
         self.work = work
         self.future = future
+        self.may_refuse = may_refuse
         self.result: T | None = None
         self.error: BaseException | None = None
 
@@ -180,10 +183,27 @@ def _do(connection: Connection, pieces: Sequence[_Piece[Any]]) -> BaseException 
     try:
         with telling(), connection.begin():
             for piece in pieces:
-                piece.result = piece.work(connection)
+                if piece.may_refuse and len(pieces) > 1:
+                    _do_apart(connection, piece)
+                else:
+                    piece.result = piece.work(connection)
     except BaseException as error:
         return error
     return None
+
+
+def _do_apart(connection: Connection, piece: _Piece[Any]) -> None:
+    """What a piece refuses is nothing that the others have to be done again for: many may be refused at a time."""
+    inner = connection.begin_nested()
+    try:
+        piece.result = piece.work(connection)
+    except (SQLAlchemyError, sqlite3.Error, StoreUnavailable):
+        raise
+    except Exception as error:
+        piece.error = error
+        inner.rollback()
+    else:
+        inner.commit()
 
 
 def _settle(pieces: Sequence[_Piece[Any]]) -> None:

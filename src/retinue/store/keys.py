@@ -1,4 +1,4 @@
-"""API keys: of each only its SHA-256 is kept."""
+"""API keys: of each only its SHA-256 is kept. A key belongs to a tenant, and never changes but that it is revoked."""
 
 from __future__ import annotations
 
@@ -6,40 +6,69 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from .database import Database
 from .tables import keys
 
 DEFAULT_TENANT = "default"
-_KNOWN_FOR = 1.0  # seconds for which a key that was found is not looked up again
+_KNOWN_FOR = 0.5  # seconds for which a key that was found is not looked up again
+_SHOWN = 8  # characters of a key by which a person knows it again
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is known of a key. `scopes`: what it may do (`None`: all); `limits`: those that are its own, by name
+    (`None`: it has no such limit). Times are Unix seconds."""
+
+    id: str
+    tenant: str = DEFAULT_TENANT
+    name: str = ""
+    prefix: str = ""
+    scopes: tuple[str, ...] | None = None
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+    created_at: int = 0
+    expires_at: int | None = None
+    revoked_at: int | None = None
+
+    @classmethod
+    def of(cls, row: Row[tuple[object, ...]]) -> Key:
+        """The key in a row of the table."""
+        kept = {name: row._mapping[name] for name in cls.__slots__ if row._mapping[name] is not None}
+        scopes = kept.get("scopes")
+        return cls(**{**kept, "scopes": None if scopes is None else tuple(scopes)})
+
+    def good(self, now: float) -> bool:
+        """Whether it still opens anything."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class Keys:
-    """Whose each key is: `given` to this process, or in the database."""
+    """What each key is: `given` to this process, or in the database. `now` says the time."""
 
-    def __init__(self, database: Database, given: Iterable[str] = ()) -> None:
+    def __init__(self, database: Database, given: Iterable[str] = (), now: Callable[[], float] = time.time) -> None:
         self._database = database
-        self._given = {hashed(key): DEFAULT_TENANT for key in given}
-        self._found: dict[str, tuple[float, str]] = {}
+        self._given = {hashed(key): Key(id_of(hashed(key))) for key in given}
+        self._now = now
+        self._found: dict[str, tuple[float, Key]] = {}
 
-    async def tenant_of(self, key: str) -> str | None:
-        """The tenant whose key it is; `None` for no key of ours."""
+    async def find(self, key: str) -> Key | None:
+        """What is known of a key; `None` for none of ours, or one that is no longer good."""
         wanted = hashed(key)
-        for one, tenant in self._given.items():
+        for one, known in self._given.items():
             if hmac.compare_digest(one, wanted):
-                return tenant
-        until, tenant = self._found.get(wanted, (0.0, ""))
-        if time.monotonic() < until:
-            return tenant
-        kept = await self._database.read(partial(find, wanted=wanted))
-        self._found.pop(wanted, None)
-        if kept is not None:
-            self._found[wanted] = (time.monotonic() + _KNOWN_FOR, kept)
-        return kept
+                return known
+        until, kept = self._found.get(wanted, (0.0, None))
+        if time.monotonic() >= until:
+            kept = await self._database.read(partial(find, wanted=wanted))
+            self._found.pop(wanted, None)
+            if kept is not None:
+                self._found[wanted] = (time.monotonic() + _KNOWN_FOR, kept)
+        return kept if kept is not None and kept.good(self._now()) else None
 
 
 def hashed(key: str) -> str:
@@ -47,19 +76,55 @@ def hashed(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def find(connection: Connection, wanted: str) -> str | None:
-    """The tenant of the key with this hash."""
-    row = connection.execute(select(keys.c.hash, keys.c.tenant).where(keys.c.hash == wanted)).first()
-    return row.tenant if row is not None and hmac.compare_digest(row.hash, wanted) else None
+def id_of(key_hash: str) -> str:
+    """The id of a key: of its 256 random bits, it tells none."""
+    return f"key_{key_hash[:24]}"
+
+
+def find(connection: Connection, wanted: str) -> Key | None:
+    """The key with this hash."""
+    row = connection.execute(select(keys).where(keys.c.hash == wanted)).first()
+    return Key.of(row) if row is not None and hmac.compare_digest(row.hash, wanted) else None
 
 
 def count(connection: Connection) -> int:
-    """How many keys there are."""
+    """How many keys there are, good or not."""
     return connection.execute(select(func.count()).select_from(keys)).scalar() or 0
 
 
-def make(connection: Connection, tenant: str = DEFAULT_TENANT) -> str:
-    """A new key, which nobody can show again."""
+def every(connection: Connection) -> Sequence[Key]:
+    """All keys, oldest first."""
+    return [Key.of(row) for row in connection.execute(select(keys).order_by(keys.c.created_at, keys.c.id))]
+
+
+def make(
+    connection: Connection,
+    tenant: str = DEFAULT_TENANT,
+    name: str = "",
+    scopes: Sequence[str] | None = None,
+    limits: Mapping[str, int | None] | None = None,
+    expires_at: int | None = None,
+) -> str:
+    """A new key, which nobody can show again. What it shall be is as in `Key`."""
     key = f"sk-{secrets.token_urlsafe(32)}"
-    connection.execute(insert(keys).values(hash=hashed(key), tenant=tenant, created_at=int(time.time())))
+    values = {
+        "hash": hashed(key),
+        "tenant": tenant,
+        "created_at": int(time.time()),
+        "id": id_of(hashed(key)),
+        "name": name,
+        "prefix": key[:_SHOWN],
+        "scopes": None if scopes is None else list(scopes),
+        "limits": dict(limits or {}),
+        "expires_at": expires_at,
+    }
+    connection.execute(insert(keys).values(values))
     return key
+
+
+def revoke(connection: Connection, id_: str) -> Key | None:
+    """The key of this id, which opens nothing from now on; `None` if there is none."""
+    mine = keys.c.id == id_
+    connection.execute(update(keys).where(mine, keys.c.revoked_at.is_(None)).values(revoked_at=int(time.time())))
+    row = connection.execute(select(keys).where(mine)).first()
+    return None if row is None else Key.of(row)

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, func, insert, inspect, select
+from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 from sqlalchemy.schema import CreateColumn
 
 from ..errors import DataError
-from .tables import keys, metadata, versions
+from .tables import keys, metadata, runs, versions
 
 
 def _responses_and_tenants(connection: Connection) -> None:
-    """Tables for responses, files and requests; keys got names, scopes, limits and ends."""
+    """Tables for responses, files and requests; keys got names, scopes, limits and ends, runs the key they are of."""
     metadata.create_all(connection)
-    there = {column["name"] for column in inspect(connection).get_columns(keys.name)}
-    for column in keys.columns:
-        if column.name not in there:
-            definition = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {keys.name} ADD COLUMN {definition}")
+    for table in (keys, runs):
+        there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in there:
+                definition = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {definition}")
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+    connection.execute(update(keys).where(keys.c.id.is_(None)).values(id="key_" + func.substr(keys.c.hash, 1, 24)))
 
 
 MIGRATIONS: Sequence[Callable[[Connection], None]] = (metadata.create_all, _responses_and_tenants)
 """What leads from each version to the next; the first makes all tables. What is there already is left as it is."""
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the tables are those of this Retinue already."""
+    return inspect(connection).has_table(versions.name) and _version(connection) == len(MIGRATIONS)
 
 
 def migrate(engine: Engine) -> None:
@@ -31,9 +40,7 @@ def migrate(engine: Engine) -> None:
         present = set(inspect(connection).get_table_names())
         if present and versions.name not in present:
             raise DataError(f"{engine.url.render_as_string()} holds tables of somebody else; give another --db")
-        version = 0
-        if present:
-            version = connection.execute(select(func.max(versions.c.version))).scalar() or 0
+        version = _version(connection) if present else 0
         if version > len(MIGRATIONS):
             raise DataError(
                 f"{engine.url.render_as_string()} was written by a newer Retinue (its version is {version}, this one "
@@ -42,3 +49,7 @@ def migrate(engine: Engine) -> None:
         for number in range(version, len(MIGRATIONS)):
             MIGRATIONS[number](connection)
             connection.execute(insert(versions).values(version=number + 1))
+
+
+def _version(connection: Connection) -> int:
+    return connection.execute(select(func.max(versions.c.version))).scalar() or 0

@@ -25,7 +25,7 @@ ACTIVE: frozenset[str] = frozenset({"queued", "in_progress", "requires_action", 
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """`request` is what was asked for (JSON, never changed), `state` what came of it so far; `epoch` is the number
-    of its last drive. Times are Unix seconds."""
+    of its last drive; `key_id` that of the key by which it was asked for. Times are Unix seconds."""
 
     id: str
     tenant: str
@@ -37,6 +37,7 @@ class RunRow:
     epoch: int
     request: Mapping[str, Any]
     state: Mapping[str, Any]
+    key_id: str | None = None
 
     @classmethod
     def of(cls, row: Row[Any]) -> RunRow:

@@ -20,10 +20,13 @@ class Page(NamedTuple):
 
 
 class Scope:
-    """The tables as `tenant` sees them. What belongs to others is not there."""
+    """The tables as `tenant` sees them. What belongs to others is not there. `key_id` is the key by which it asks, and
+    `room` the number of runs that may be under way or queued for that key (`None`: any)."""
 
-    def __init__(self, tenant: str) -> None:
+    def __init__(self, tenant: str, key_id: str | None = None, room: int | None = None) -> None:
         self.tenant = tenant
+        self.key_id = key_id
+        self.room = room
 
     def find(self, connection: Connection, table: Table, id: str) -> Kept | None:  # noqa: A002
         """The row of this id."""

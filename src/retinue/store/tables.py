@@ -56,7 +56,7 @@ messages = _owned(
 )
 
 # `request` is what was asked for, and stays; `state` is what came of it so far. `epoch` counts the drives: only the
-# last may write. `holds`: nothing else may run on its thread.
+# last may write. `holds`: nothing else may run on its thread. `key_id` is the key by which it was asked for.
 runs = _owned(
     "runs",
     Column("thread_id", String(64)),
@@ -66,6 +66,8 @@ runs = _owned(
     Column("epoch", Integer, nullable=False, default=0),
     Column("request", _JSON, nullable=False),
     Column("state", _JSON, nullable=False),
+    Column("key_id", String(64)),
+    Index("runs_of_key", "key_id", "status"),
     Index("runs_of_thread", "thread_id", "number"),
     Index("one_run_at_a_time", "thread_id", unique=True, sqlite_where=text("holds"), postgresql_where=text("holds")),
     Index("runs_by_status", "status", "created_at"),

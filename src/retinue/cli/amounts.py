@@ -1,0 +1,44 @@
+"""Words of the command line that several commands read: so much a minute, a span of time, a database."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class _PerMinute(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
+    name = "N/min"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        said = re.fullmatch(r"(\d{1,12})(/min)?", str(value))
+        if not said or not int(said[1]):
+            self.fail(f"{value!r} is not a number a minute, such as 100/min", param, ctx)
+        return int(said[1])
+
+
+class _Span(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
+    name = "SPAN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        said = re.fullmatch(r"(\d{1,9})([smhdw])", str(value))
+        if not said or not int(said[1]):
+            self.fail(f"{value!r} is not a span of time, such as 90m, 12h, 30d or 8w", param, ctx)
+        return int(said[1]) * _SECONDS[said[2]]
+
+
+PER_MINUTE = _PerMinute()
+SPAN = _Span()  # in seconds
+
+
+def url_of(db: str) -> str:
+    """The URL of a database that is given by its file, or by its URL."""
+    if "://" in db:
+        return db
+    from sqlalchemy import URL
+
+    return URL.create("sqlite", database=str(Path(db))).render_as_string(hide_password=False)

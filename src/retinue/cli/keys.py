@@ -1,0 +1,159 @@
+"""`retinue keys`: who may ask a server, for whom, what, and how much; also while the server runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from .amounts import PER_MINUTE, SPAN, url_of
+from .trace import clean
+
+if TYPE_CHECKING:
+    from ..store.keys import Key
+
+_MISSING = "keys need the extra 'server': pip install 'retinue[server]'"
+_DB = click.option(
+    "--db", default="retinue.db", show_default=True, help="The server's: a file, or the URL of a PostgreSQL database."
+)
+_SCOPES = ("read", "runs", "agents", "all")
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_A_MINUTE = ("requests", "tokens")
+_LIMITS = (*_A_MINUTE, "runs", "queue", "streams")
+
+
+class _Limit(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
+    name = "NAME=N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
+        name, _, amount = str(value).partition("=")
+        if name not in _LIMITS:
+            self.fail(f"{value!r} is no limit; there are {', '.join(f'{one}=N' for one in _LIMITS)}", param, ctx)
+        if amount == "none":
+            return name, None
+        if name in _A_MINUTE:
+            return name, PER_MINUTE.convert(amount, param, ctx)
+        least = 0 if name == "queue" else 1
+        if not amount.isdecimal() or not least <= int(amount[:10]) < 10**9:
+            self.fail(f"{amount[:20]!r} is no number of {name}: want {least} or more, or none", param, ctx)
+        return name, int(amount)
+
+
+@click.group("keys")
+def command() -> None:
+    """Make, list and revoke the API keys of a server: also while it runs, which heeds it within a second."""
+
+
+@command.command("make")
+@click.option("--tenant", default="default", show_default=True, help="Whose it is: tenants see only what is theirs.")
+@click.option("--name", default="", help="What it is for; shown in lists.")
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(_SCOPES), help="May be repeated.  [default: all]")
+@click.option("--expires", type=SPAN, help="In which it is good for: 90m, 12h, 30d, 8w.  [default: until revoked]")
+@click.option("--limit", "limits", multiple=True, type=_Limit(), help="Instead of the server's; N may be none.")
+@click.option("--json", "as_json", is_flag=True, help="Say all that is known of it.")
+@_DB
+def make_(db: str, as_json: bool, **wanted: Any) -> int:
+    """Make a key and show it: only now, for what is kept is its SHA-256.
+
+    Scopes: read; runs (threads, runs, completions, responses); agents (assistants, files, vector stores); all.
+    Limits: requests=N/min, tokens=N/min, runs=N, queue=N, streams=N.
+    """
+    tenant, name = wanted["tenant"], wanted["name"]
+    if not _TENANT.fullmatch(tenant):
+        raise UsageError(f"{tenant[:80]!r} is no tenant: want up to 64 letters, digits, '.', '_' and '-'")
+    if len(name) > 256 or not name.isprintable():
+        raise UsageError("a key's name is one line of up to 256 characters")
+    keys, visited = _store()
+    ends = None if wanted["expires"] is None else int(time.time()) + wanted["expires"]
+    with visited(url_of(db), new=True) as connection:
+        scopes = None if not wanted["scopes"] or "all" in wanted["scopes"] else sorted(set(wanted["scopes"]))
+        key = keys.make(connection, tenant, name, scopes, dict(wanted["limits"]), ends)
+        made = keys.find(connection, keys.hashed(key))
+    if as_json:
+        click.echo(json.dumps({"key": key, **_shown(made)}))
+    else:
+        click.echo(key)
+        click.echo(f"{made.id} of {tenant}; the key is shown only now", err=True)
+    return 0
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with all that is known.")
+@_DB
+def list_(db: str, as_json: bool) -> int:
+    """List the keys of a database, oldest first."""
+    keys, visited = _store()
+    with visited(url_of(db)) as connection:
+        found = keys.every(connection)
+    if as_json:
+        click.echo(json.dumps([_shown(key) for key in found], indent=2))
+        return 0
+    rows = [("ID", "KEY", "TENANT", "NAME", "SCOPES", "LIMITS", "MADE", "STATE"), *map(_row, found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+@command.command("revoke")
+@click.argument("id_", metavar="ID")
+@_DB
+def revoke(id_: str, db: str) -> int:
+    """Let the key ID open nothing from now on, and close what streams it has open."""
+    keys, visited = _store()
+    with visited(url_of(db)) as connection:
+        key = keys.revoke(connection, id_)
+    if key is None:
+        raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
+    click.echo(f"{key.id} of {key.tenant} is revoked")
+    return 0
+
+
+def _store() -> tuple[Any, Any]:
+    """What works on the keys, and what opens their database."""
+    try:
+        from ..store import keys
+        from ..store.visiting import visited
+    except ModuleNotFoundError as error:
+        raise UsageError(_MISSING) from error
+    return keys, visited
+
+
+def _shown(key: Key) -> Mapping[str, Any]:
+    known = {name: getattr(key, name) for name in type(key).__slots__}
+    return {**known, "scopes": list(key.scopes or ("all",)), "state": _state(key)}
+
+
+def _row(key: Key) -> tuple[str, ...]:
+    limits = " ".join(f"{name}={_amount(name, most)}" for name, most in key.limits.items())
+    return (
+        key.id,
+        f"{key.prefix}…",
+        key.tenant,
+        clean(key.name),
+        ",".join(key.scopes or ("all",)),
+        limits,
+        _date(key.created_at),
+        _state(key),
+    )
+
+
+def _amount(name: str, most: int | None) -> str:
+    return "none" if most is None else f"{most}/min" if name in _A_MINUTE else str(most)
+
+
+def _state(key: Key) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {_date(key.revoked_at)}"
+    if key.expires_at is None:
+        return "good"
+    return f"{'good until' if key.good(time.time()) else 'expired'} {_date(key.expires_at)}"
+
+
+def _date(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -1,0 +1,107 @@
+"""Whose turn it is: so many runs are driven at a time, and the others wait, in an order that is fair."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from heapq import heappop, heappush
+from itertools import count
+
+from ..store.rows import RunRow
+
+AT_ONCE = 200
+
+
+class Turns:
+    """At most `at_once` runs are driven at a time, and of those of a key as many as `most` says of its id (`None`:
+    any). When one ends, the next turn goes to the next tenant, one after the other; of its runs, to the oldest."""
+
+    def __init__(self, at_once: int = AT_ONCE, most: Callable[[str | None], int | None] = lambda key_id: None) -> None:
+        self.at_once = at_once
+        self._most = most
+        self._arrivals = count()
+        self._lanes: dict[str, dict[str | None, list[_Turn]]] = {}  # by tenant, the next one first, and key
+        self._waiting: dict[str, _Turn] = {}
+        self._driven: Counter[str | None] = Counter()
+        self._here: Counter[str | None] = Counter()
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of the runs that wait."""
+        return list(self._waiting)
+
+    def of_key(self, key_id: str | None) -> int:
+        """How many runs of a key there are here: driven, or waiting."""
+        return self._here[key_id]
+
+    @asynccontextmanager
+    async def turn(self, run: RunRow, *, waits: bool = True) -> AsyncIterator[None]:
+        """The block is done when it is the run's turn. One that does not wait is not counted."""
+        turn = _Turn(run, next(self._arrivals))
+        self._here[run.key_id] += 1
+        try:
+            if waits:
+                self._waiting[run.id] = turn
+                heappush(self._lanes.setdefault(run.tenant, {}).setdefault(run.key_id, []), turn)
+                self._call()
+                await turn.come
+            yield
+        finally:
+            if self._waiting.get(run.id) is turn:
+                del self._waiting[run.id]
+            turn.come.cancel()
+            self._here -= Counter([run.key_id])
+            if turn.counted:
+                self._driven -= Counter([run.key_id])
+            self._call()
+
+    def let_by(self, run_id: str) -> None:
+        """Give a run that waits its turn at once: it only has to end."""
+        if (turn := self._waiting.pop(run_id, None)) is not None and not turn.come.done():
+            turn.come.set_result(None)
+
+    def _call(self) -> None:
+        """Give turns while there are any to give."""
+        while self._driven.total() < self.at_once and (turn := self._next()) is not None:
+            self._waiting.pop(turn.run.id, None)
+            turn.counted = True
+            self._driven[turn.run.key_id] += 1
+            turn.come.set_result(None)
+
+    def _next(self) -> _Turn | None:
+        for tenant in list(self._lanes):
+            lanes = self._lanes[tenant]
+            for key_id, lane in list(lanes.items()):
+                while lane and lane[0].come.done():  # let by, or given up
+                    heappop(lane)
+                if not lane:
+                    del lanes[key_id]
+            if not lanes:
+                del self._lanes[tenant]
+                continue
+            open_ = [lane for key_id, lane in lanes.items() if self._has_room(key_id)]
+            if open_:
+                self._lanes[tenant] = self._lanes.pop(tenant)  # the last, now
+                return heappop(min(open_, key=lambda lane: lane[0]))
+        return None
+
+    def _has_room(self, key_id: str | None) -> bool:
+        most = self._most(key_id)
+        return most is None or self._driven[key_id] < most
+
+
+class _Turn:
+    """A run's, which has `come` when that is done. They sort by age."""
+
+    __slots__ = ("_age", "come", "counted", "run")
+
+    def __init__(self, run: RunRow, arrival: int) -> None:
+        self.run = run
+        self.come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.counted = False
+        self._age = (run.created_at, arrival)
+
+    def __lt__(self, other: _Turn) -> bool:
+        return self._age < other._age

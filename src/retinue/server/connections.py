@@ -1,0 +1,58 @@
+"""Connections over which nothing comes, or too many: they are closed, so that they do not keep others away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_HEADERS = 20.0  # seconds from a connection, or the first byte of its next request, to the end of the headers
+
+
+def connections(most: int, seconds: float = _HEADERS) -> Any:
+    """uvicorn's protocol for requests, with `seconds` for their headers, and at most `most` connections an address."""
+    return partial(_Bounded, Counter(), most, seconds)
+
+
+class _Bounded(HttpToolsProtocol):
+    def __init__(self, there: Counter[str], most: int, seconds: float, **more: Any) -> None:
+        super().__init__(**more)
+        self._there = there
+        self._most = most
+        self._seconds = seconds
+        self._address = ""
+        self._ending: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._address = (self.client or ("",))[0]
+        self._there[self._address] += 1
+        if self._there[self._address] > self._most:
+            transport.abort()
+        else:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._come()
+        self._there -= Counter([self._address])
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._ending is None:
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        self._come()
+        super().on_headers_complete()
+
+    def _wait(self) -> None:
+        self._ending = self.loop.call_later(self._seconds, self.transport.abort)
+
+    def _come(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None

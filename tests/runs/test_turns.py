@@ -1,0 +1,163 @@
+"""Whose turn it is: so many runs at a time, and the others in an order that is fair."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from fakes.kept_runs import Gate, calling
+from fakes.until import until_async
+from retinue import tool
+from retinue.runs import Assignment, Runs, Turns, recover
+from retinue.runs.halting import halt
+from retinue.store.database import Database
+from retinue.store.log import find
+from retinue.store.rows import RunRow
+from retinue.store.scope import Scope
+from retinue.store.tables import runs
+
+pytestmark = pytest.mark.anyio
+
+
+class Working:
+    """Runs whose only tool waits until it is let go on. `began` are those that began, in order; `driver` drives."""
+
+    def __init__(self, database: Database, turns: Turns) -> None:
+        self.began: list[str] = []
+        self.most = 0  # at a time
+        self._database = database
+        self._gates: dict[str, Gate] = {}
+        self.driver = Runs(database, self._assign, turns=turns)
+
+    async def _assign(self, run: RunRow) -> Assignment:
+        gate = self._gates[run.id] = Gate()
+
+        @tool(effects="read")
+        async def work() -> str:
+            """Work."""
+            self.began.append(run.id)
+            self.most = max(self.most, len(self.under_way()))
+            await gate.wait()
+            return "worked 1"
+
+        return Assignment(calling([work], {"tool": "work", "input": {}}), "Begin")
+
+    def under_way(self) -> set[str]:
+        return {id_ for id_ in self.began if not self._gates[id_].opened.is_set()}
+
+    async def add(self, *ids: str, tenant: str = "t", key: str | None = None, at: int = 1) -> None:
+        def work(connection: object) -> None:
+            for id_ in ids:
+                row = {"id": id_, "created_at": at, "status": "queued", "holds": True, "request": {"model": "m"}}
+                Scope(tenant).add(connection, runs, {**row, "state": {}, "key_id": key})  # type: ignore[arg-type]
+
+        await self._database.write(work)
+
+    async def row(self, run_id: str) -> RunRow:
+        row = await self._database.read(lambda connection: find(connection, run_id))
+        assert row is not None
+        return row
+
+    async def began_all(self, *ids: str) -> None:
+        async def all_began() -> bool:
+            return set(ids) <= set(self.began)
+
+        await until_async(all_began)
+
+    async def end(self, run_id: str) -> None:
+        await self.began_all(run_id)
+        self._gates[run_id].opened.set()
+
+        async def ended() -> bool:
+            return (await self.row(run_id)).status == "completed"
+
+        await until_async(ended)
+
+
+@asynccontextmanager
+async def working(url: str, at_once: int, most: Mapping[str | None, int] | None = None) -> AsyncIterator[Working]:
+    database = Database(url)
+    there = Working(database, Turns(at_once, (most or {}).get))
+    try:
+        yield there
+    finally:
+        await there.driver.close(0)
+        await database.close_async()
+
+
+async def test_so_many_at_a_time_and_tenants_take_turns_the_oldest_first(url: str) -> None:
+    async with working(url, 1) as there:
+        await there.add("a1", "a2", "a3", tenant="a")
+        await there.add("b2", tenant="b", at=3)
+        await there.add("b1", tenant="b", at=2)
+        for id_ in ("a1", "a2", "a3", "b2", "b1"):
+            there.driver.start(id_)
+            await until_async(lambda id_=id_: seen(there, id_))  # type: ignore[misc]
+        for id_ in ("a1", "a2", "b1", "a3", "b2"):
+            assert (await there.row(id_)).status in ("queued", "in_progress")
+            await there.end(id_)
+        assert there.began == ["a1", "a2", "b1", "a3", "b2"]
+        assert (there.most, there.driver.turns.waiting) == (1, [])
+
+
+async def seen(there: Working, id_: str) -> bool:
+    return id_ in there.driver.turns.waiting or id_ in there.began
+
+
+async def test_a_key_has_as_many_as_it_may_and_keeps_no_other_away(url: str) -> None:
+    async with working(url, 10, {"key_1": 1}) as there:
+        await there.add("a1", "a2", key="key_1")
+        await there.add("b1", "b2", key="key_2")
+        for id_ in ("a1", "a2", "b1", "b2"):
+            there.driver.start(id_)
+        await there.began_all("a1", "b1", "b2")
+        assert (there.driver.turns.waiting, (await there.row("a2")).status) == (["a2"], "queued")
+        assert there.driver.turns.of_key("key_1") == 2
+        await there.end("a1")
+        await there.end("a2")
+        assert there.driver.turns.of_key("key_1") == 0
+
+
+async def test_one_that_waits_is_ended_at_once(url: str) -> None:
+    async with working(url, 1) as there:
+        await there.add("a1", "a2", "a3")
+        there.driver.start("a1")
+        await there.began_all("a1")
+        tasks = [there.driver.start(id_) for id_ in ("a2", "a3")]
+        await until_async(lambda: both_wait(there))
+        run = await there.row("a2")
+        await there.driver.database.write(lambda connection: halt(connection, run))
+        for id_ in ("a2", "a3"):
+            assert there.driver.interrupt(id_)
+        await asyncio.gather(*tasks)
+        assert [(await there.row(id_)).status for id_ in ("a2", "a3")] == ["cancelled", "cancelled"]
+        assert (there.began, there.driver.turns.waiting) == (["a1"], [])
+
+
+async def both_wait(there: Working) -> bool:
+    return there.driver.turns.waiting == ["a2", "a3"]
+
+
+async def test_what_is_found_at_the_start_does_not_begin_all_at_once(any_url: str) -> None:
+    ids = [f"run_{number}" for number in range(40)]
+    async with working(any_url, 4) as there:
+        await there.add(*ids)
+        assert await recover(there.driver) == 40
+        for id_ in ids:
+            await there.end(id_)
+        assert (there.began, there.most) == (ids, 4)
+
+
+async def test_what_waits_is_not_begun_when_the_server_stops(url: str) -> None:
+    async with working(url, 1) as there:
+        await there.add("a1", "a2")
+        for id_ in ("a1", "a2"):
+            there.driver.start(id_)
+        await there.began_all("a1")
+        closing = asyncio.create_task(there.driver.close(30))
+        await there.end("a1")
+        await closing
+        assert (there.began, (await there.row("a2")).status) == (["a1"], "queued")
