@@ -63,11 +63,12 @@ class Database:
         self._thread = threading.Thread(target=self._write, name="retinue-store", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Work[T]) -> T:
-        """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is."""
+    async def write(self, work: Work[T], *, alone: bool = False) -> T:
+        """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is. `alone`: with
+        nothing else in the transaction."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn:
-            self._given.extend([*self._ready, self._piece(work, future)])
+            self._given.extend([*self._ready, self._piece(work, future, alone)])
             self._ready.clear()
             self._turn.notify()
         return await future
@@ -106,8 +107,8 @@ class Database:
         with telling(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return work(connection)
 
-    def _piece(self, work: Work[T], future: asyncio.Future[T]) -> _Piece[T]:
-        return _Piece(work, future, time.monotonic() + self._patience)
+    def _piece(self, work: Work[T], future: asyncio.Future[T], alone: bool = False) -> _Piece[T]:
+        return _Piece(work, future, time.monotonic() + self._patience, alone)
 
     def _begin(self) -> None:
         with self._turn:
@@ -135,7 +136,11 @@ class Database:
     def _next(self) -> list[_Piece[Any]]:
         with self._turn:
             self._turn.wait_for(lambda: not self._writing and (self._given or self._ending))
-            pieces = [self._given.popleft() for _ in range(min(len(self._given), _AT_ONCE))]
+            pieces: list[_Piece[Any]] = []
+            while self._given and len(pieces) < _AT_ONCE:
+                if pieces and (pieces[0].alone or self._given[0].alone):
+                    break
+                pieces.append(self._given.popleft())
             self._writing = bool(pieces)
             return pieces
 
@@ -158,12 +163,13 @@ class Database:
 class _Piece(Generic[T]):
     """Work, and what came of it; `untouched`: nothing, because the database was locked or away."""
 
-    __slots__ = ("error", "future", "result", "until", "untouched", "work")
+    __slots__ = ("alone", "error", "future", "result", "until", "untouched", "work")
 
-    def __init__(self, work: Work[T], future: asyncio.Future[T], until: float) -> None:
+    def __init__(self, work: Work[T], future: asyncio.Future[T], until: float, alone: bool) -> None:
         self.work = work
         self.future = future
         self.until = until
+        self.alone = alone
         self.result: T | None = None
         self.error: BaseException | None = None
         self.untouched = False
