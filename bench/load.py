@@ -18,7 +18,7 @@ def measure() -> str:
     return (
         f"{_RUNS} runs of {_STEPS} steps, {_AT_ONCE} at a time, by the assistants API of a `retinue serve` with SQLite; "
         f"its model, a script, takes {DELAY * 1e3:.0f} ms a step, so that a run takes {_STEPS * DELAY * 1e3:.0f} ms at "
-        "least: what is added to that is in the table, as the client sees it (polled: as the log has it). CPU: of the "
+        "least: what is added to that is in the table, as the client sees it. CPU: of the "
         "server's process; the client has the other core. A run that waits: for a person.\n\n"
         "| | runs that failed | durable steps a second | added, p50 | added, p95 | CPU a step | bytes a step | memory of "
         "1,000 runs that wait |\n|---|---|---|---|---|---|---|---|\n" + "".join(rows)

@@ -38,7 +38,7 @@ def agents(steps: int) -> str:
     note = {"callable_api": "tools.py:note", "effects": "read", "args_schema": {"fact": {"type": "str"}}}
     tools = {"note": {"description": "Notes.", **note}, "sign": {"description": "Signs.", **note}}
     params = {"model": "scripted", "strategy": "tool_calling", "tools": list(tools), "script": script}
-    params |= {"require_human_feedback": ["sign"]}
+    params |= {"require_human_feedback": ["sign"], "max_iterations": steps + 1}
     return json.dumps({"tools": tools, "agents": [{"name": "worker", "params": params}]})
 
 
@@ -68,22 +68,14 @@ class Server:
         return Looks((int(fields[11]) + int(fields[12])) / _TICKS, resident, files, int(fields[17]))
 
     def bytes_kept(self) -> int:
-        """Bytes of the database, with what is still in its log of changes, without free pages."""
+        """Bytes of the database, without free pages."""
         with sqlite3.connect(self._db, timeout=30) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             pages, free, size = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0]
                 for name in ("page_count", "freelist_count", "page_size")
             )
         connection.close()
         return int((pages - free) * size)
-
-    def seconds_of(self, kind: str) -> list[tuple[str, int, float]]:
-        """Runs, numbers and times of the logs' events of a kind."""
-        with sqlite3.connect(self._db, timeout=30) as connection:
-            found = connection.execute("SELECT run_id, seq, at FROM events WHERE kind = ?", (kind,)).fetchall()
-        connection.close()
-        return found
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class Context:
         return await self.server.database.write(lambda connection: work(connection, self.scope))
 
 
-def context_of(request: Request) -> Context:
+async def context_of(request: Request) -> Context:  # async: FastAPI has a thread do what is not
     """The context of a request whose key was checked: `request.state.tenant` is whose it is."""
     return Context(request.app.state.server, Scope(request.state.tenant))
 

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Sequence
+from itertools import count
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
@@ -21,6 +22,8 @@ from .ids import new_id
 _LOG = logging.getLogger("retinue.server")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = ("0.0.0.0", "[::]", "::", "")
+_SERIES = new_id("req")[:-8]  # of this process's requests: their ids need be unique, and no secret
+_numbers = count()
 
 
 def answer_of(error: Exception) -> JSONResponse:
@@ -48,7 +51,7 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id, began, started = new_id("req"), time.perf_counter(), False
+        request_id, began, started = f"{_SERIES}{next(_numbers):08x}", time.perf_counter(), False
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def sending(message: Message) -> None:

@@ -34,7 +34,7 @@ async def keep(server: Server) -> None:
                 server.halted(await server.database.write(partial(_expire, run_id=run.id)))
             for thread_id in await server.database.read(_waiting):
                 await begin_next(server, thread_id)
-            if time.monotonic() - forgot >= _FORGETS:
+            if time.monotonic() - forgot >= min(_FORGETS, server.options.retention or _FORGETS):
                 while await server.database.write(partial(_forget, retention=server.options.retention)):
                     pass  # a few at a time: others write, too
                 forgot = time.monotonic()
