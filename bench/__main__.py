@@ -9,7 +9,20 @@ from pathlib import Path
 
 import click
 
-from bench import caching, config, documents, footprint, fuzz, load, loop, persistence, pipelines, replay, retrieval, soak
+from bench import (
+    caching,
+    config,
+    documents,
+    footprint,
+    fuzz,
+    load,
+    loop,
+    persistence,
+    pipelines,
+    replay,
+    retrieval,
+    soak,
+)
 from retinue.evals.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -15,13 +15,22 @@ _POLL = 0.25  # seconds between two looks at a run, as the server tells clients
 def measure() -> str:
     """A table of throughput and latency, and what it costs."""
     rows = [asyncio.run(_one(kind)) for kind in ("streamed", "polled")]
+    columns = [
+        "",
+        "runs that failed",
+        "durable steps a second",
+        "added, p50",
+        "added, p95",
+        "CPU a step",
+        "bytes a step",
+    ]
+    columns.append("memory of 1,000 runs that wait")
     return (
-        f"{_RUNS} runs of {_STEPS} steps, {_AT_ONCE} at a time, by the assistants API of a `retinue serve` with SQLite; "
-        f"its model, a script, takes {DELAY * 1e3:.0f} ms a step, so that a run takes {_STEPS * DELAY * 1e3:.0f} ms at "
-        "least: what is added to that is in the table, as the client sees it. CPU: of the "
-        "server's process; the client has the other core. A run that waits: for a person.\n\n"
-        "| | runs that failed | durable steps a second | added, p50 | added, p95 | CPU a step | bytes a step | memory of "
-        "1,000 runs that wait |\n|---|---|---|---|---|---|---|---|\n" + "".join(rows)
+        f"{_RUNS} runs of {_STEPS} steps, {_AT_ONCE} at a time, by the assistants API of `retinue serve` with SQLite. "
+        f"Its model, a script, takes {DELAY * 1e3:.0f} ms a step, so that a run takes {_STEPS * DELAY * 1e3:.0f} ms at "
+        "least: what is added to that is in the table, as the client sees it. CPU: of the server's process; the client "
+        "has the other core. A run that waits: for a person.\n\n"
+        f"|{'|'.join(columns)}|\n|{'---|' * len(columns)}\n" + "".join(rows)
     )
 
 
@@ -46,7 +55,10 @@ async def _one(kind: str) -> str:
 
 async def _side_by_side(client: Client, kind: str, runs: int) -> Sequence[float]:
     """Have runs made, some at a time; the seconds that each took."""
-    work: Callable[[], Awaitable[float]] = {"streamed": lambda: client.stream("Please work"), "polled": lambda: _polled(client)}[kind]
+    work: Callable[[], Awaitable[float]] = {
+        "streamed": lambda: client.stream("Please work"),
+        "polled": lambda: _polled(client),
+    }[kind]
     left = iter(range(runs))
 
     async def one_after_the_other() -> list[float]:

@@ -40,9 +40,11 @@ class Noting:
     name = "noting"
 
     async def abilities(self, *, native: bool = False) -> Abilities:
+        """It does as it is told."""
         return Abilities()
 
     async def reply(self, request: Ask) -> Chunks:
+        """A note, or the end."""
         decided: Decided = AgentFinish({"output": "done"})
         if request.closing is not None:
             decided = (AgentAction("note", f"fact {len(request.news)}"),)
@@ -135,6 +137,7 @@ def _size(path: Path) -> int:
 
 
 def new_run(number: int, connection: Connection) -> None:
+    """Add the run of this number, to be driven."""
     values = {"tenant": "default", "id": f"run_{number:024}", "created_at": 0, "thread_id": f"thread_{number}"}
     request = {"model": "agent", "instructions": ""}
     connection.execute(insert(runs).values(**values, status="queued", holds=True, request=request, state={}))

@@ -28,8 +28,9 @@ def measure() -> str:
     with tempfile.TemporaryDirectory() as folder:
         lines = [asyncio.run(_line(steps, Path(folder) / f"{steps}.db")) for steps in _STEPS]
     return (
-        f"A run that lacks only its last event is driven again (median of {_ROUNDS}): its log is read, checked, replayed "
-        "and ended.\n\n| steps | events | bytes of them | milliseconds | milliseconds a step |\n|---|---|---|---|---|\n"
+        f"A run that lacks only its last event is driven again (median of {_ROUNDS}): its log is read, checked, "
+        "replayed and ended.\n\n"
+        "| steps | events | bytes of them | milliseconds | milliseconds a step |\n|---|---|---|---|---|\n"
         + "".join(lines)
     )
 

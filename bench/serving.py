@@ -1,4 +1,4 @@
-"""A real `retinue serve` to be measured: its model is a script of 50 ms a reply, its process is looked at from outside."""
+"""A real `retinue serve` to be measured: its model is a script of 50 ms a reply; it is looked at from outside."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def agents(steps: int) -> str:
     script.append({"when": f"fact {steps - 1} is", "say": "All is noted.", "delay": DELAY})
     note = {"callable_api": "tools.py:note", "effects": "read", "args_schema": {"fact": {"type": "str"}}}
     tools = {"note": {"description": "Notes.", **note}, "sign": {"description": "Signs.", **note}}
-    params = {"model": "scripted", "strategy": "tool_calling", "tools": list(tools), "script": script}
+    params: dict[str, Any] = {"model": "scripted", "strategy": "tool_calling", "tools": list(tools), "script": script}
     params |= {"require_human_feedback": ["sign"], "max_iterations": steps + 1}
     return json.dumps({"tools": tools, "agents": [{"name": "worker", "params": params}]})
 
@@ -86,9 +86,7 @@ def served(steps: int, *args: str) -> Iterator[Server]:
         (folder / "tools.py").write_text(_TOOLS, "utf-8")
         (folder / "agents.yml").write_text(agents(steps), "utf-8")
         words = ["serve", str(folder / "agents.yml"), "--port", "0", "--db", str(folder / "runs.db"), "--api-key", _KEY]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "retinue", *words, *args], stdout=subprocess.PIPE, text=True
-        )
+        process = subprocess.Popen([sys.executable, "-m", "retinue", *words, *args], stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
             yield Server(process, f"{process.stdout.readline().split()[-1]}/v1", folder / "runs.db")
@@ -126,7 +124,11 @@ class Client:
 
     async def _body(self, question: str, more: dict[str, Any]) -> dict[str, Any]:
         self._assistant = self._assistant or (await self.ask("POST", "/assistants", {"model": "worker"}))["id"]
-        return {"assistant_id": self._assistant, "thread": {"messages": [{"role": "user", "content": question}]}, **more}
+        return {
+            "assistant_id": self._assistant,
+            "thread": {"messages": [{"role": "user", "content": question}]},
+            **more,
+        }
 
 
 def session() -> aiohttp.ClientSession:

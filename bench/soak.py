@@ -32,9 +32,10 @@ def measure(steps: int = int(os.environ.get("SOAK_STEPS", "100000"))) -> str:
     warm = [one for one in samples if one.steps >= _WARM * steps]
     first, last = warm[0], warm[-1]
     done = [one.steps for one in warm]
-    memory, kept = (linear_regression(done, values).slope for values in (
-        [one.looks.rss for one in warm], [one.kept for one in warm]
-    ))
+    memory, kept = (
+        linear_regression(done, values).slope
+        for values in ([one.looks.rss for one in warm], [one.kept for one in warm])
+    )
     files, threads = ([getattr(one.looks, name) for one in warm] for name in ("files", "threads"))
     rows = [
         ("steps, all of them durable", f"{last.steps:,}"),
@@ -47,9 +48,9 @@ def measure(steps: int = int(os.environ.get("SOAK_STEPS", "100000"))) -> str:
         ("growth of the database after that fifth", f"{kept:.0f} bytes a step"),
     ]
     return (
-        f"A `retinue serve --retention {_RETENTION}` with SQLite and {_AT_ONCE} clients that have one run of {_STEPS} steps "
-        "made after the other and read its stream. What stays in the database are threads, messages and the runs of the "
-        f"last {2 * _RETENTION} seconds; free pages in its file are not counted.\n\n| | |\n|---|---|\n"
+        f"A `retinue serve --retention {_RETENTION}` with SQLite, and {_AT_ONCE} clients that have one run of {_STEPS} "
+        "steps made after the other and read its stream. What stays in the database are threads, messages and the runs "
+        f"of the last {2 * _RETENTION} seconds; free pages in its file are not counted.\n\n| | |\n|---|---|\n"
         + "".join(f"| {name} | {value} |\n" for name, value in rows)
     )
 

@@ -139,7 +139,7 @@ def _while_restarting() -> faults.Suffered:
 def _with_clock(by: int) -> faults.Suffered:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "clock"
-        with site(**faults.faked_clock(file)) as at:
+        with site(env=faults.faked_clock(file)) as at:
             return asyncio.run(faults.suffer(at, faults.set_clock(file, by), 5.0))
 
 

@@ -76,7 +76,7 @@ async def suffer(at: Site, fault: Fault, seconds: float, *, at_once: int = 8, se
 
 
 async def _working(client: Client, since: float, least: int) -> bool:
-    return sum(one["at"] > since for one in await client.effects()) >= least
+    return len([one for one in await client.effects() if one["at"] > since]) >= least
 
 
 @asynccontextmanager

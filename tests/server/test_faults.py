@@ -48,7 +48,7 @@ async def test_runs_outlast_a_restart_of_postgresql() -> None:
 
 async def test_setting_the_clock_ends_no_run_and_keeps_none(tmp_path: Path) -> None:
     clock = tmp_path / "clock"
-    with site("--human-ttl", "600", "--run-ttl", "600", delay=QUICK, **faked_clock(clock)) as at:
+    with site("--human-ttl", "600", "--run-ttl", "600", delay=QUICK, env=faked_clock(clock)) as at:
         async with client_of(at) as client:
             run = await client.rests(await client.start(await client.thread("Order w: sign")))
             clock.write_text("+3600")
@@ -63,7 +63,7 @@ async def test_setting_the_clock_ends_no_run_and_keeps_none(tmp_path: Path) -> N
 
 async def test_a_run_has_no_more_time_when_the_clock_is_set_back(tmp_path: Path) -> None:
     clock = tmp_path / "clock"
-    with site("--run-ttl", "1", **faked_clock(clock)) as at:
+    with site("--run-ttl", "1", env=faked_clock(clock)) as at:
         async with client_of(at) as client:
             run = await client.start(await client.thread(f"Order 1: {', '.join(['look'] * 40)}"))
             clock.write_text("-3600")
