@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine
 
@@ -27,6 +28,7 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 _AT_ONCE = 200  # pieces of work in one transaction
 _QUICK = 0.002  # seconds: what a transaction may hold up the loop
+_READERS = 8  # at once: more have threads that wait for each other
 _AGAIN = 0.05  # seconds from one look at a database that is locked or away to the next
 
 
@@ -52,6 +54,7 @@ class Database:
         except BaseException:
             self.close()
             raise
+        self._reading: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._turn = threading.Condition()  # of all below
         self._ready: list[_Piece[Any]] = []  # what a loop gave; it is about to see how it is written
         self._given: deque[_Piece[Any]] = deque()  # to the thread
@@ -85,7 +88,11 @@ class Database:
 
     async def read(self, work: Work[T]) -> T:
         """What `work`, which only reads, returns. It sees everything that was committed before."""
-        return await in_thread(self._read, work)
+        loop = asyncio.get_running_loop()
+        if loop not in self._reading:
+            self._reading[loop] = asyncio.Semaphore(_READERS)
+        async with self._reading[loop]:
+            return await in_thread(self._read, work)
 
     async def close_async(self) -> None:
         """Write what was given, then let go of the database."""
