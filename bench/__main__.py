@@ -9,7 +9,20 @@ from pathlib import Path
 
 import click
 
-from bench import caching, config, documents, footprint, fuzz, loop, persistence, pipelines, retrieval
+from bench import (
+    caching,
+    config,
+    documents,
+    footprint,
+    fuzz,
+    load,
+    loop,
+    persistence,
+    pipelines,
+    replay,
+    retrieval,
+    soak,
+)
 from retinue.evals.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -23,6 +36,9 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "fuzz": fuzz.measure,
     "documents": documents.measure,
     "retrieval": retrieval.measure,
+    "replay": replay.measure,
+    "load": load.measure,
+    "soak": soak.measure,
 }
 
 

@@ -34,15 +34,17 @@ def measure() -> str:
         return asyncio.run(_table(Path(folder)))
 
 
-class _Noting:
+class Noting:
     """A model in the process, which takes no time: it notes something until it must answer."""
 
     name = "noting"
 
     async def abilities(self, *, native: bool = False) -> Abilities:
+        """It does as it is told."""
         return Abilities()
 
     async def reply(self, request: Ask) -> Chunks:
+        """A note, or the end."""
         decided: Decided = AgentFinish({"output": "done"})
         if request.closing is not None:
             decided = (AgentAction("note", f"fact {len(request.news)}"),)
@@ -52,7 +54,7 @@ class _Noting:
 
 
 async def _table(folder: Path) -> str:
-    agent = Agent(_Noting(), [note])
+    agent = Agent(Noting(), [note])
     lines = []
     for steps, rounds in ROUNDS.items():
         agent.budget = Budget(steps, stale_steps=None)
@@ -115,7 +117,7 @@ async def _kept(agent: Agent, path: Path, rounds: int) -> tuple[float, int, int]
     numbers = count(1)
 
     for number in range(1, rounds + 2):
-        await database.write(partial(_new, number))
+        await database.write(partial(new_run, number))
 
     async def run() -> None:
         await driven.start(f"run_{next(numbers):024}")
@@ -134,7 +136,8 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-def _new(number: int, connection: Connection) -> None:
+def new_run(number: int, connection: Connection) -> None:
+    """Add the run of this number, to be driven."""
     values = {"tenant": "default", "id": f"run_{number:024}", "created_at": 0, "thread_id": f"thread_{number}"}
     request = {"model": "agent", "instructions": ""}
     connection.execute(insert(runs).values(**values, status="queued", holds=True, request=request, state={}))

@@ -1,4 +1,5 @@
-"""Retinue's server under faults: killed at every point and at random, cancelled, its approvals said twice.
+"""Retinue's server under faults: killed at every point and at random, told to end, its database, disk
+and clock against it, runs cancelled, approvals said twice.
 
-python -m chaos points | kills | cancels | human | all
+python -m chaos points | kills | postgres | terms | faults | cancels | human
 """

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import platform
+import signal
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
-from . import cancels, human, kills, overload, points
+from . import cancels, faults, human, kills, overload, points
+from .harness import site
 
 _ROOT = Path(__file__).parents[2]
 _RESULTS = _ROOT / "bench" / "RESULTS.md"
 _PAGE = _ROOT / "docs" / "reliability.md"
 _KEPT = _ROOT / "bench" / "chaos.json"
 _COLUMNS = ("what", "how often", "lost", "doubled", "unknown, parked", "ready again", "going on again")
-_HEAD = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
+_SUFFERED = (
+    "for a while",
+    "runs",
+    "lost",
+    "doubled",
+    "requests that write",
+    "slowest",
+    "slowest `/health`",
+    "going on",
+)
+_GRACE = "0.2"  # seconds: less than a run takes
 
 
 def main() -> None:
@@ -30,21 +45,28 @@ def main() -> None:
 
 
 def _points(told: Callable[[str], None]) -> tuple[str, int]:
+    return _deaths(f"a death at each of {len(points.names())} points, at each passage", told)
+
+
+def _terms(told: Callable[[str], None]) -> tuple[str, int]:
+    what = f"SIGTERM at the same points, at two passages of each, `--grace {_GRACE}`"
+    return _deaths(what, told, most=2, signal="TERM", grace=_GRACE)
+
+
+def _deaths(what: str, told: Callable[[str], None], **how: Any) -> tuple[str, int]:
     passages, broken = 0, 0
     lost = doubled = unknown = happened = 0
     ready: list[float] = []
     further: list[float] = []
-    names = points.names()
-    for one in points.passages(names):
+    for one in points.passages(points.names(), **how):
         passages += 1
         tally = one.tally
-        broken += tally.broken
+        broken += tally.broken + (one.status != -signal.SIGKILL and one.status != 0)
         lost, doubled = lost + tally.lost, doubled + tally.doubled_once + tally.doubled_keyed
         unknown, happened = unknown + tally.happened + tally.missing, happened + tally.happened
         ready.append(one.ready)
         further += [one.further] if one.further is not None else []
         told(f"{one.point}, passage {one.number}: {'fine' if not tally.broken else tally.problems}")
-    what = f"a death at each of {len(names)} points, at each passage"
     return _row(what, f"{passages} deaths", lost, doubled, (unknown, happened), ready, further), broken
 
 
@@ -98,10 +120,61 @@ def _overload(told: Callable[[str], None]) -> tuple[str, int]:
     return text, wrong
 
 
+def _faults(told: Callable[[str], None]) -> tuple[str, int]:
+    rows, broken = "", 0
+    for what, suffer in _FAULTS.items():
+        if suffer is _on_a_small_disk and not faults.is_root():
+            continue
+        seen = suffer()
+        told(f"{what}: {'fine' if not seen.broken else seen.tally.problems}")
+        doubled = seen.tally.doubled_once + seen.tally.doubled_keyed
+        answers = ", ".join(f"{times} of {status}" for status, times in sorted(seen.answers.items()))
+        slowest = f"{seen.slowest['write']:.1f} s | {seen.slowest['health']:.2f} s | {_times(seen.further)}"
+        rows += f"| {what} | {seen.tally.runs} | {seen.tally.lost} | {doubled} | {answers} | {slowest} |\n"
+        broken += seen.broken
+    return rows, broken
+
+
+def _on_a_file(fault: faults.Fault, seconds: float) -> faults.Suffered:
+    with site() as at:
+        return asyncio.run(faults.suffer(at, fault, seconds))
+
+
+def _on_a_small_disk() -> faults.Suffered:
+    with faults.small_disk() as db, site(db=db) as at:
+        return asyncio.run(faults.suffer(at, faults.full, 20.0))
+
+
+def _while_restarting() -> faults.Suffered:
+    with postgres(safe=True) as server, site(db=server.database()) as at:
+        return asyncio.run(faults.suffer(at, faults.restarted(server), 2.0))
+
+
+def _with_clock(by: int) -> faults.Suffered:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "clock"
+        with site(env=faults.faked_clock(file)) as at:
+            seen = asyncio.run(faults.suffer(at, faults.set_clock(file, by), 5.0))
+    seen.further.clear()  # the log has the times of that clock
+    return seen
+
+
+_FAULTS: dict[str, Callable[[], faults.Suffered]] = {
+    "another process has SQLite's file locked, 5 s": lambda: _on_a_file(faults.locked, 5.0),
+    "the same, 35 s": lambda: _on_a_file(faults.locked, 35.0),
+    "no file may grow (`RLIMIT_FSIZE`), 20 s": lambda: _on_a_file(faults.limited, 20.0),
+    "the disk is full, 20 s": _on_a_small_disk,
+    "PostgreSQL dies and is restarted, twice in 2 s": _while_restarting,
+    "the clock is set an hour ahead, and back after 5 s": lambda: _with_clock(3600),
+    "the clock is set an hour back, and ahead after 5 s": lambda: _with_clock(-3600),
+}
+
 _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "points": _points,
     "kills": lambda told: _kills(200, "", "`kill -9` at random, SQLite", told),
     "postgres": _on_postgres,
+    "terms": _terms,
+    "faults": _faults,
     "cancels": _cancels,
     "human": _human,
     "overload": _overload,
@@ -125,12 +198,17 @@ def command(parts: Sequence[str]) -> None:
 
 
 def _write(kept: dict[str, str]) -> None:
-    rows = [kept[name] for name in ("points", "kills", "postgres") if name in kept]
+    rows = [kept[name] for name in ("points", "kills", "postgres", "terms") if name in kept]
+    suffered = f"\n{_head(_SUFFERED)}\n{kept['faults']}" if "faults" in kept else ""
     said = "\n".join(kept[name] for name in ("cancels", "human", "overload") if name in kept)
     head = f"`make chaos`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
-    text = f"{head}{_HEAD}\n{''.join(rows)}\n{said}"
+    text = f"{head}{_head(_COLUMNS)}\n{''.join(rows)}{suffered}\n{said}"
     for path in (_RESULTS, _PAGE):
         replace_section(path, "chaos", text)
+
+
+def _head(columns: Sequence[str]) -> str:
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
 
 def _row(

@@ -42,9 +42,9 @@ class Site:
 
 
 @contextmanager
-def site(*args: str, db: str = "", delay: float = 0.05, **env: str) -> Iterator[Site]:
+def site(*args: str, db: str = "", delay: float = 0.05, env: Mapping[str, str] | None = None) -> Iterator[Site]:
     """A server and its world, while in the block. `delay`: seconds before and after each effect; `db`: the URL of a
-    database other than a file of its own."""
+    database other than a file of its own; `env`: of the server's process."""
     words = [sys.executable, "-m", "chaos.world", str(delay), str(delay)]
     path = os.pathsep.join(filter(None, [str(_DEPLOYMENT.parents[1]), os.environ.get("PYTHONPATH")]))
     world = subprocess.Popen(
@@ -57,7 +57,7 @@ def site(*args: str, db: str = "", delay: float = 0.05, **env: str) -> Iterator[
         shutil.copy(_DEPLOYMENT / "tools.py", folder)
         text = (_DEPLOYMENT / "agents.yml").read_text("utf-8")
         more = ("--db", db) if db else ()
-        settings = {"CHAOS_WORLD": address, "PYTHONDONTWRITEBYTECODE": "", **env}
+        settings = {"CHAOS_WORLD": address, "PYTHONDONTWRITEBYTECODE": "", **(env or {})}
         with serving(folder, text, env=settings, args=[*args, *more]) as server:
             yield Site(server, address, db or f"sqlite:///{server.db}")
     finally:

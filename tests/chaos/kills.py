@@ -39,7 +39,7 @@ async def _kill(at: Site, kills: int, at_once: int, dice: random.Random, told: C
     over = asyncio.Event()
     started, ready = [at.server.started], []
     async with client_of(at) as client:
-        working = [asyncio.create_task(_work(client, orders, over, dice)) for _ in range(at_once)]
+        working = [asyncio.create_task(keep_ordering(client, orders, over, dice)) for _ in range(at_once)]
         for number in range(1, kills + 1):
             await asyncio.sleep(dice.uniform(*_BETWEEN))
             ready.append(await asyncio.to_thread(again, at))
@@ -56,7 +56,8 @@ async def _kill(at: Site, kills: int, at_once: int, dice: random.Random, told: C
     return Killed(kills, counted, sum(map(gaps, found.values())), ready, went_on(found, started))
 
 
-async def _work(client: Client, orders: list[Order], over: asyncio.Event, dice: random.Random) -> None:
+async def keep_ordering(client: Client, orders: list[Order], over: asyncio.Event, dice: random.Random) -> None:
+    """Work off one order after the other."""
     while not over.is_set():
         order = Order(str(len(orders)), dice.choice(_SHAPES))
         orders.append(order)

@@ -1,4 +1,4 @@
-"""Every named point in the code at which a process may die, at its first, second, … passage."""
+"""Every named point in the code at which a process may die, or be told to end, at its first, second, … passage."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .logs import gaps, logs, transcript
 from .orders import Order, Tally, tally, work_off
 
 _STEPS = "look, note, pay, look+note+pay, sign"
+_LAST = {"KILL": 0.1, "TERM": 2.0}  # seconds from the end of a run in which its process still dies
 _CALL = re.compile(r'crashpoint\("([^"]+)"\)')
 
 
@@ -26,19 +27,23 @@ def names() -> list[str]:
 
 @dataclass
 class Passage:
-    """One death: where, what the order came to, seconds until the server was ready again, and from the start of the
-    process to the run's first new event (`None`: it had not begun, or waited)."""
+    """One death: where, the process's exit status, what the order came to, seconds until the server was ready again,
+    and from the start of the process to the run's first new event (`None`: it had not begun, or waited)."""
 
     point: str
     number: int
+    status: int
     tally: Tally
     ready: float
     further: float | None
 
 
-def passages(points: Sequence[str], most: int = 100, delay: float = 0.05) -> Iterator[Passage]:
-    """Let a process die at each passage of each point, at most `most` of them, until one run ends without."""
-    with site(delay=delay) as at:
+def passages(
+    points: Sequence[str], most: int = 100, delay: float = 0.05, signal: str = "KILL", grace: str = "10"
+) -> Iterator[Passage]:
+    """Let a process die at each passage of each point, at most `most` of them, until one run ends without. `signal`:
+    what it dies of; `TERM` leaves it `grace` seconds."""
+    with site("--grace", grace, delay=delay) as at:
         straight = Order("straight", _STEPS)
         asyncio.run(_alone(at, straight))
         expected = transcript(logs(at.db)[straight.run["id"]], straight.number)
@@ -46,8 +51,9 @@ def passages(points: Sequence[str], most: int = 100, delay: float = 0.05) -> Ite
             for number in range(1, most + 1):
                 order = Order(f"{which}x{number}", _STEPS)
                 at.server.stop()
-                at.server.restart(RETINUE_CRASHPOINT=f"{point}:{number}")
-                counted, ready = asyncio.run(_die(at, order))
+                at.server.restart(RETINUE_CRASHPOINT=f"{point}:{number}:{signal}")
+                dying = at.server.process
+                counted, ready = asyncio.run(_die(at, order, _LAST[signal]))
                 if ready is None:
                     break
                 log = logs(at.db)[order.run["id"]]
@@ -58,7 +64,7 @@ def passages(points: Sequence[str], most: int = 100, delay: float = 0.05) -> Ite
                 after = [when for _, when, _ in log if when >= at.server.started]
                 under_way = before and type(before[-1]).__name__ != "Stopped" and after
                 further = min(after) - at.server.started if under_way else None
-                yield Passage(point, number, counted, ready, further)
+                yield Passage(point, number, dying.wait(), counted, ready, further)
 
 
 async def _alone(at: Site, order: Order) -> None:
@@ -66,18 +72,18 @@ async def _alone(at: Site, order: Order) -> None:
         await work_off(client, order)
 
 
-async def _die(at: Site, order: Order) -> tuple[Tally, float | None]:
-    """Work off an order and start the server again when it dies; seconds until it is ready then, `None` if it does
-    not die."""
+async def _die(at: Site, order: Order, last: float) -> tuple[Tally, float | None]:
+    """Work off an order and start the server again when it dies, within `last` seconds after that at the latest;
+    seconds until it is ready then, `None` if it does not die."""
     async with client_of(at) as client:
         working = asyncio.create_task(work_off(client, order))
         dying = asyncio.create_task(died(at.server.process))
         await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
         ready = None
+        if working.done():  # at its very end
+            await asyncio.wait([dying], timeout=last)
         if dying.done():
             ready = await asyncio.to_thread(again, at)
         dying.cancel()
         await asyncio.wait_for(working, 60)
-        if ready is None and at.server.process.poll() is not None:  # at its very end
-            ready = await asyncio.to_thread(again, at)
         return await tally(client, [order]), ready

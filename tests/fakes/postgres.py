@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
@@ -23,9 +23,14 @@ _FAST = "-c fsync=off -c full_page_writes=off"  # nobody ends the server itself
 class Postgres:
     """A server. `database` makes a new, empty database in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, control: Callable[..., None]) -> None:
         self._folder = folder
+        self._control = control
         self._numbers = count()
+
+    def restart(self) -> None:
+        """Let it die, and start it again: it recovers."""
+        self._control("-m", "immediate", "restart")
 
     def database(self) -> str:
         """The URL of a new database."""
@@ -44,14 +49,18 @@ def postgres(*, safe: bool = False) -> Iterator[Postgres]:
         shutil.chown(folder, "nobody")
         user = {"user": "nobody"}
     data = folder / "data"
-    started = ["-D", str(data), "-w", "-l", str(folder / "log")]
+    options = f"-k {folder} -c listen_addresses='' {'' if safe else _FAST}"
+
+    def control(*words: str) -> None:
+        _run(["pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), *words], user)
+
     try:
         _run(["initdb", "-D", str(data), "--auth=trust", "-U", "postgres", "-E", "utf8", "--no-sync"], user)
-        _run(["pg_ctl", *started, "-o", f"-k {folder} -c listen_addresses='' {'' if safe else _FAST}", "start"], user)
-        yield Postgres(folder)
+        control("-o", options, "start")
+        yield Postgres(folder, control)
     finally:
         if data.exists():
-            _run(["pg_ctl", *started, "-m", "immediate", "stop"], user)
+            control("-m", "immediate", "stop")
         shutil.rmtree(folder)
 
 

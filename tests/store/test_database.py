@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, func, insert, select, text, update
 
 from fakes.postgres import Postgres
 from retinue.errors import DataError, StoreUnavailable, UsageError
@@ -232,14 +232,20 @@ def test_a_password_is_not_shown() -> None:
     assert "very-secret" not in str(caught.value)
 
 
-async def test_a_lost_connection_is_told_and_the_next_write_has_another(a_postgres: Postgres) -> None:
+async def test_a_lost_connection_is_waited_for_if_nothing_was_committed_on_it(a_postgres: Postgres) -> None:
     database = Database(a_postgres.database())
     end = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()")
-    with pytest.raises(StoreUnavailable):
-        await database.write(lambda connection: connection.execute(end))
-    row = await database.write(lambda connection: Scope("t").add(connection, messages, MESSAGE))
-    assert row.id == "msg_1"
-    database.close()
+    tries = []
+
+    def lost_once(connection: Connection) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            connection.execute(end)
+        return Scope("t").add(connection, messages, MESSAGE)
+
+    assert (await database.write(lost_once)).id == "msg_1"
+    assert len(tries) == 2
+    await database.close_async()
 
 
 MESSAGE = {"id": "msg_1", "created_at": 1, "thread_id": "thread_1", "body": {"text": "ä\n🙂"}}
@@ -255,3 +261,23 @@ async def test_a_file_that_is_locked_for_a_while_is_waited_for(tmp_path: Path) -
     assert (await writing).body == MESSAGE["body"]
     other.dispose()
     await database.close_async()
+
+
+async def test_what_waits_for_a_lock_holds_up_neither_readers_nor_the_loop_and_then_says_so(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    database, other = Database(url, patience=0.3), engine_of(url)
+    await database.write(count)
+    with other.begin():
+        writing = [database.submit(count), *(database.submit(count) for _ in range(20))]
+        for _ in range(5):
+            assert await database.read(count) == 0
+            assert not any(one.done() for one in writing)
+        outcomes = await asyncio.gather(*writing, return_exceptions=True)
+    assert [str(one) for one in outcomes] == ["the database: database is locked"] * 21
+    assert await database.write(count) == 0
+    other.dispose()
+    await database.close_async()
+
+
+def count(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(messages)).scalar() or 0

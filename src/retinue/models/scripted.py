@@ -58,10 +58,9 @@ class ScriptedEngine:
         """A script can make tool calls, and is held to no pattern: it writes what it says."""
         return Abilities(calls_tools=True)
 
-    async def reply(self, request: Ask) -> Chunks:
+    def reply(self, request: Ask) -> Chunks:
         """The first fitting rule's reply, word by word. Raises `ModelError`."""
-        async for chunk in retrying(lambda: self._attempt(request), self._settings.retries):
-            yield chunk
+        return retrying(lambda: self._attempt(request), self._settings.retries)
 
     async def close(self) -> None:
         """Nothing is open."""

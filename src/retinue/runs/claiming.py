@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from ..store.clock import CLOCK
 from ..store.log import alter, find, length
 from ..store.rows import RunRow, Status
 from ..store.tables import runs
@@ -32,7 +33,7 @@ def claim(connection: Connection, run_id: str) -> RunRow | None:
     state["claims"] = [now, count, _PROCESS]
     if count > _DEATHS:
         state["give_up"] = f"the process that drove this run ended {_DEATHS} times without coming any further"
-    if run.expires_at is not None and run.expires_at <= time.time():  # while nobody was there to see it
+    if run.expires_at is not None and run.expires_at <= CLOCK.now():  # while nobody was there to see it
         state["ending"] = "expired"
     status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
     return alter(connection, run, epoch=run.epoch + 1, status=status, state=state)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from ..agent import Agent, Run
 from ..errors import DataError, RetinueError, StoreUnavailable
 from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped
 from ..schema import Decision, Message, StopReason
+from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.log import Change, Entry, Fenced, find, read
 from ..store.rows import RunRow
@@ -253,7 +253,7 @@ class Runs:
         def change(now: RunRow) -> Change:
             values = ended(now, writer.log, tools, code)
             if values["status"] == "requires_action":
-                values["expires_at"] = int(time.time()) + self._human_ttl
+                values["expires_at"] = int(CLOCK.now()) + self._human_ttl
             said = list(messages_of(now, writer.log, values["status"]))
             return Change(values, said, lambda connection, after: self._conclude(connection, after, writer.log))
 

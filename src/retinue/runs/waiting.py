@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ..schema import AgentAction, Decision
+from ..store.clock import CLOCK
 from ..store.log import alter, length
 from ..store.rows import RunRow
 from ..tooling import Tool
@@ -55,4 +55,4 @@ def decide(connection: Connection, run: RunRow, decisions: Mapping[str, Decision
     given = {**run.state.get("decisions", {}), **{call: asdict(one) for call, one in decisions.items()}}
     state = {**run.state, "decisions": given, "waiting": [], "marks": [*run.state.get("marks", ()), mark]}
     state |= {"told": length(connection, run.id), "usage_told": run.state.get("usage", {})}
-    alter(connection, run, status="queued", state=state, expires_at=int(time.time()) + ttl)
+    alter(connection, run, status="queued", state=state, expires_at=int(CLOCK.now()) + ttl)

@@ -70,7 +70,7 @@ class Context:
             self.written()
 
 
-def context_of(request: Request) -> Context:
+async def context_of(request: Request) -> Context:  # async: FastAPI has a thread do what is not
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, key = request.app.state.server, request.state.key
     scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once))

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Sequence
+from itertools import count
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,6 +24,8 @@ PATIENCE = 30.0  # seconds for a body, and one more for each _SLOWEST bytes of i
 _SLOWEST = 10_000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = ("0.0.0.0", "[::]", "::", "")
+_SERIES = new_id("req")[:-8]  # of this process's requests: their ids need be unique, and no secret
+_numbers = count()
 
 
 def answer_of(error: Exception) -> JSONResponse:
@@ -51,7 +54,7 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id, began, started = new_id("req"), time.perf_counter(), False
+        request_id, began, started = f"{_SERIES}{next(_numbers):08x}", time.perf_counter(), False
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def sending(message: Message) -> None:

@@ -23,7 +23,7 @@ def found(connection: Connection, scope: Scope, table: Table, id_: str) -> Kept:
     return row
 
 
-def page_of(
+async def page_of(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     order: Literal["asc", "desc"] = "desc",
     after: str | None = None,
@@ -33,7 +33,7 @@ def page_of(
     return Page(limit, order, after, before)
 
 
-def rising_page_of(
+async def rising_page_of(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     order: Literal["asc", "desc"] = "asc",
     after: str | None = None,

@@ -7,10 +7,12 @@ import logging
 import time
 from functools import partial
 
-from sqlalchemy import Connection, delete, false, func, select
+from sqlalchemy import Connection, delete, false, func, select, update
 
-from ..errors import RetinueError
+from ..errors import RetinueError, StoreUnavailable
 from ..runs.halting import halt
+from ..store.clock import CLOCK
+from ..store.database import Database
 from ..store.rows import ACTIVE, RunRow
 from ..store.tables import events, runs
 from .context import Server
@@ -27,11 +29,12 @@ async def keep(server: Server) -> None:
     forgot = -_FORGETS
     while True:
         try:
+            await _follow_clock(server.database)
             for run in await server.database.read(_late):
                 server.halted(await server.database.write(partial(_expire, run_id=run.id)))
             for thread_id in await server.database.read(_waiting):
                 await begin_next(server, thread_id)
-            if time.monotonic() - forgot >= _FORGETS:
+            if time.monotonic() - forgot >= min(_FORGETS, server.options.retention or _FORGETS):
                 while await server.database.write(partial(_forget, retention=server.options.retention)):
                     pass  # a few at a time: others write, too
                 forgot = time.monotonic()
@@ -47,8 +50,27 @@ async def begin_next(server: Server, thread_id: str) -> None:
         server.runs.start(run_id)
 
 
+async def _follow_clock(database: Database) -> None:
+    """If the system's clock was set, set the ends of runs with it: none has more or less time for that."""
+    by, before = CLOCK.step(), CLOCK.ahead
+    if not by:
+        return
+
+    def move(connection: Connection) -> None:
+        moved = update(runs).where(runs.c.expires_at.is_not(None))
+        connection.execute(moved.values(expires_at=runs.c.expires_at + by))
+        CLOCK.ahead = before + by
+
+    try:
+        await database.write(move, alone=True)
+    except StoreUnavailable:
+        CLOCK.ahead = before
+        raise
+    _LOG.warning("the system's clock was set by %+d s, and the ends of the runs with it", by)
+
+
 def _late(connection: Connection) -> list[RunRow]:
-    query = select(runs).where(runs.c.holds, runs.c.expires_at <= int(time.time()))
+    query = select(runs).where(runs.c.holds, runs.c.expires_at <= int(CLOCK.now()))
     return [RunRow.of(row) for row in connection.execute(query)]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, func, select, update
 
 from ..runs.halting import halt
+from ..store.clock import CLOCK
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from ..store.tables import assistants, runs, threads
@@ -65,7 +65,7 @@ def add_run(
     Raises `ApiError` (429) where the key's room for runs is full."""
     if scope.room is not None and _there(connection, scope.key_id) >= scope.room:
         raise too_many("runs", scope.room)
-    now = int(time.time())
+    now = int(CLOCK.now())
     values = {
         "id": new_id("run"),
         "created_at": now,
@@ -110,7 +110,7 @@ def promote(connection: Connection, thread_id: str, options: Options) -> str | N
     row = connection.execute(select(runs).where(*waiting).order_by(runs.c.number).limit(1)).first()
     if row is None:
         return None
-    values = {"holds": True, "expires_at": int(time.time()) + options.run_ttl}
+    values = {"holds": True, "expires_at": int(CLOCK.now()) + options.run_ttl}
     connection.execute(update(runs).where(runs.c.id == row.id).values(values))
     if added := row.request.get("additional_messages"):
         given = [MessageCreate.model_validate(one) for one in added]

@@ -1,7 +1,8 @@
 """`Database`: one writes at a time, in whole transactions; what is ready together is committed together.
 
 A thread does it, so that a slow disk holds nobody up. A piece that comes alone, on a quick disk, is written where it
-comes from: to wake that thread, and the loop again, costs as much as to write.
+comes from: to wake that thread, and the loop again, costs as much as to write. While the database is locked by another
+process, or away, pieces wait, and the thread looks again and again: nothing of them was begun, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreUnavailable
 from ..threads import in_thread
-from .engines import engine_of
+from .engines import begin_at_once, engine_of
 from .locking import Lock, locked
 from .migrations import migrate
 from .telling import telling
@@ -28,17 +30,21 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 _AT_ONCE = 200  # pieces of work in one transaction
 _QUICK = 0.002  # seconds: what a transaction may hold up the loop
+_READERS = 8  # at once: more have threads that wait for each other
+_AGAIN = 0.05  # seconds from one look at a database that is locked or away to the next
 
 
 class Database:
     """A database by its SQLAlchemy URL: `sqlite:///FILE` (made if it is missing) or `postgresql://…`.
 
     Raises `DataError` for a database that is not ours or is newer than this Retinue, `UsageError` for a URL of
-    another kind and while another server has it open, `StoreUnavailable` where it cannot be reached.
+    another kind and while another server has it open, `StoreUnavailable` where it cannot be reached. What is to be
+    written waits for `patience` seconds while the database is locked or away, before that is raised.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: float = 10.0) -> None:
         self.engine: Engine = engine_of(url)
+        self._patience = patience
         try:
             self._lock: Lock = locked(self.engine)
         except BaseException:
@@ -50,21 +56,24 @@ class Database:
         except BaseException:
             self.close()
             raise
+        self._reading: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._turn = threading.Condition()  # of all below
         self._ready: list[_Piece[Any]] = []  # what a loop gave; it is about to see how it is written
         self._given: deque[_Piece[Any]] = deque()  # to the thread
         self._writing = False
         self._ending = False
+        self._local = self.engine.dialect.name == "sqlite"  # nothing else may be waited for in the loop
         self._quick = False  # as the last transaction was
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._write, name="retinue-store", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Work[T]) -> T:
-        """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is."""
+    async def write(self, work: Work[T], *, alone: bool = False) -> T:
+        """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is. `alone`: with
+        nothing else in the transaction."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn:
-            self._given.extend([*self._ready, _Piece(work, future, may_refuse=True)])
+            self._given.extend([*self._ready, self._piece(work, future, alone=alone, may_refuse=True)])
             self._ready.clear()
             self._turn.notify()
         return await future
@@ -76,12 +85,16 @@ class Database:
         with self._turn:
             if not self._ready:
                 loop.call_soon(self._begin)
-            self._ready.append(_Piece(work, future))
+            self._ready.append(self._piece(work, future))
         return future
 
     async def read(self, work: Work[T]) -> T:
         """What `work`, which only reads, returns. It sees everything that was committed before."""
-        return await in_thread(self._read, work)
+        loop = asyncio.get_running_loop()
+        if loop not in self._reading:
+            self._reading[loop] = asyncio.Semaphore(_READERS)
+        async with self._reading[loop]:
+            return await in_thread(self._read, work)
 
     async def close_async(self) -> None:
         """Write what was given, then let go of the database."""
@@ -103,6 +116,9 @@ class Database:
         with telling(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return work(connection)
 
+    def _piece(self, work: Work[T], future: asyncio.Future[T], **how: bool) -> _Piece[T]:
+        return _Piece(work, future, time.monotonic() + self._patience, **how)
+
     def _begin(self) -> None:
         with self._turn:
             ready, self._ready = self._ready, []
@@ -111,49 +127,64 @@ class Database:
                 self._turn.notify()
                 return
             self._writing = True
-        self._commit(ready)
-        _settle(ready)
+        _settle(self._commit(ready))
 
     def _write(self) -> None:
         """The writer's thread: one transaction after the other."""
         while pieces := self._next():
-            self._commit(pieces)
-            for loop in {piece.future.get_loop() for piece in pieces}:
-                mine = [piece for piece in pieces if piece.future.get_loop() is loop]
+            done = self._commit(pieces)
+            for loop in {piece.future.get_loop() for piece in done}:
+                mine = [piece for piece in done if piece.future.get_loop() is loop]
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_settle, mine)
+            if len(done) < len(pieces):
+                time.sleep(_AGAIN)
         if self._connection is not None:
             self._connection.close()
 
     def _next(self) -> list[_Piece[Any]]:
         with self._turn:
             self._turn.wait_for(lambda: not self._writing and (self._given or self._ending))
-            pieces = [self._given.popleft() for _ in range(min(len(self._given), _AT_ONCE))]
+            pieces: list[_Piece[Any]] = []
+            while self._given and len(pieces) < _AT_ONCE:
+                if pieces and (pieces[0].alone or self._given[0].alone):
+                    break
+                pieces.append(self._given.popleft())
             self._writing = bool(pieces)
             return pieces
 
-    def _commit(self, pieces: Sequence[_Piece[Any]]) -> None:
-        """All in one transaction, by whoever set `_writing`."""
+    def _commit(self, pieces: Sequence[_Piece[Any]]) -> list[_Piece[Any]]:
+        """All in one transaction, by whoever set `_writing`. Those that are done; the others wait, before all that came
+        after them."""
         began = time.perf_counter()
         self._connection = _committed(self._connection or self.engine, pieces)
+        now = time.monotonic()
+        left = [piece for piece in pieces if piece.untouched and now < piece.until]
         with self._turn:
-            self._quick = time.perf_counter() - began < _QUICK
+            self._quick = self._local and not left and time.perf_counter() - began < _QUICK
             self._writing = False
+            self._given.extendleft(reversed(left))
             if self._given or self._ending:
                 self._turn.notify()
+        return [piece for piece in pieces if piece not in left] if left else list(pieces)
 
 
 class _Piece(Generic[T]):
-    """Work, and what came of it."""
+    """Work, and what came of it; `untouched`: nothing, because the database was locked or away."""
 
-    __slots__ = ("error", "future", "may_refuse", "result", "work")
+    __slots__ = ("alone", "error", "future", "may_refuse", "result", "until", "untouched", "work")
 
-    def __init__(self, work: Work[T], future: asyncio.Future[T], *, may_refuse: bool = False) -> None:
+    def __init__(
+        self, work: Work[T], future: asyncio.Future[T], until: float, *, alone: bool = False, may_refuse: bool = False
+    ) -> None:
         self.work = work
         self.future = future
+        self.until = until
+        self.alone = alone
         self.may_refuse = may_refuse
         self.result: T | None = None
         self.error: BaseException | None = None
+        self.untouched = False
 
 
 def _committed(by: Connection | Engine, pieces: Sequence[_Piece[Any]]) -> Connection | None:
@@ -161,17 +192,14 @@ def _committed(by: Connection | Engine, pieces: Sequence[_Piece[Any]]) -> Connec
     connection, if it is still good."""
     try:
         with telling():
-            connection = by if isinstance(by, Connection) else by.connect()
+            connection = by if isinstance(by, Connection) else begin_at_once(by.connect())
     except StoreUnavailable as error:
         for piece in pieces:
-            piece.error = error
+            piece.error, piece.untouched = error, True
         return None
-    failed = _do(connection, pieces)
-    if failed is not None and len(pieces) > 1:
+    if _do(connection, pieces) and len(pieces) > 1:
         for piece in pieces:
-            piece.error = _do(connection, [piece])
-    elif failed is not None:
-        pieces[0].error = failed
+            _do(connection, [piece])
     if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
         connection.invalidate()
         connection.close()
@@ -179,17 +207,29 @@ def _committed(by: Connection | Engine, pieces: Sequence[_Piece[Any]]) -> Connec
     return connection
 
 
-def _do(connection: Connection, pieces: Sequence[_Piece[Any]]) -> BaseException | None:
+def _do(connection: Connection, pieces: Sequence[_Piece[Any]]) -> bool:
+    """Do all in one transaction; whether one of them kept it from being committed. If the commit itself fails, nobody
+    knows what it did, and nothing may be done again."""
+    error: BaseException | None = None
+    begun = worked = False
     try:
         with telling(), connection.begin():
+            begun = True
             for piece in pieces:
+                piece.error, piece.untouched = None, False
                 if piece.may_refuse and len(pieces) > 1:
                     _do_apart(connection, piece)
                 else:
                     piece.result = piece.work(connection)
-    except BaseException as error:
-        return error
-    return None
+            worked = True
+    except BaseException as raised:
+        error = raised
+    if error is None:
+        return False
+    away = isinstance(error, StoreUnavailable) and not worked and (not begun or connection.invalidated)
+    for piece in pieces:
+        piece.error, piece.untouched = error, away
+    return begun and not worked and not away
 
 
 def _do_apart(connection: Connection, piece: _Piece[Any]) -> None:

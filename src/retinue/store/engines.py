@@ -13,6 +13,8 @@ from ..errors import UsageError
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
 _PRAGMAS = (f"busy_timeout = {_BUSY}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
 
+_REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds, milliseconds: PostgreSQL, if nothing answers
+
 
 def engine_of(url: str) -> Engine:
     """An engine for `url`. Raises `UsageError` for one that is neither SQLite's nor PostgreSQL's."""
@@ -25,7 +27,7 @@ def engine_of(url: str) -> Engine:
     options: dict[str, Any] = {"json_serializer": _json, "pool_pre_ping": True}
     if parsed.get_backend_name() == "postgresql":
         try:
-            return create_engine(parsed.set(drivername="postgresql+psycopg"), **options)
+            return create_engine(parsed.set(drivername="postgresql+psycopg"), connect_args=_REACHED, **options)
         except ImportError as error:
             raise UsageError("PostgreSQL needs the extra 'postgres': pip install 'retinue[postgres]'") from error
     if parsed.database in (None, "", ":memory:"):
@@ -52,3 +54,11 @@ def _begin(connection: Connection) -> None:
     if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
         driver: Any = connection.connection.dbapi_connection
         driver.execute("BEGIN IMMEDIATE")  # of each step: past what SQLAlchemy does for a statement
+
+
+def begin_at_once(connection: Connection) -> Connection:
+    """`connection`, whose transactions begin at once or not at all: while another process writes, SQLite raises."""
+    if connection.dialect.name == "sqlite":
+        driver: Any = connection.connection.dbapi_connection
+        driver.execute("PRAGMA busy_timeout = 0")
+    return connection
