@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.keys import Keys
-from . import assistants, chat, chat_stored, health, messages, models, runs, steps, threads
+from . import assistants, chat, chat_stored, conversations, health, messages, models, runs, steps, threads
 from .auth import Keyed
 from .context import Server
 from .edge import Addressed, Edge, answer_of
@@ -31,6 +31,7 @@ ROUTERS = (
     steps.router,
     threads.router,
     messages.router,
+    conversations.router,
     health.opea,
 )
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
