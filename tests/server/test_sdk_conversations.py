@@ -165,7 +165,12 @@ WRONG: Any = [
     ({}, "Missing required parameter: 'items[0].type'.", "missing_required_parameter", "items[0].type"),
     ({"type": "x"}, f"Invalid value: 'x'. Supported values are: {TYPES}.", "invalid_value", "items[0].type"),
     (7, "Invalid type for 'items[0]': expected an object, but got an integer instead.", "invalid_type", "items[0]"),
-    ({"role": "user"}, "Missing required parameter: 'items[0].content'.", "missing_required_parameter", "items[0].content"),
+    (
+        {"role": "user"},
+        "Missing required parameter: 'items[0].content'.",
+        "missing_required_parameter",
+        "items[0].content",
+    ),
     (
         {"role": "tool", "content": "x"},
         "Invalid value: 'tool'. Supported values are: 'user', 'assistant', 'system', and 'developer'.",
@@ -174,7 +179,8 @@ WRONG: Any = [
     ),
     (
         {"role": "user", "content": 7},
-        "Invalid type for 'items[0].content': expected one of a string or array of objects, but got an integer instead.",
+        "Invalid type for 'items[0].content': expected one of a string or array of objects, but got an integer "
+        "instead.",
         "invalid_type",
         "items[0].content",
     ),
@@ -192,8 +198,8 @@ WRONG: Any = [
     ),
     (
         {"role": "user", "content": "x", "id": LONG},
-        "Invalid 'items[0].id': string too long. Expected a string with maximum length 64, but got a string with length "
-        "65 instead.",
+        "Invalid 'items[0].id': string too long. Expected a string with maximum length 64, but got a string with "
+        "length 65 instead.",
         "string_above_max_length",
         "items[0].id",
     ),
