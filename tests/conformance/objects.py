@@ -50,16 +50,16 @@ class Objects:
     `waiting`: its run waits for the client's tools; else it has gone through all its steps.
     """
 
-    def __init__(self, server: Server, *, waiting: bool = False) -> None:
+    def __init__(self, server: Server, *, waiting: bool = False, ids: Mapping[str, str] | None = None) -> None:
         self._server = server
         self._waiting = waiting
-        self._ids: dict[str, str] = {}
+        self.ids = dict(ids or {})  # by literal; to begin with, those of objects that are there already
 
     async def id(self, literal: str) -> str:
         """The id to put in place of `literal`, such as `thread_id`."""
-        if literal not in self._ids:
-            self._ids[literal] = await MAKERS[literal](self)
-        return self._ids[literal]
+        if literal not in self.ids:
+            self.ids[literal] = await MAKERS[literal](self)
+        return self.ids[literal]
 
     async def ends(self, path: str, literal: str) -> tuple[str, str]:
         """The first and last ids of the collection at `path`, with something between them.

@@ -32,6 +32,14 @@ OTHERS: Any = [
     ({"type": "file_search_call", "queries": ["tea"], "results": [{"file_id": "file-1", "score": 0.5}]}, "fs"),
     ({"type": "code_interpreter_call", "code": "1", "container_id": "c", "outputs": []}, "ci"),
     ({"type": "compaction", "encrypted_content": "x"}, "cmp"),
+    (
+        {
+            "type": "function_call_output",
+            "call_id": "call_2",
+            "output": [{"type": "input_image", "image_url": "https://example.org/a.png"}],
+        },
+        "fco",
+    ),
     ({"role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]}, "msg"),
     ({"role": "user", "content": [{"type": "input_image", "image_url": "https://example.org/a.png"}]}, "msg"),
     ({"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}, "msg"),
@@ -216,10 +224,11 @@ async def test_how_many_items_at_a_time(client: Any) -> None:
     many: Any = [{"role": "user", "content": "x"}] * 21
     made = await of(client.conversations.create(items=many[:20]))
     words = "array too long. Expected an array with maximum length 20, but got an array with length 21 instead"
-    for call in (
+    calls: list[Any] = [
         lambda: client.conversations.create(items=many),
         lambda: client.conversations.items.create(made.id, items=many),
-    ):
+    ]
+    for call in calls:
         with refused(openai.BadRequestError, f"Invalid 'items': {words}.", "array_above_max_length", "items"):
             await of(call())
     with refused(openai.BadRequestError, code="empty_array", param="items"):

@@ -90,6 +90,8 @@ def _kept(connection: Connection, tenant: str, item: Mapping[str, Any]) -> Objec
         kept["status"] = item.get("status") or "completed"
     if kind == "message":
         kept["content"] = _content(item["role"], item["content"])
+    elif isinstance(item.get("output"), list):
+        kept["output"] = [_part(one) for one in item["output"]]
     return kept
 
 

@@ -116,6 +116,29 @@ class McpListToolsItem(Item):
     error: str | None = None
 
 
+class McpFailure(Wire):
+    """The server of a tool, or the way to it, failed."""
+
+    type: Literal["mcp_protocol_error", "http_error"]
+    code: int
+    message: str
+
+
+class McpToolFailure(Wire):
+    """A tool failed."""
+
+    type: Literal["mcp_tool_execution_error"]
+    content: Any
+
+
+McpError = Annotated[
+    Annotated[McpFailure, Tag("<mcp_protocol_error>")]
+    | Annotated[McpFailure, Tag("<http_error>")]
+    | Annotated[McpToolFailure, Tag("<mcp_tool_execution_error>")],
+    by_type("mcp_protocol_error", "mcp_tool_execution_error", "http_error"),
+]
+
+
 class McpCallItem(Item):
     """A tool of the server's was called."""
 
@@ -125,7 +148,7 @@ class McpCallItem(Item):
     arguments: Long
     approval_request_id: Id | None = None
     output: Long | None = None
-    error: dict[str, Any] | None = None
+    error: McpError | None = None
     status: Literal["in_progress", "completed", "incomplete", "calling", "failed"] | None = None
 
 
