@@ -11,7 +11,7 @@ from aiohttp import web
 
 from fakes.loopback import Served
 
-from .objects import AGENT, ALIASES, MAKERS, NotMadeError, Objects, Server
+from .objects import AGENT, ALIASES, MAKERS, QUESTION, NotMadeError, Objects, Server
 
 # What a collection holds that is made one by one, by the end of its path.
 _LISTED = {
@@ -39,7 +39,8 @@ async def _all_outputs(query: Query, body: Any, objects: Objects) -> None:
         output.setdefault("tool_call_id", call)
 
 
-async def _one_or_the_other(query: Query, body: Any, objects: Objects) -> None:
+async def _something_said(query: Query, body: Any, objects: Objects) -> None:
+    body.setdefault("input", QUESTION)
     if "previous_response_id" in body:
         body.pop("conversation", None)
     elif "conversation" in body:
@@ -67,8 +68,8 @@ async def _something_to_find(query: Query, body: Any, objects: Objects) -> None:
 REWRITES: Sequence[tuple[str, str, Callable[[Query, Any, Objects], Awaitable[None]]]] = (
     ("GET", "", _page_of_one),
     ("POST", "/submit_tool_outputs", _all_outputs),
-    ("POST", "/responses", _one_or_the_other),
-    ("POST", "/responses/input_tokens", _one_or_the_other),
+    ("POST", "/responses", _something_said),
+    ("POST", "/responses/input_tokens", _something_said),
     ("POST", "/vector_stores", _real_files),
     ("POST", "/file_batches", _files_in_one_way),
     ("POST", "/search", _something_to_find),

@@ -59,6 +59,8 @@ class Families:
         literal = {"conversation": "conversation_id", "previous_response_id": "response_id"}.get(name, name)
         if literal == "file_id" and "/vector_stores/" in case.path and name in (case.path_parameters or {}):
             literal = "attached_file_id"
+        if literal == "file_id" and "/vector_stores/" not in case.path and name not in (case.path_parameters or {}):
+            return None  # kept and repeated, whatever it is
         if literal not in MAKERS or (literal == "tool_call_id" and not case.path.endswith(_ENDING)):
             return None
         if self._cases % _LASTS == 0:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from .. import __version__
@@ -34,6 +36,7 @@ ROUTERS = (
     conversations.router,
     health.opea,
 )
+_BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document: `Keyed` has seen to it
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
 _TOLD_HEADERS = ("x-request-id", "openai-processing-ms", "openai-version", "openai-poll-after-ms", "retry-after")
 
@@ -54,7 +57,7 @@ def create_app(server: Server, keys: Keys, hosts: Sequence[str] = (), origins: S
     app.state.stopping = False
     app.include_router(health.router)
     for router in ROUTERS:
-        app.include_router(router, prefix="/v1")
+        app.include_router(router, prefix="/v1", dependencies=[_BEARER])
     app.add_exception_handler(ApiError, _known)
     app.add_exception_handler(StoreUnavailable, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -95,4 +98,13 @@ async def _refused(request: Request, error: Exception) -> Response:
     }
     message, code = said.get(error.status_code, (str(error.detail), None))
     headers: Any = error.headers
+    if error.status_code == 405:
+        headers = {"Allow": ", ".join(_allowed(request.url.path))}
     return answer_of(ApiError(error.status_code, message, code=code, headers=headers))
+
+
+def _allowed(path: str) -> list[str]:
+    """The methods of all routes with this path; the one that FastAPI found first knows only its own."""
+    inner = path.removeprefix("/v1")
+    routes = [route for router in (health.router, *ROUTERS) for route in router.routes if isinstance(route, APIRoute)]
+    return sorted({method for route in routes if route.path_regex.match(inner) for method in route.methods or ()})

@@ -111,7 +111,9 @@ def _news(said: Said) -> list[MessageCreate]:
         if one["role"] == "assistant":
             break
         if one["role"] == "user" and (text := text_of(one.get("content"))):
-            texts.insert(0, MessageCreate.model_construct(role="user", content=text))  # checked, but for its whole length
+            texts.insert(
+                0, MessageCreate.model_construct(role="user", content=text)
+            )  # checked, but for its whole length
     return texts
 
 
