@@ -57,26 +57,40 @@ def items_of(connection: Connection, scope: Scope, conversation_id: str) -> list
 def append_items(
     connection: Connection, tenant: str, conversation_id: str, given: Sequence[Object], run_id: str | None = None
 ) -> list[Object]:
-    """Add items to a conversation of which the caller knows that it is there, within his transaction; as they are
-    then, each with an id and, where its type has one, a status. `run_id`: the run that they are of.
+    """Add items to a conversation, within the caller's transaction; those that were added, as they are then: each with
+    an id and, where its type has one, a status.
 
-    Raises `ApiError`: 404 for a reference to an item that is in no conversation of the tenant's, 400 for an item that
-    the conversation has already.
+    `run_id`: the run that they are of. What it brings that is there already is passed over, and so is all of it if
+    the conversation was deleted meanwhile. Raises `ApiError` else: 404 for a conversation that is not there and for a
+    reference to an item that is in none of the tenant's, 400 for an item that the conversation has already.
     """
-    added = [_kept(connection, tenant, one) for one in given]
-    ids = [one["id"] for one in added]
-    there = select(items.c.item_id).where(items.c.conversation_id == conversation_id, items.c.item_id.in_(ids))
-    seen = set(connection.execute(there).scalars())
-    for id_ in ids:
-        if id_ in seen:
-            message = f"Duplicate item found with id {id_}. Remove duplicate items from your input and try again."
-            raise ApiError(400, message, param="items")
-        seen.add(id_)
+    scope = Scope(tenant)
+    if run_id is None:
+        found_conversation(connection, scope, conversation_id)
+    elif scope.find(connection, conversations, conversation_id) is None:
+        return []
+    new = _new(connection, conversation_id, [_kept(connection, tenant, one) for one in given], strict=run_id is None)
     common = {"tenant": tenant, "created_at": int(time.time()), "conversation_id": conversation_id, "run_id": run_id}
-    rows = [{**common, "id": new_id("item"), "item_id": one["id"], "body": one} for one in added]
+    rows = [{**common, "id": new_id("item"), "item_id": one["id"], "body": one} for one in new]
     if rows:
         connection.execute(insert(items), rows)
-    return added
+    return new
+
+
+def _new(connection: Connection, conversation_id: str, given: Sequence[Object], *, strict: bool) -> list[Object]:
+    """Those of the items that the conversation does not have; `strict`: it must have none."""
+    ids = [one["id"] for one in given]
+    there = select(items.c.item_id).where(items.c.conversation_id == conversation_id, items.c.item_id.in_(ids))
+    seen = set(connection.execute(there).scalars())
+    new: list[Object] = []
+    for one in given:
+        if one["id"] not in seen:
+            seen.add(one["id"])
+            new.append(one)
+        elif strict:
+            message = f"Duplicate item found with id {one['id']}. Remove duplicate items from your input and try again."
+            raise ApiError(400, message, param="items")
+    return new
 
 
 def _kept(connection: Connection, tenant: str, item: Mapping[str, Any]) -> Object:

@@ -147,9 +147,11 @@ async def delete_item(at: At, conversation_id: str, item_id: str) -> Object:
 
 
 def _free(connection: Connection, scope: Scope, conversation_id: str) -> Kept:
-    """The row of a conversation on which nothing runs, which may be changed."""
+    """The row of a conversation on which nothing runs, which may be changed; a run that waits for its client or a
+    person does not run."""
     row = found_conversation(connection, scope, conversation_id)
-    if active_run(connection, conversation_id) is not None:
+    run = active_run(connection, conversation_id)
+    if run is not None and run.status != "requires_action":
         message = "Another process is currently operating on this conversation. Please retry in a few seconds."
         raise ApiError(400, message, param="conversation", code="conversation_locked")
     return row
