@@ -21,12 +21,12 @@ _RESULTS = Path(__file__).parents[2] / "bench" / "RESULTS.md"
 
 @click.command()
 @click.argument("paths", nargs=-1)
-@click.option("--examples", default=250, show_default=True, help="Generated cases of each operation, at most.")
+@click.option("--examples", default=150, show_default=True, help="Generated cases of each operation, at most.")
 def main(paths: tuple[str, ...], examples: int) -> None:
     """Try the operations whose paths begin with one of PATHS, or all, and then write down the counts."""
     began = time.monotonic()
     try:
-        outcome = running.run(examples, only=paths)
+        outcome = running.run(examples, only=paths, tell=click.echo)
     except RetinueError as error:
         raise click.ClickException(str(error)) from None
     click.echo("\n".join(outcome.said))

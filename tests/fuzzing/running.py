@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,10 +65,13 @@ class Outcome:
                 self.said.append(f"{name}: {what}\n  {request.method} {request.uri}\n  {body!r}\n  {said}\n")
 
 
-def run(examples: int, *, coverage: bool = True, only: Sequence[str] = ()) -> Outcome:
+def run(
+    examples: int, *, coverage: bool = True, only: Sequence[str] = (), tell: Callable[[str], None] = lambda _: None
+) -> Outcome:
     """Try each operation with at most `examples` generated cases, and with those that `coverage` enumerates.
 
-    `only`: the operations whose paths begin so. Raises `UsageError` if the server does not start.
+    `only`: the operations whose paths begin so. `tell` is told of each when it was tried. Raises `UsageError` if the
+    server does not start.
     """
     outcome = Outcome()
     with served() as (url, log):
@@ -82,6 +85,9 @@ def run(examples: int, *, coverage: bool = True, only: Sequence[str] = ()) -> Ou
             for event in from_schema(schema).execute():
                 if isinstance(event, events.ScenarioFinished):
                     outcome.note(event.recorder)
+                    tell(
+                        f"{event.phase.value}: {event.label}: {len(event.recorder.interactions)}, {event.status.value}"
+                    )
                 elif isinstance(event, events.NonFatalError):
                     outcome.failed[event.label] += 1
                     outcome.said.append(f"{event.label}: {event.info}: {event.value}\n")
