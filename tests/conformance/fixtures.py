@@ -25,6 +25,12 @@ REFUSED: Sequence[tuple[str, str, type[Exception], str]] = (
         PermissionDeniedError,
         "a model is an agent of the operator's file: no client deletes it",
     ),
+    (
+        "test_responses.py",
+        "_compact",
+        PermissionDeniedError,
+        "a run shortens by itself what outgrows its model's window",
+    ),
     ("test_batches.py", "", NotFoundError, f"{_ABSENT}batches of requests: runs in the background are for that"),
     ("test_completions.py", "", NotFoundError, f"{_ABSENT}plain completions: agents are asked in messages"),
     ("test_containers.py", "", NotFoundError, f"{_ABSENT}containers: code runs in a sandbox that nobody is given"),
