@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -23,6 +23,7 @@ _LISTED = {
     "files": "file_id",
     "vector_stores": "vector_store_id",
 }
+_LISTS = {"file_ids": "file_id", "vector_store_ids": "vector_store_id"}  # where the tests send ["string"]
 _STORES = "/v1/vector_stores/"
 _ABSENT = ("/v1/batches", "/v1/containers", "/v1/uploads")  # refused, whatever ids are in it
 _HOPS = {"host", "authorization", "content-encoding", "content-length", "transfer-encoding", "connection"}
@@ -47,11 +48,6 @@ async def _something_said(query: Query, body: Any, objects: Objects) -> None:
         body["conversation"] = await objects.id("conversation_id")
 
 
-async def _real_files(query: Query, body: Any, objects: Objects) -> None:
-    if "file_ids" in body:
-        body["file_ids"] = [await objects.id("file_id")]
-
-
 async def _files_in_one_way(query: Query, body: Any, objects: Objects) -> None:
     if "files" in body:
         body.pop("file_ids", None)
@@ -70,7 +66,6 @@ REWRITES: Sequence[tuple[str, str, Callable[[Query, Any, Objects], Awaitable[Non
     ("POST", "/submit_tool_outputs", _all_outputs),
     ("POST", "/responses", _something_said),
     ("POST", "/responses/input_tokens", _something_said),
-    ("POST", "/vector_stores", _real_files),
     ("POST", "/file_batches", _files_in_one_way),
     ("POST", "/search", _something_to_find),
 )
@@ -133,7 +128,9 @@ async def _made_real(request: web.Request, objects: Objects) -> tuple[str, Query
     query = await _real_query(request, path, objects)
     if sent and not request.content_type.endswith("json"):
         return path, query, sent
-    body = await _real_body(json.loads(sent), path, objects) if sent else None
+    body = await _real(json.loads(sent), objects) if sent else None
+    if isinstance(body, dict) and "model" in body:
+        body["model"] = AGENT
     for method, end, rewrite in REWRITES:
         if request.method == method and path.endswith(end):
             await rewrite(query, body, objects)
@@ -152,22 +149,15 @@ async def _real_path(path: str, objects: Objects) -> str:
     return real
 
 
-async def _real_body(body: Any, path: str, objects: Objects) -> Any:
-    kept = () if path.startswith(_STORES) else ("file_id",)
-    real = await _real(body, objects, kept)
-    if isinstance(real, dict) and "model" in real:
-        real["model"] = AGENT
-    return real
-
-
-async def _real(value: Any, objects: Objects, kept: Collection[str] = ()) -> Any:
-    """`value`, with every text that is a literal id made real, but for those of `kept`."""
+async def _real(value: Any, objects: Objects) -> Any:
+    """`value`, with every text that is a literal id made real, and with real ids in lists of ids."""
     if isinstance(value, Mapping):
-        return {key: await _real(one, objects, kept) for key, one in value.items()}
+        listed = {key: [await objects.id(_LISTS[key])] for key, one in value.items() if key in _LISTS and one}
+        return {key: await _real(one, objects) for key, one in value.items()} | listed
     if isinstance(value, list):
-        return [await _real(one, objects, kept) for one in value]
+        return [await _real(one, objects) for one in value]
     literal = _literal(value) if isinstance(value, str) else ""
-    return await objects.id(literal) if literal and literal not in kept else value
+    return await objects.id(literal) if literal else value
 
 
 def _literal(text: str) -> str:
