@@ -71,3 +71,4 @@ def test_every_method_of_a_path_is_told(tmp_path: Path) -> None:
         answer = served.ask("PATCH", "/v1/conversations/conv_x", {})
         assert (answer.status, answer.headers["allow"]) == (405, "DELETE, GET, POST")
         assert served.ask("PUT", "/v1/threads", {}).headers["allow"] == "GET, POST"
+        assert served.ask("PUT", "/v1/threads/runs", {}).headers["allow"] == "POST"

@@ -190,6 +190,13 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
         ),
         (
             ASSISTANTS,
+            {"tools": [{"type": "function", "function": {"name": "twice"}}] * 2},
+            "tools",
+            "invalid_value",
+            "Invalid 'tools': two tools are called 'twice'.",
+        ),
+        (
+            ASSISTANTS,
             [],
             None,
             "invalid_type",

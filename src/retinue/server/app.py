@@ -107,4 +107,6 @@ def _allowed(path: str) -> list[str]:
     """The methods of all routes with this path; the one that FastAPI found first knows only its own."""
     inner = path.removeprefix("/v1")
     routes = [route for router in (health.router, *ROUTERS) for route in router.routes if isinstance(route, APIRoute)]
-    return sorted({method for route in routes if route.path_regex.match(inner) for method in route.methods or ()})
+    fitting = [route for route in routes if route.path_regex.match(inner)]
+    exact = [route for route in fitting if route.path == inner]  # /threads/runs is no thread's
+    return sorted({method for route in exact or fitting for method in route.methods or ()})
