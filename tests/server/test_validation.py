@@ -140,7 +140,7 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
         ),
         (
             RUNS,
-            {"assistant_id": "a", "tools": [FUNCTION] * 21},
+            {"assistant_id": "a", "tools": [{"type": "function", "function": {"name": f"f{n}"}} for n in range(21)]},
             "tools",
             "array_above_max_length",
             "Invalid 'tools': array too long. Expected an array with maximum "
