@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test lint fix eval tasks memory fuzz conformance chaos bench lock
+.PHONY: help setup model demo test lint fix eval tasks memory fuzz conformance schemathesis chaos bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,9 @@ fuzz: setup ## Read 100,000 generated and mutated replies with every parser
 
 conformance: setup ## Run the openai SDK's own tests against the server and report into bench/RESULTS.md
 	PYTHONPATH=tests $(BIN)/python -m conformance
+
+schemathesis: setup ## Try every operation of the server with more than 10,000 requests and report into bench/RESULTS.md (a quarter of an hour)
+	PYTHONPATH=tests $(BIN)/python -m fuzzing
 
 chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, into docs/reliability.md (half an hour; CHAOS=kills for a part)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)

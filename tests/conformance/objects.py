@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,11 +13,12 @@ import aiohttp
 
 AGENT = "agent-1"  # of deployment.yaml, whose script these texts go with
 QUESTION = "What is the weather in Paris?"
-HANG = "Think for ever."
 OUTPUTS = ("It is sunny; also London?", "It rains there.")
 _WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}
 _TOOLS = [{"type": "function", "function": _WEATHER}]
-_SECONDS = 20.0  # for a run to come to rest
+_CONTENT = b'{"foo": "bar"}'  # of files, as the SDK's tests want to read it
+_SAID = [{"role": "user", "content": QUESTION}] * 3
+_SECONDS = 20.0  # for a run, or a file that is indexed, to come to rest
 _ACTIVE = ("queued", "in_progress")
 
 
@@ -31,10 +34,14 @@ class Server:
 
     async def ask(self, method: str, path: str, body: object = None, **query: str) -> Any:
         """The JSON that it answers with. Raises `NotMadeError` if that is an error."""
-        async with self._session.request(method, path, json=body, params=query) as answer:
+        return json.loads(await self.text(method, path, json=body, params=query))
+
+    async def text(self, method: str, path: str, **sent: Any) -> str:
+        """The text that it answers a request of aiohttp's with. Raises `NotMadeError` if that is an error."""
+        async with self._session.request(method, path, **sent) as answer:
             if not answer.ok:
                 raise NotMadeError(f"{method} {path} was answered with {answer.status}: {await answer.text()}")
-            return await answer.json()
+            return await answer.text()
 
 
 class Objects:
@@ -43,16 +50,16 @@ class Objects:
     `waiting`: its run waits for the client's tools; else it has gone through all its steps.
     """
 
-    def __init__(self, server: Server, *, waiting: bool = False) -> None:
+    def __init__(self, server: Server, *, waiting: bool = False, ids: Mapping[str, str] | None = None) -> None:
         self._server = server
         self._waiting = waiting
-        self._ids: dict[str, str] = {}
+        self.ids = dict(ids or {})  # by literal; to begin with, those of objects that are there already
 
     async def id(self, literal: str) -> str:
         """The id to put in place of `literal`, such as `thread_id`."""
-        if literal not in self._ids:
-            self._ids[literal] = await MAKERS[literal](self)
-        return self._ids[literal]
+        if literal not in self.ids:
+            self.ids[literal] = await MAKERS[literal](self)
+        return self.ids[literal]
 
     async def ends(self, path: str, literal: str) -> tuple[str, str]:
         """The first and last ids of the collection at `path`, with something between them.
@@ -111,9 +118,52 @@ class Objects:
         return await self._made("/v1/chat/completions", model=AGENT, messages=said, store=True)
 
     async def make_response(self) -> str:
-        """A response of three items of input; one that is cancelled runs in the background."""
-        said = [{"role": "user", "content": HANG if self._waiting else QUESTION}] * 3
-        return await self._made("/v1/responses", model=AGENT, input=said, background=self._waiting)
+        """A response in the background that was streamed to its end; or one that takes for ever, to be cancelled."""
+        asked = {"model": AGENT, "background": True, "store": True}
+        if self._waiting:
+            return await self._made("/v1/responses", **asked, input="This takes for ever.")
+        body = {**asked, "stream": True, "input": [{"role": "user", "content": "Hello"}] * 3}
+        stream = await self._server.text("POST", "/v1/responses", json=body)
+        found = re.search(r'"id": ?"(resp_\w+)"', stream)
+        if found is None:
+            raise NotMadeError(f"a stream of POST /v1/responses has no id: {stream}")
+        return found[1]
+
+    async def make_conversation(self) -> str:
+        """A conversation without items."""
+        return await self._made("/v1/conversations")
+
+    async def make_item(self) -> str:
+        """A message in the conversation."""
+        path = f"/v1/conversations/{await self.id('conversation_id')}/items"
+        return str((await self._server.ask("POST", path, {"items": _SAID[:1]}))["data"][0]["id"])
+
+    async def make_file(self) -> str:
+        """A file."""
+        form = aiohttp.FormData({"purpose": "assistants"})
+        form.add_field("file", _CONTENT, filename="foo.json", content_type="application/json")
+        return str(json.loads(await self._server.text("POST", "/v1/files", data=form))["id"])
+
+    async def make_vector_store(self) -> str:
+        """A vector store without files."""
+        return await self._made("/v1/vector_stores")
+
+    async def make_attached(self) -> str:
+        """A file in the vector store, indexed."""
+        files = f"{await self._store()}/files"
+        made = await self._made(files, file_id=await self.make_file())
+        await self._rested(f"{files}/{made}")
+        return made
+
+    async def make_batch(self) -> str:
+        """A batch of three files in the vector store, all of them indexed."""
+        batches = f"{await self._store()}/file_batches"
+        made = await self._made(batches, file_ids=[await self.make_file() for _ in range(3)])
+        await self._rested(f"{batches}/{made}")
+        return made
+
+    async def _store(self) -> str:
+        return f"/v1/vector_stores/{await self.id('vector_store_id')}"
 
     async def _thread(self) -> str:
         return f"/v1/threads/{await self.id('thread_id')}"
@@ -139,9 +189,25 @@ MAKERS: Mapping[str, Callable[[Objects], Awaitable[str]]] = {
     "tool_call_id": Objects.first_call,
     "completion_id": Objects.make_completion,
     "response_id": Objects.make_response,
-    "previous_response_id": Objects.make_response,
-    "resp_123": Objects.make_response,
-    "resp_677efb5139a88190b512bc3fef8e535d": Objects.make_response,
+    "conversation_id": Objects.make_conversation,
+    "item_id": Objects.make_item,
+    "file_id": Objects.make_file,
+    "vector_store_id": Objects.make_vector_store,
+    "attached_file_id": Objects.make_attached,
+    "batch_id": Objects.make_batch,
+}
+
+
+# Other words of the SDK's tests for the same.
+ALIASES: Mapping[str, str] = {
+    "resp_677efb5139a88190b512bc3fef8e535d": "response_id",
+    "resp_123": "response_id",
+    "previous_response_id": "response_id",
+    "conv_123": "conversation_id",
+    "msg_abc": "item_id",
+    "file-abc123": "file_id",
+    "vs_abc123": "vector_store_id",
+    "vsfb_abc123": "batch_id",
 }
 
 

@@ -11,15 +11,21 @@ from aiohttp import web
 
 from fakes.loopback import Served
 
-from .objects import AGENT, MAKERS, QUESTION, NotMadeError, Objects, Server
+from .objects import AGENT, ALIASES, MAKERS, QUESTION, NotMadeError, Objects, Server
 
+# What a collection holds that is made one by one, by the end of its path.
 _LISTED = {
     "assistants": "assistant_id",
     "messages": "message_id",
     "runs": "run_id",
     "completions": "completion_id",
-    "input_items": "response_id",
+    "items": "item_id",
+    "files": "file_id",
+    "vector_stores": "vector_store_id",
 }
+_LISTS = {"file_ids": "file_id", "vector_store_ids": "vector_store_id"}  # where the tests send ["string"]
+_STORES = "/v1/vector_stores/"
+_ABSENT = ("/v1/batches", "/v1/containers", "/v1/uploads")  # refused, whatever ids are in it
 _HOPS = {"host", "authorization", "content-encoding", "content-length", "transfer-encoding", "connection"}
 Query = dict[str, str]
 
@@ -38,6 +44,19 @@ async def _something_said(query: Query, body: Any, objects: Objects) -> None:
     body.setdefault("input", QUESTION)
     if "previous_response_id" in body:
         body.pop("conversation", None)
+    elif "conversation" in body:
+        body["conversation"] = await objects.id("conversation_id")
+
+
+async def _files_in_one_way(query: Query, body: Any, objects: Objects) -> None:
+    if "files" in body:
+        body.pop("file_ids", None)
+    else:
+        body["file_ids"] = [await objects.id("file_id")]
+
+
+async def _something_to_find(query: Query, body: Any, objects: Objects) -> None:
+    await objects.id("attached_file_id")
 
 
 # What the tests send and no server can take, beyond literal ids: the method, the path's end, and what is done about it.
@@ -47,6 +66,8 @@ REWRITES: Sequence[tuple[str, str, Callable[[Query, Any, Objects], Awaitable[Non
     ("POST", "/submit_tool_outputs", _all_outputs),
     ("POST", "/responses", _something_said),
     ("POST", "/responses/input_tokens", _something_said),
+    ("POST", "/file_batches", _files_in_one_way),
+    ("POST", "/search", _something_to_find),
 )
 
 
@@ -100,12 +121,16 @@ async def _passed_back(request: web.Request, answer: aiohttp.ClientResponse) -> 
 
 async def _made_real(request: web.Request, objects: Objects) -> tuple[str, Query, bytes]:
     """The request's path, query and body, with what is literal in them made real."""
-    path = await _real_path(request.path, objects)
     sent = await request.read()
+    if request.path.startswith(_ABSENT):
+        return request.path, dict(request.query), sent
+    path = await _real_path(request.path, objects)
+    query = await _real_query(request, path, objects)
+    if sent and not request.content_type.endswith("json"):
+        return path, query, sent
     body = await _real(json.loads(sent), objects) if sent else None
     if isinstance(body, dict) and "model" in body:
         body["model"] = AGENT
-    query = await _real_query(request, path, objects)
     for method, end, rewrite in REWRITES:
         if request.method == method and path.endswith(end):
             await rewrite(query, body, objects)
@@ -115,22 +140,44 @@ async def _made_real(request: web.Request, objects: Objects) -> tuple[str, Query
 async def _real_path(path: str, objects: Objects) -> str:
     if path.startswith("/v1/models/"):
         return f"/v1/models/{AGENT}"
-    return "/".join([str(await _real(part, objects)) for part in path.split("/")])
+    real = ""
+    for part in path.split("/")[1:]:
+        literal = _literal(part)
+        if literal == "file_id" and real.startswith(_STORES):
+            literal = "attached_file_id"
+        real += f"/{await objects.id(literal) if literal else part}"
+    return real
 
 
 async def _real(value: Any, objects: Objects) -> Any:
-    """`value`, with every text that is a literal id made real."""
+    """`value`, with every text that is a literal id made real, and with real ids in lists of ids."""
     if isinstance(value, Mapping):
-        return {key: await _real(one, objects) for key, one in value.items()}
+        listed = {key: [await objects.id(_LISTS[key])] for key, one in value.items() if key in _LISTS and one}
+        return {key: await _real(one, objects) for key, one in value.items()} | listed
     if isinstance(value, list):
         return [await _real(one, objects) for one in value]
-    return await objects.id(value) if isinstance(value, str) and value in MAKERS else value
+    literal = _literal(value) if isinstance(value, str) else ""
+    return await objects.id(literal) if literal else value
+
+
+def _literal(text: str) -> str:
+    """The name of the object that `text` stands for, if it is one's."""
+    name = ALIASES.get(text, text)
+    return name if name in MAKERS else ""
+
+
+def _listed(path: str) -> str:
+    """What the collection at `path` holds, if that is made one by one."""
+    end = path.rpartition("/")[2]
+    if path.startswith("/v1/chat/completions/") or "/file_batches/" in path:
+        return ""
+    return "attached_file_id" if end == "files" and path.startswith(_STORES) else _LISTED.get(end, "")
 
 
 async def _real_query(request: web.Request, path: str, objects: Objects) -> Query:
     """The query; if the path is a collection's, there is something in it, also between `after` and `before`."""
-    literal = "" if path.startswith("/v1/chat/completions/") else _LISTED.get(path.rpartition("/")[2], "")
-    if request.method == "GET" and literal:
+    literal = _listed(path) if request.method == "GET" else ""
+    if literal:
         await objects.id(literal)
     real = {name: str(await _real(value, objects)) for name, value in request.query.items()} | {"model": AGENT}
     if "after" in request.query:

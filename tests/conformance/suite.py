@@ -30,6 +30,21 @@ FILES = (
     "test_responses.py",
     "responses/test_input_items.py",
     "responses/test_input_tokens.py",
+    "test_conversations.py",
+    "conversations/test_items.py",
+    "test_files.py",
+    "test_vector_stores.py",
+    "vector_stores/test_files.py",
+    "vector_stores/test_file_batches.py",
+    "test_batches.py",
+    "test_completions.py",
+    "test_containers.py",
+    "containers/test_files.py",
+    "containers/files/test_content.py",
+    "test_embeddings.py",
+    "test_moderations.py",
+    "test_uploads.py",
+    "uploads/test_parts.py",
 )
 OUTCOMES = ("passed", "failed", "refused", "skipped")
 _HERE = Path(__file__).parent

@@ -249,3 +249,11 @@ async def test_a_request_without_messages(client: Any) -> None:
         openai.BadRequestError, "Missing required parameter: 'messages'.", "missing_required_parameter", "messages"
     ):
         await of(client.post("/chat/completions", body={"model": "plain"}, cast_to=object))
+
+
+@pytest.mark.parametrize("role", ["tool", "user", "assistant", "system", "developer", "function"])
+@pytest.mark.parametrize("more", [{}, {"extra_headers": {"X-Retinue-Thread": "says nothing"}}], ids=["", "thread"])
+async def test_a_message_that_says_nothing(client: Any, role: str, more: Any) -> None:
+    said: Any = [{"role": "user", "content": "Hello"}, {"role": role}]
+    answer = await of(client.chat.completions.create(model="plain", messages=said, **more))
+    assert answer.choices[0].message.content

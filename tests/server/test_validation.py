@@ -140,7 +140,7 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
         ),
         (
             RUNS,
-            {"assistant_id": "a", "tools": [FUNCTION] * 21},
+            {"assistant_id": "a", "tools": [{"type": "function", "function": {"name": f"f{n}"}} for n in range(21)]},
             "tools",
             "array_above_max_length",
             "Invalid 'tools': array too long. Expected an array with maximum "
@@ -187,6 +187,13 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
             "object_above_max_properties",
             "Invalid 'metadata': too many properties. Expected an object with at most 16 properties, but got an object "
             "with 17 properties instead.",
+        ),
+        (
+            ASSISTANTS,
+            {"tools": [{"type": "function", "function": {"name": "twice"}}] * 2},
+            "tools",
+            "invalid_value",
+            "Invalid 'tools': two tools are called 'twice'.",
         ),
         (
             ASSISTANTS,

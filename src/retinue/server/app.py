@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.keys import Keys
-from . import assistants, chat, chat_stored, health, messages, models, responses, responses_stored, runs, steps, threads
+from . import (
+    assistants,
+    chat,
+    chat_stored,
+    conversations,
+    health,
+    messages,
+    models,
+    responses,
+    responses_stored,
+    runs,
+    steps,
+    threads,
+)
 from .auth import Keyed
 from .context import Server
 from .edge import PATIENCE, Addressed, Edge, answer_of
@@ -32,10 +47,12 @@ ROUTERS = (
     steps.router,
     threads.router,
     messages.router,
+    conversations.router,
     health.opea,
     responses.router,
     responses_stored.router,
 )
+_BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document: `Keyed` has seen to it
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
 _TOLD_HEADERS = (
     "x-request-id",
@@ -66,7 +83,7 @@ def create_app(
     app.state.stopping = False
     app.include_router(health.router)
     for router in ROUTERS:
-        app.include_router(router, prefix="/v1")
+        app.include_router(router, prefix="/v1", dependencies=[_BEARER])
     app.add_exception_handler(ApiError, _known)
     app.add_exception_handler(StoreUnavailable, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -109,4 +126,15 @@ async def _refused(request: Request, error: Exception) -> Response:
     }
     message, code = said.get(error.status_code, (str(error.detail), None))
     headers: Any = error.headers
+    if error.status_code == 405:
+        headers = {"Allow": ", ".join(_allowed(request.url.path))}
     return answer_of(ApiError(error.status_code, message, code=code, headers=headers))
+
+
+def _allowed(path: str) -> list[str]:
+    """The methods of all routes with this path; the one that FastAPI found first knows only its own."""
+    inner = path.removeprefix("/v1")
+    routes = [route for router in (health.router, *ROUTERS) for route in router.routes if isinstance(route, APIRoute)]
+    fitting = [route for route in routes if route.path_regex.match(inner)]
+    exact = [route for route in fitting if route.path == inner]  # /threads/runs is no thread's
+    return sorted({method for route in exact or fitting for method in route.methods or ()})

@@ -19,12 +19,12 @@ from .chat_starting import chat_run
 from .completing import Chunks, completion
 from .context import At, Context, Server
 from .errors import ApiError, no_model
-from .sse import DONE, frame, streamed
+from .sse import DONE, STREAMED, frame, streamed
 
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/chat/completions")
+@router.post("/chat/completions", responses=STREAMED)
 async def create(
     body: ChatCreate, at: At, request: Request, x_retinue_thread: Annotated[str | None, Header()] = None
 ) -> Any:

@@ -6,7 +6,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag
 
-from .wire import FunctionTool, Id, Metadata, ResponseFormat, Share, Temperature, Text, ToolChoice, Wire, either
+from .wire import (
+    FunctionTool,
+    Id,
+    Metadata,
+    NamedApart,
+    ResponseFormat,
+    Share,
+    Temperature,
+    Text,
+    ToolChoice,
+    Wire,
+    either,
+)
 
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
@@ -67,7 +79,7 @@ class ChatCreate(Wire):
     messages: Messages
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: Annotated[list[FunctionTool], Field(max_length=128)] | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=128), NamedApart] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None

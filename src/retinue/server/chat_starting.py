@@ -57,7 +57,7 @@ def chat_run(
     request |= {
         "kind": "chat",
         "model": asked["model"],
-        "instructions": "\n\n".join(text_of(one["content"]) for one in said if one["role"] in _SYSTEM),
+        "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in _SYSTEM),
         "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
     }
     thread_id = None
@@ -81,7 +81,7 @@ def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, 
     for one in reversed(said):
         if one["role"] != "tool":
             break
-        outputs.insert(0, (one.get("tool_call_id") or "", text_of(one["content"])))
+        outputs.insert(0, (one.get("tool_call_id") or "", text_of(one.get("content"))))
     run_id = run_of_call(outputs[0][0]) if outputs else None
     row = None if run_id is None else scope.find(connection, runs, run_id)
     if row is None or row.request.get("kind") != "chat":
@@ -110,8 +110,10 @@ def _news(said: Said) -> list[MessageCreate]:
     for one in reversed(said):
         if one["role"] == "assistant":
             break
-        if one["role"] == "user":
-            texts.insert(0, MessageCreate(role="user", content=text_of(one["content"])))
+        if one["role"] == "user" and (text := text_of(one.get("content"))):
+            texts.insert(
+                0, MessageCreate.model_construct(role="user", content=text)
+            )  # checked, but for its whole length
     return texts
 
 
@@ -121,7 +123,7 @@ def conversation(said: Said) -> list[dict[str, str]]:
     turns: list[dict[str, str]] = []
     calls: dict[str, str] = {}
     for one in said:
-        text = text_of(one["content"])
+        text = text_of(one.get("content"))
         for call in one.get("tool_calls") or ():
             function = call.get("function") or {}
             calls[call["id"]] = f"{function.get('name')}({function.get('arguments')})"

@@ -78,7 +78,7 @@ async def messages(completion_id: str, at: At, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
     run = await at.read(partial(_found, id_=completion_id))
     said = [
-        {"id": f"{completion_id}-{number}", "role": one["role"], "content": one["content"], "content_parts": None}
+        {"id": f"{completion_id}-{number}", "role": one["role"], "content": one.get("content"), "content_parts": None}
         for number, one in enumerate(run.request.get("messages") or ())
     ]
     if page.order == "desc":

@@ -14,6 +14,7 @@ from .wire import (
     Instructions,
     Metadata,
     Name,
+    NamedApart,
     ResponseFormat,
     Share,
     Temperature,
@@ -28,7 +29,7 @@ from .wire import (
     either,
 )
 
-Tools = Annotated[list[Tool], Field(max_length=128)]
+Tools = Annotated[list[Tool], Field(max_length=128), NamedApart]
 Detail = Literal["auto", "low", "high"]
 
 
@@ -159,7 +160,7 @@ class RunWishes(Wire):
     assistant_id: Id
     model: Name | None = None
     instructions: Instructions | None = None
-    tools: Annotated[list[Tool], Field(max_length=20)] | None = None
+    tools: Annotated[Tools, Field(max_length=20)] | None = None
     metadata: Metadata | None = None
     stream: bool | None = None
     tool_choice: ToolChoice | None = None

@@ -21,7 +21,7 @@ from .errors import ApiError, not_found
 from .finding import Wanted, found, listing
 from .objects import Object, run_object, thread_object
 from .requests import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
-from .sse import streamed
+from .sse import STREAMED, streamed
 from .starting import start_run
 from .streaming import run_events
 from .threads import add_thread
@@ -30,14 +30,14 @@ router = APIRouter(route_class=JsonRoute)
 _POLL = {"openai-poll-after-ms": "250"}
 
 
-@router.post("/threads/{thread_id}/runs")
+@router.post("/threads/{thread_id}/runs", responses=STREAMED)
 async def create(thread_id: str, body: RunCreate, at: At) -> Any:
     """Run an assistant on a thread."""
     run, halted = await at.write(lambda connection, scope: start_run(connection, scope, at.server, thread_id, body))
     return _started(at, run, halted, stream=bool(body.stream))
 
 
-@router.post("/threads/runs")
+@router.post("/threads/runs", responses=STREAMED)
 async def create_with_thread(body: ThreadRunCreate, at: At) -> Any:
     """Make a thread, and run an assistant on it."""
     given = body.thread or ThreadCreate()
@@ -98,7 +98,7 @@ async def update(thread_id: str, run_id: str, body: RunUpdate, at: At) -> Object
     return run_object(await at.write(work))
 
 
-@router.post("/threads/{thread_id}/runs/{run_id}/submit_tool_outputs")
+@router.post("/threads/{thread_id}/runs/{run_id}/submit_tool_outputs", responses=STREAMED)
 async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, at: At) -> Any:
     """Say what came of the calls that the run waits for. The same, said twice, is said once."""
     outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]

@@ -9,6 +9,13 @@ from typing import Any
 
 from fastapi.responses import StreamingResponse
 
+_EVENT = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
+"""`responses` of a route that streams if it is asked to, for the OpenAPI document."""
 DONE = "data: [DONE]\n\n"
 _PING = ": ping\n\n"
 _QUIET = 15.0  # seconds after which the connection is shown to be alive

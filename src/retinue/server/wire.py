@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
 
 class Wire(BaseModel):
@@ -117,6 +119,17 @@ Tool = Annotated[
     | Annotated[FileSearchTool, Tag("<file_search>")],
     by_type("function", "code_interpreter", "file_search"),
 ]
+
+
+def _named_apart(tools: list[Any]) -> list[Any]:
+    names = Counter(tool.function.name for tool in tools if isinstance(tool, FunctionTool))
+    for name, times in names.items():
+        if times > 1:
+            raise PydanticCustomError("same_name", "two tools are called '{name}'", {"name": name})
+    return tools
+
+
+NamedApart = AfterValidator(_named_apart)
 
 
 class CodeInterpreterFiles(Wire):

@@ -87,12 +87,15 @@ events = Table(
 
 conversations = _owned("conversations", Column("body", _JSON, nullable=False))
 
-# of conversations: what was said and done, as the Responses API shows it
+# of conversations: what was said and done, as the Responses API shows it. `item_id` is the id that clients know: the
+# same item may be in several conversations
 items = _owned(
     "items",
     Column("conversation_id", String(64), nullable=False),
+    Column("item_id", String(64), nullable=False),
     Column("run_id", String(64)),
     Column("body", _JSON, nullable=False),
+    UniqueConstraint("conversation_id", "item_id"),
     Index("items_of_conversation", "conversation_id", "number"),
 )
 

@@ -1,0 +1,1 @@
+"""Schemathesis over every operation of a real `retinue serve`: see docs/conformance.md."""

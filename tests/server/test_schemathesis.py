@@ -1,0 +1,12 @@
+"""A few hundred of the requests that `make schemathesis` makes."""
+
+from __future__ import annotations
+
+from fuzzing import running
+
+
+def test_every_operation_answers_as_it_is_documented() -> None:
+    outcome = running.run(8, coverage=False)
+    assert outcome.failed.total() == 0, "\n".join(outcome.said)
+    assert outcome.cases.total() > 300
+    assert outcome.good.total() > outcome.cases.total() // 2  # they are not all about what is not there
