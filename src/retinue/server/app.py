@@ -18,6 +18,7 @@ from .auth import Keyed
 from .context import Server
 from .edge import Addressed, Edge, answer_of
 from .errors import ApiError
+from .repeating import REPLAYED, Repeatable
 from .validation import told
 from .wire import Refused
 
@@ -34,7 +35,14 @@ ROUTERS = (
     health.opea,
 )
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
-_TOLD_HEADERS = ("x-request-id", "openai-processing-ms", "openai-version", "openai-poll-after-ms", "retry-after")
+_TOLD_HEADERS = (
+    "x-request-id",
+    "openai-processing-ms",
+    "openai-version",
+    "openai-poll-after-ms",
+    "retry-after",
+    REPLAYED,
+)
 
 
 def create_app(server: Server, keys: Keys, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> FastAPI:
@@ -58,6 +66,7 @@ def create_app(server: Server, keys: Keys, hosts: Sequence[str] = (), origins: S
     app.add_exception_handler(StoreUnavailable, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
+    app.add_middleware(Repeatable)
     app.add_middleware(Keyed, keys=keys)
     if origins:
         app.add_middleware(

@@ -14,6 +14,7 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from .deployment import Deployment
+from .repeating import Repeat
 
 T = TypeVar("T")
 
@@ -49,23 +50,26 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A request's: the server, and the tenant's view of what it keeps."""
+    """A request's: the server, the tenant's view of what it keeps, and whether the request may come again."""
 
     server: Server
     scope: Scope
+    repeat: Repeat | None = None
 
     async def read(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work`, which only reads, returns."""
         return await self.server.database.read(lambda connection: work(connection, self.scope))
 
     async def write(self, work: Callable[[Connection, Scope], T]) -> T:
-        """What `work` returns, once it is committed; where it raises, nothing is."""
-        return await self.server.database.write(lambda connection: work(connection, self.scope))
+        """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
+        must be JSON, a run, or a tuple of these."""
+        once = work if self.repeat is None else self.repeat.once(work)
+        return await self.server.database.write(lambda connection: once(connection, self.scope))
 
 
 def context_of(request: Request) -> Context:
     """The context of a request whose key was checked: `request.state.tenant` is whose it is."""
-    return Context(request.app.state.server, Scope(request.state.tenant))
+    return Context(request.app.state.server, Scope(request.state.tenant), getattr(request.state, "repeat", None))
 
 
 At = Annotated[Context, Depends(context_of)]

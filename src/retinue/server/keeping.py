@@ -14,6 +14,7 @@ from ..runs.halting import halt
 from ..store.rows import ACTIVE, RunRow
 from ..store.tables import events, runs
 from .context import Server
+from .repeating import sweep
 from .starting import promote
 
 _LOG = logging.getLogger("retinue.server")
@@ -32,6 +33,7 @@ async def keep(server: Server) -> None:
             for thread_id in await server.database.read(_waiting):
                 await begin_next(server, thread_id)
             if time.monotonic() - forgot >= _FORGETS:
+                await server.database.write(sweep)
                 while await server.database.write(partial(_forget, retention=server.options.retention)):
                     pass  # a few at a time: others write, too
                 forgot = time.monotonic()
