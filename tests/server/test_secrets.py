@@ -37,7 +37,9 @@ def file_of(planted: Mapping[str, str], url: str, mcp_url: str) -> str:
     """A file with them all."""
     sent = {name: quote(secret, safe="") for name, secret in planted.items()}
     login = url.replace("http://", f"http://user:{sent['TOOL_PASSWORD']}@")
-    models = {mode: {"base_url": f"{url}/{mode}/v1", "api_key": "${VENDOR_KEY}"} for mode in MODES}
+    models: dict[str, dict[str, Any]] = {
+        mode: {"base_url": f"{url}/{mode}/v1", "api_key": "${VENDOR_KEY}"} for mode in MODES
+    }
     models["query"] = {"base_url": f"{url}/401/v1?key={sent['MODEL_QUERY']}", "api_key": planted["MODEL_KEY"]}
     models["away"] = {"base_url": "http://127.0.0.1:9/v1", "api_key": planted["MODEL_KEY"]}
     models["slow"] = {"base_url": f"{url}/hang/v1", "api_key": planted["MODEL_KEY"], "timeout": 0.2}
@@ -173,7 +175,7 @@ async def test_no_secret_shows_anywhere(tmp_path: Path, planted: Mapping[str, st
             }
         places = {**said, **kept, "the log": server.log.encode(), "pin": pinned.stdout + pinned.stderr}
     assert found(planted, places) == []
-    for taken_out in ("far_401", "search_500", "local", "crash", "program_environment"):
+    for taken_out in ("far_401", "local", "crash", "program_environment"):
         assert any(b"***" in text for where, text in said.items() if taken_out in where), taken_out
 
 
