@@ -22,7 +22,7 @@ from fakes.tenants import Customer
 from fakes.until import until_async
 from retinue import Agent, PromptModel
 from retinue.server.app import create_app
-from retinue.store.tables import metadata, versions
+from retinue.store.tables import metadata, runs, versions
 
 DOCUMENT: dict[str, Any] = create_app(None, None).openapi()  # type: ignore[arg-type]
 SCRIPT = [{"when": "weather", "call": {"tool": "get_weather", "input": {}}}, {"when": "", "say": "Hello."}]
@@ -163,7 +163,7 @@ async def look_at_all(http: aiohttp.ClientSession, served: Serving, who: Custome
     """Every GET about it, and what makes a run of what is there: all are answered, errors in the envelope."""
     headers = {"Authorization": f"Bearer {who.key}"}
     ids = {f"{kind}_id": id_ for kind, id_ in who.ids.items()}
-    asked = [("GET", one.path, None) for one in _GETS if part in one.path]
+    asked: list[tuple[str, str, Any]] = [("GET", one.path, None) for one in _GETS if part in one.path]
     asked += (
         []
         if part not in ("assistants", "threads", "runs", "messages")
@@ -196,3 +196,19 @@ async def served_well(http: aiohttp.ClientSession, served: Serving, who: Custome
             return answer.status == 200
 
     await until_async(there)
+
+
+@pytest.mark.parametrize("value", ['{"claims": "x"}', '{"claims": [1]}', "[1]", "7", '{"a": ', '{"claims": {"a": 1}}'])
+def test_a_run_whose_row_is_broken_is_failed_and_says_why(served: Serving, owner: Customer, value: str) -> None:
+    row = row_of(served, runs, owner)
+    assert row is not None
+    assert write(served, runs.c.status, row, "in_progress")
+    assert write(served, runs.c.holds, row, 1)
+    assert write(served, runs.c.state, row, value)
+
+    async def driven() -> None:
+        await asyncio.wait([served.runs.start(owner.ids["run"])], timeout=20)
+
+    served.in_loop(driven())
+    run = owner.ask("GET", f"/v1/threads/{owner.ids['thread']}/runs/{owner.ids['run']}").body
+    assert (run["status"], "cannot be read" in run["last_error"]["message"]) == ("failed", True), run
