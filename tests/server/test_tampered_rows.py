@@ -127,7 +127,8 @@ def row_of(served: Serving, table: Table, who: Customer) -> Mapping[str, Any] | 
     """A row of a table that has to do with `who`, as the database has it."""
     with served.database.engine.connect() as connection:
         own = f"tenant = '{who.tenant}'" if "tenant" in table.c else f"run_id = '{who.ids['run']}'"
-        return connection.execute(text(f"SELECT * FROM {table.name} WHERE {own} LIMIT 1")).mappings().first()
+        found = connection.execute(text(f"SELECT * FROM {table.name} WHERE {own} LIMIT 1")).mappings().first()
+        return None if found is None else dict(found)
 
 
 async def tampering(
