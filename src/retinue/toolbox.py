@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 
 from .errors import ToolError, UsageError
+from .hiding import hidden
 from .schema import AgentAction, Observation, Outcome
 from .signature import InvalidInput
 from .tooling import Effects, Tool
@@ -84,7 +85,7 @@ class Toolbox:
         finally:
             SO_FAR.reset(token)
             _CALL.reset(call)
-        text = _shortened(text)
+        text = _shortened(hidden(text))
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         seconds = time.perf_counter() - began
@@ -112,7 +113,7 @@ class Toolbox:
         try:
             outcome, text = await _outcome(action, tool)
             if outcome == "result":
-                self._said[key] = _shortened(text)
+                self._said[key] = _shortened(hidden(text))
             return outcome, text
         finally:
             del self._running[key]

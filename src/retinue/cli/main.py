@@ -11,6 +11,7 @@ import click
 
 from .. import __version__
 from ..errors import RetinueError
+from ..hiding import hidden
 
 _COMMANDS = {
     "ask": "Answer a question with an agent.",
@@ -78,5 +79,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _failed(message: str) -> int:
-    click.echo(f"{click.style('retinue:', fg='red', bold=True)} {message}", err=True)
+    click.echo(f"{click.style('retinue:', fg='red', bold=True)} {hidden(message)}", err=True)
     return 2

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus, urlsplit
 
 from ..errors import ToolError, UsageError
+from ..hiding import hide
 
 MAX_ANSWER = 4_000_000  # bytes
 AGENT = f"Retinue/{import_module('retinue').__version__}"  # how it names itself, which some services ask for
@@ -65,6 +66,7 @@ class Service:
             raise UsageError(f"{self.name}: base_url is not the address of a server (want https://host)")
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise UsageError(f"{self.name}: the API key has characters that no key has, such as a line break")
+        hide(self.key)
 
     async def ask(self, request: Request) -> tuple[int, Any]:
         """The status, and the JSON that came with it (`None` if it is none). Raises `ToolError`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
+from ..hiding import shown
 from .places import nearest
 from .registry import PYTHON_ROOTS, TOOLS
 
@@ -64,7 +65,7 @@ def target(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Targ
         return ModuleTool(module, attribute)
     near = nearest(text, TOOLS)
     raise ValueError(
-        f"{text[:60]!r} may not be called; "
+        f"{shown(text)!r} may not be called; "
         + (f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {_names(roots)}")
     )
 
@@ -98,7 +99,9 @@ def environment(text: str) -> dict[str, str]:
     for part in filter(None, map(str.strip, text.split(","))):
         name, sign, value = part.partition("=")
         if not sign or not _VARIABLE.fullmatch(name.strip()):
-            raise ValueError(f"want NAME=value,NAME=value, not {part[:60]!r}")
+            raise ValueError(
+                "want NAME=value,NAME=value; a value has no comma"
+            )  # it is not shown: it may be a secret's end
         values[name.strip()] = value.strip()
     return values
 
@@ -110,7 +113,7 @@ def _url(text: str) -> str:
     except ValueError:
         whole = False
     if (not whole and "${" not in text) or any(not c.isprintable() or c.isspace() for c in text):
-        raise ValueError(f"{text[:60]!r} is not an address (want http://host:port/path)")
+        raise ValueError(f"{shown(text)!r} is not an address (want http://host:port/path)")
     return text
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_KEY = re.compile(r"(^|[_-])(api_?key|key|token|secret|password|passwd|authorization|credentials?)$", re.IGNORECASE)
+from ..hiding import NAMES
+
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 _QUERY = re.compile(r"([?&](?:[a-z]+_)?(?:api_?key|key|token|secret|password|sig)=)([^&#\s]+)", re.IGNORECASE)
 _VARIABLE = re.compile(r"(bearer |basic )?\$\{[^}]*\}", re.IGNORECASE)
@@ -51,7 +52,7 @@ def _refers(text: str) -> bool:
 
 def _entry(key: str, value: Any, name: str) -> Any:
     place = f"{name}_{key}"
-    if _KEY.search(key) and isinstance(value, str | int | float) and not isinstance(value, bool):
+    if NAMES.search(key) and isinstance(value, str | int | float) and not isinstance(value, bool):
         return value if _refers(str(value)) else f"${{{_upper(place)}}}"
     if key in ("env", "headers") and isinstance(value, dict):  # of an MCP server: any of them may be one
         server = name.removesuffix("_PARAMS")
@@ -71,9 +72,9 @@ def _arguments(args: list[Any], name: str) -> list[Any]:
     clean: list[Any] = []
     for before, given in zip(["", *args], args, strict=False):
         option, equals, value = str(given).partition("=")
-        if equals and _KEY.search(option) and not _refers(value):
+        if equals and NAMES.search(option) and not _refers(value):
             clean.append(f"{option}=${{{_upper(name + option)}}}")
-        elif str(before).startswith("-") and _KEY.search(str(before)) and not _refers(str(given)):
+        elif str(before).startswith("-") and NAMES.search(str(before)) and not _refers(str(given)):
             clean.append(f"${{{_upper(name + str(before))}}}")
         else:
             clean.append(_inner(given, name))

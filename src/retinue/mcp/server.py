@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..hiding import hide_in, hide_named, shown
+
 _NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
 
 
@@ -28,6 +30,11 @@ class Server:
     cwd: Path | None = None
     seconds: float = 30.0
 
+    def __post_init__(self) -> None:
+        hide_named(self.env)
+        hide_named(self.headers)
+        hide_in(self.url or "")
+
 
 def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What cannot be in what is said of a server: the parameter (`""`: all of it), and why. A `${NAME}` in a text
@@ -41,7 +48,7 @@ def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif given.get("command") == "":
         yield "command", "the command is empty"
     elif (url := given.get("url")) is not None and not _is_address(url):
-        yield "url", f"url: want http://… or https://…, without a user's name, not {url[:60]!r}"
+        yield "url", f"url: want http://… or https://…, without a user's name, not {shown(url)!r}"
     else:
         yield from _misplaced(given)
 

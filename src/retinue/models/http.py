@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
+from ..hiding import hidden, hide, hide_in
 from .addresses import Route, route
 from .connections import Connection
 from .failures import answered
@@ -55,6 +56,9 @@ class HttpClient:
         self._api_key = (api_key or "").strip()
         if not self._api_key.isprintable():
             raise UsageError("the API key has characters that no key has, such as a line break")
+        hide(self._api_key)
+        hide_in(base_url)
+        self._shown = hidden(base_url)
         self._limits = limits
         self._heads: dict[tuple[Route, str, str], bytes] = {}  # of the requests made so far
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
@@ -64,7 +68,7 @@ class HttpClient:
         async with aclosing(self.exchange(path)) as reads:
             async for bodies in reads:
                 return bodies[0]
-        raise ModelUnavailable(f"{self.base_url}{path} answered with nothing")
+        raise ModelUnavailable(f"{self._shown}{path} answered with nothing")
 
     async def exchange(self, path: str, body: bytes | None = None) -> AsyncGenerator[list[Any], None]:
         """The JSON values of the answer, but a closing `[DONE]`: those that came with each read of the network.
@@ -88,7 +92,7 @@ class HttpClient:
                 if found:
                     yield found
         except (OSError, CannotConnectError) as error:
-            raise self._problem(error, f"{self.base_url}{path}") from error
+            raise self._problem(error, f"{self._shown}{path}") from error
         finally:
             if connection is not None:
                 connections.done(connection)  # which closes it if not all was read
@@ -117,7 +121,7 @@ class HttpClient:
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
             case CannotConnectError():
-                return ModelUnavailable(f"cannot connect to {self.base_url}: {_reason(error.reason)}")
+                return ModelUnavailable(f"cannot connect to {self._shown}: {_reason(error.reason)}")
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
     async def _connections(self) -> Connections:
@@ -155,7 +159,7 @@ class HttpClient:
         return self._headers(self._api_key) if self._api_key else {}
 
     def _no_address(self) -> ModelRefused:
-        shown = re.sub("//[^/]*@", "//***@", self.base_url)  # nobody's password
+        shown = re.sub("//[^/]*@", "//***@", self._shown)  # nobody's password
         return ModelRefused(f"{shown!r} is not the address of a server (want http://host:port)")
 
     def _parsed(self, text: str, path: str, kind: str) -> Any:
@@ -163,15 +167,15 @@ class HttpClient:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ModelUnavailable(
-                f"{self.base_url}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
+                f"{self._shown}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
             ) from error
 
     def _failure(self, connection: Connection, text: str) -> ModelError:
-        return answered(self.base_url, connection.status, self.redacted(text), connection.headers.get("retry-after"))
+        return answered(self._shown, connection.status, self.redacted(text), connection.headers.get("retry-after"))
 
     def redacted(self, text: str) -> str:
         """`text` without the key, which some servers repeat in their errors."""
-        return text.replace(self._api_key, "***") if self._api_key else text
+        return hidden(text.replace(self._api_key, "***") if self._api_key else text)
 
 
 _Keeper = tuple[Connections, AsyncGenerator[Connections, None]]

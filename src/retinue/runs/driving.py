@@ -27,7 +27,7 @@ from .claiming import acquit, claim, is_new
 from .crashing import crashpoint
 from .ending import ended, pending
 from .following import Followers
-from .halting import set_aside
+from .halting import discard, set_aside
 from .messages import messages_of
 from .turns import Turns
 from .writing import BACK_OFF, Writer
@@ -140,6 +140,10 @@ class Runs:
                 self._wanted.add(run_id)
                 _LOG.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
                 await asyncio.sleep(seconds)
+            except Exception as error:  # what stands in its row is not what we wrote
+                _LOG.exception("the run %s cannot be driven", run_id)
+                problem = f"what is kept of this run cannot be read ({type(error).__name__})"
+                await self.database.write(partial(discard, run_id=run_id, problem=problem))
 
     async def drive(self, run_id: str) -> None:
         """Go on with the run until it ends, waits for a person, or another drive takes it over. Raises

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from ..errors import DataError
 from ..events import Stopped
 from ..schema import StopReason
 from ..store.log import Change, Entry, alter, append, read
 from ..store.rows import RunRow
+from ..store.tables import runs
 from .ending import ended
 from .messages import messages_of
 
@@ -42,3 +43,10 @@ def set_aside(connection: Connection, run: RunRow, problem: str) -> RunRow:
     now = int(time.time())
     state = {**run.state, "failed_at": now, "last_error": {"code": "server_error", "message": problem}}
     return alter(connection, run, epoch=run.epoch + 1, status="failed", holds=False, expires_at=None, state=state)
+
+
+def discard(connection: Connection, run_id: str, problem: str) -> None:
+    """The run failed: its row is not what we wrote. What of it cannot be read is replaced."""
+    state = {"failed_at": int(time.time()), "last_error": {"code": "server_error", "message": problem}}
+    values = {"status": "failed", "holds": False, "expires_at": None, "epoch": runs.c.epoch + 1, "state": state}
+    connection.execute(update(runs).where(runs.c.id == run_id).values(values))

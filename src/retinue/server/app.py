@@ -34,6 +34,7 @@ from .context import Server
 from .edge import PATIENCE, Addressed, Edge, answer_of
 from .errors import ApiError
 from .limiting import Limited
+from .repeating import REPLAYED, Repeatable
 from .validation import told
 from .wire import Refused
 
@@ -62,6 +63,7 @@ _TOLD_HEADERS = (
     "retry-after",
     "retry-after-ms",
     *(f"x-ratelimit-{what}-{kind}" for what in ("limit", "remaining", "reset") for kind in ("requests", "tokens")),
+    REPLAYED,
 )
 
 
@@ -88,6 +90,7 @@ def create_app(
     app.add_exception_handler(StoreUnavailable, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
+    app.add_middleware(Repeatable)
     app.add_middleware(Limited, limits=server.limits, turns=server.runs.turns)
     app.add_middleware(Keyed, keys=keys)
     if origins:

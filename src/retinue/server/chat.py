@@ -1,4 +1,4 @@
-"""Chat completions: each is a run of an agent, cancelled when its client goes away."""
+"""Chat completions: each is a run of an agent, cancelled when its client goes away and gave no Idempotency-Key."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def create(
         at.server.runs.start(run.id, run)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        return streamed(_chunks(at.server, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
+        return streamed(_chunks(at, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
     run, log = await _ended(at, run, request)
     answer = completion(run, log, reasoning=bool(body.reasoning))
     if as_text:
@@ -50,11 +50,11 @@ async def create(
     return answer
 
 
-async def _chunks(server: Server, run: RunRow, chunks: Chunks) -> AsyncIterator[str]:
+async def _chunks(at: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str]:
     over = False
     try:
         yield frame(chunks.first())
-        async with aclosing(server.runs.followers.follow(run.id, _told(run))) as items:
+        async with aclosing(at.server.runs.followers.follow(run.id, _told(run))) as items:
             async for item in items:
                 for chunk in chunks.tell(item):
                     yield frame(chunk)
@@ -66,19 +66,19 @@ async def _chunks(server: Server, run: RunRow, chunks: Chunks) -> AsyncIterator[
     except ApiError as error:
         yield frame(error.body)
     finally:
-        if not over:
-            server.runs.interrupt(run.id)
+        if not over and at.repeat is None:
+            at.server.runs.interrupt(run.id)
     yield DONE
 
 
 async def _ended(at: Context, run: RunRow, request: Request) -> tuple[RunRow, list[Entry]]:
-    """The run once it has ended, or waits, and what came of it since the last completion; it is cancelled if the
-    client goes away meanwhile."""
+    """The run once it has ended, or waits, and what came of it since the last completion; it is cancelled if a
+    client goes away meanwhile that cannot come back to it."""
     watch = asyncio.create_task(gone(request))
     following = asyncio.create_task(_rest(at.server, run))
     try:
         await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
-        if not following.done():
+        if not following.done() and at.repeat is None:
             at.server.runs.interrupt(run.id)
         return await following
     finally:

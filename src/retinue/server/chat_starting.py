@@ -45,7 +45,7 @@ def chat_run(
     connection: Connection, scope: Scope, options: Options, asked: Mapping[str, Any], thread_key: str | None
 ) -> tuple[RunRow, bool]:
     """The run that answers a request, and whether it has to be started. Raises `ApiError`."""
-    said: Said = asked["messages"]
+    said: Said = [{"content": None, **one} for one in asked["messages"]]
     waiting = _waiting(connection, scope, said)
     if waiting is not None:
         run, outputs = waiting

@@ -15,6 +15,7 @@ from ..store.rows import RunRow
 from ..store.scope import Scope
 from .deployment import Deployment
 from .limits import Limits, room
+from .repeating import Repeat
 
 T = TypeVar("T")
 
@@ -52,10 +53,12 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A request's: the server, and the tenant's view of what it keeps. `written` is called after what it wrote."""
+    """A request's: the server, the tenant's view of what it keeps, and whether the request may come again. `written` is
+    called after what it wrote."""
 
     server: Server
     scope: Scope
+    repeat: Repeat | None = None
     written: Callable[[], None] = lambda: None
 
     async def read(self, work: Callable[[Connection, Scope], T]) -> T:
@@ -63,18 +66,20 @@ class Context:
         return await self.server.database.read(lambda connection: work(connection, self.scope))
 
     async def write(self, work: Callable[[Connection, Scope], T]) -> T:
-        """What `work` returns, once it is committed; where it raises, nothing is."""
+        """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
+        must be JSON, a run, or a tuple of these."""
+        once = work if self.repeat is None else self.repeat.once(work)
         try:
-            return await self.server.database.write(lambda connection: work(connection, self.scope))
+            return await self.server.database.write(lambda connection: once(connection, self.scope))
         finally:
             self.written()
 
 
 async def context_of(request: Request) -> Context:  # async: FastAPI has a thread do what is not
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
-    server, key = request.app.state.server, request.state.key
-    scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once))
-    return Context(server, scope, request.state.written)
+    server, state = request.app.state.server, request.state
+    scope = Scope(state.key.tenant, state.key.id, room(server.limits.of(state.key.id), server.runs.turns.at_once))
+    return Context(server, scope, getattr(state, "repeat", None), state.written)
 
 
 At = Annotated[Context, Depends(context_of)]

@@ -16,6 +16,7 @@ from ..store.database import Database
 from ..store.rows import ACTIVE, RunRow
 from ..store.tables import events, runs
 from .context import Server
+from .repeating import sweep
 from .starting import promote
 
 _LOG = logging.getLogger("retinue.server")
@@ -35,6 +36,7 @@ async def keep(server: Server) -> None:
             for thread_id in await server.database.read(_waiting):
                 await begin_next(server, thread_id)
             if time.monotonic() - forgot >= min(_FORGETS, server.options.retention or _FORGETS):
+                await server.database.write(sweep)
                 while await server.database.write(partial(_forget, retention=server.options.retention)):
                     pass  # a few at a time: others write, too
                 forgot = time.monotonic()

@@ -6,6 +6,8 @@ import json
 import logging
 import time
 
+from ..hiding import hidden
+
 _MOST = 2_000  # characters of a message
 _MOST_OF_TRACES = 20_000
 
@@ -18,10 +20,10 @@ class _Lines(logging.Formatter):
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage()[:_MOST],
+            "message": hidden(record.getMessage())[:_MOST],
         }
         if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)[-_MOST_OF_TRACES:]
+            said["error"] = hidden(self.formatException(record.exc_info))[-_MOST_OF_TRACES:]
         return json.dumps(said)
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from ..errors import UsageError
+from ..hiding import hide_in
 
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
 _PRAGMAS = (f"busy_timeout = {_BUSY}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
@@ -18,6 +19,7 @@ _REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds, millis
 
 def engine_of(url: str) -> Engine:
     """An engine for `url`. Raises `UsageError` for one that is neither SQLite's nor PostgreSQL's."""
+    hide_in(url)
     try:
         parsed = make_url(url)
     except ArgumentError:

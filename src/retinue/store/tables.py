@@ -124,7 +124,7 @@ vector_store_files = _owned(
     Index("files_of_batch", "batch_id"),
 )
 
-# what was answered to a request with an `Idempotency-Key`; `response` is null while it is being answered
+# of requests with an `Idempotency-Key`: what came of all that they wrote, in its order (`response`)
 requests = Table(
     "requests",
     metadata,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ToolError, UsageError
+from ..hiding import hide_in
 from ..toolbox import idempotency_header
 
 MAX_ANSWER = 1_000_000  # bytes
@@ -23,6 +24,8 @@ def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any
         import aiohttp
     except ImportError as error:
         raise UsageError("tools behind HTTP need the extra 'web': pip install 'retinue[web]'") from error
+
+    hide_in(url)
 
     async def call(**arguments: Any) -> Any:
         headers = {"Accept-Encoding": "identity", **idempotency_header()}

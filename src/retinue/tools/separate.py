@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ToolError
+from ..hiding import hidden, hide_named
 from ..toolbox import idempotency_key
 
 MAX_RESULT = 1_000_000  # bytes
+MAX_NOTE = 20_000  # bytes of what it says on standard error
 KEY = "RETINUE_IDEMPOTENCY_KEY"
+_LOG = logging.getLogger("retinue.tools")
 _WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -28,18 +32,23 @@ def separate(
     and these variables in it, in the file's folder, under the interpreter `python`; the call's idempotency key is
     in `RETINUE_IDEMPOTENCY_KEY`. Raises `ToolError`."""
 
+    hide_named(environment)
+
     async def call(**arguments: Any) -> Any:
         task = json.dumps({"file": str(file), "function": function, "arguments": arguments}, default=str)
         process = await asyncio.create_subprocess_exec(
-            str(python), "-P", str(_WORKER), stdin=PIPE, stdout=PIPE, cwd=file.parent,
+            str(python), "-P", str(_WORKER), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=file.parent,
             env={**os.environ, **environment, KEY: idempotency_key()}, start_new_session=True,
         )  # fmt: skip
+        noting = asyncio.create_task(_note(process, function))
         try:
             said = await _said(process, task.encode())
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # also what it has started itself
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+            await asyncio.wait([noting], timeout=1.0)  # no longer: what left the group may hold its end of the pipe
+            noting.cancel()
         return _value(said)
 
     return call
@@ -58,6 +67,16 @@ async def _said(process: Process, task: bytes) -> bytes:
         if len(said) > MAX_RESULT:
             raise ToolError(f"the result is larger than {MAX_RESULT:,} bytes")
     return bytes(said)
+
+
+async def _note(process: Process, function: str) -> None:
+    """Log what the process says beside its result: all of it may be what the variables are kept secret for."""
+    assert process.stderr is not None
+    said = bytearray()
+    while chunk := await process.stderr.read(65_536):
+        said += chunk[: MAX_NOTE - len(said)]
+    if text := said.decode("utf-8", "replace").strip():
+        _LOG.warning("%s said: %s", function, hidden(text))
 
 
 def _value(said: bytes) -> Any:

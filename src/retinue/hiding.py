@@ -1,0 +1,62 @@
+"""Secrets that this process uses, and texts without them.
+
+Who is given one names it here (`hide`). What others say (a vendor's error, a tool's result, a traceback) goes through
+`hidden` before a model, a log or a database gets it: it may repeat what was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+NAMES = re.compile(
+    r"(^|[_-])(api_?key|key|token|secret|password|passwd|authorization|credentials?|sig)$", re.IGNORECASE
+)
+_LEAST = 8  # characters; what is shorter is too likely a word
+_forms: set[str] = set()
+_any_form: list[re.Pattern[str]] = []
+
+
+def hide(*secrets: str) -> None:
+    """Let no text that goes through `hidden` have these, as they are, in base64, or as they stand in URLs and JSON."""
+    for secret in secrets:
+        if len(secret) >= _LEAST and secret not in _forms:
+            raw = secret.encode("utf-8", "replace")
+            _forms.update((secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]))
+            _forms.update(coded(raw).decode().rstrip("=") for coded in (b64encode, urlsafe_b64encode))
+            _any_form[:] = [re.compile("|".join(map(re.escape, sorted(_forms, key=len, reverse=True))))]
+
+
+def hide_named(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
+    """Hide those values whose names are those of secrets: variables, headers, parameters of a query."""
+    for name, value in dict(values).items():
+        if NAMES.search(name):
+            hide(value, value.partition(" ")[2])  # `Bearer KEY`
+
+
+def hide_in(url: str) -> None:
+    """Hide the password and the keys in a URL."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    if parts.password:
+        user, password = unquote(parts.username or ""), unquote(parts.password)
+        hide(password, parts.password, f"{user}:{password}")  # which is sent in base64
+    elif parts.username:
+        hide(unquote(parts.username), parts.username)
+    hide_named(parse_qsl(parts.query))
+
+
+def hidden(text: str) -> str:
+    """`text` with `***` where a secret was."""
+    return _any_form[0].sub("***", text) if _any_form else text
+
+
+def shown(text: str, most: int = 60) -> str:
+    """The beginning of a text that stands in a file, such as an address, without the secrets in it."""
+    hide_in(text)
+    return hidden(text)[:most]

@@ -1,0 +1,146 @@
+"""Two customers of one server, and one of each kind of thing for each of them, made as a client makes them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import aiohttp
+from sqlalchemy import insert, select
+
+from retinue.store.keys import hashed
+from retinue.store.tables import events, keys, metadata, runs
+
+from .app_server import Answer, Serving
+from .until import until
+
+WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+_REST = ("requires_action", "completed", "failed", "cancelled", "incomplete", "expired")
+
+
+class Customer:
+    """A tenant with a key of its own. All that it says has `word` in it; `ids` are those of its things, by kind."""
+
+    def __init__(self, served: Serving, tenant: str, *, revoked: bool = False) -> None:
+        self.tenant = tenant
+        self.word = f"word-of-{tenant}"
+        self.key = f"sk-{tenant}-{secrets.token_hex(12)}"
+        self.ids: dict[str, str] = {}
+        self._served = served
+        known = {"id": f"key_{secrets.token_hex(12)}", "name": tenant, "prefix": self.key[:8]}
+        now = int(time.time())
+        row = {"hash": hashed(self.key), "tenant": tenant, "created_at": now, "revoked_at": now if revoked else None}
+        with served.database.engine.begin() as connection:
+            connection.execute(insert(keys).values(**row, **known))
+
+    def ask(self, method: str, path: str, given: Any = None, **more: Any) -> Answer:
+        """One request with its key."""
+        return self._served.ask(method, path, given, key=self.key, **more)
+
+    def make_all(self, paths: Mapping[str, Any]) -> None:
+        """One thing of each kind that the server with these `paths` can make."""
+        for kind, (path, make) in MAKERS.items():
+            if path in paths:
+                self.ids[kind] = make(self)
+
+    def made(self, path: str, given: Any, **more: Any) -> Any:
+        """What was made by a POST."""
+        answer = self.ask("POST", path, given, **more)
+        assert answer.status == 200, (path, answer.text)
+        return answer.body
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """All that the database holds of it, but for its keys."""
+        with self._served.database.engine.connect() as connection:
+            owned = {
+                name: [tuple(row) for row in connection.execute(select(table).where(table.c.tenant == self.tenant))]
+                for name, table in metadata.tables.items()
+                if "tenant" in table.c and table is not keys
+            }
+            own = select(runs.c.id).where(runs.c.tenant == self.tenant)
+            logs = connection.execute(select(events).where(events.c.run_id.in_(own)))
+            return {**owned, "events": [tuple(row) for row in logs]}
+
+
+def _thread(who: Customer) -> str:
+    said = {"role": "user", "content": f"What of the weather, {who.word}?"}
+    return str(who.made("/v1/threads", {"messages": [said], "metadata": {"of": who.word}})["id"])
+
+
+def _run(who: Customer) -> str:
+    """One that waits for its client's function."""
+    path = f"/v1/threads/{who.ids['thread']}/runs"
+    run = who.made(path, {"assistant_id": who.ids["assistant"]})["id"]
+    until(lambda: who.ask("GET", f"{path}/{run}").body["status"] in _REST)
+    return str(run)
+
+
+def _call(who: Customer) -> str:
+    run = who.ask("GET", f"/v1/threads/{who.ids['thread']}/runs/{who.ids['run']}").body
+    return str(run["required_action"]["submit_tool_outputs"]["tool_calls"][0]["id"])
+
+
+def _first(path: str) -> Callable[[Customer], str]:
+    return lambda who: str(who.ask("GET", path.format(**who.ids)).body["data"][0]["id"])
+
+
+def _posted(path: str, given: Callable[[Customer], Any]) -> Callable[[Customer], str]:
+    return lambda who: str(who.made(path.format(**who.ids), given(who))["id"])
+
+
+def _file(who: Customer) -> str:
+    form = aiohttp.FormData({"purpose": "assistants"})
+    form.add_field("file", f"All about {who.word}.".encode(), filename=f"{who.word}.txt", content_type="text/plain")
+    return str(who.made("/v1/files", None, data=form)["id"])
+
+
+def _item(who: Customer) -> str:
+    said = {"items": [{"type": "message", "role": "user", "content": who.word}]}
+    return str(who.made(f"/v1/conversations/{who.ids['conversation']}/items", said)["data"][0]["id"])
+
+
+def _in_store(who: Customer) -> str:
+    path = f"/v1/vector_stores/{who.ids['vector_store']}/files"
+    made = str(who.made(path, {"file_id": who.ids["file"]})["id"])
+    until(lambda: who.ask("GET", f"{path}/{made}").body["status"] != "in_progress")
+    return made
+
+
+MAKERS: dict[str, tuple[str, Callable[[Customer], str]]] = {
+    "assistant": (
+        "/v1/assistants",
+        _posted("/v1/assistants", lambda who: {"model": "agent-1", "instructions": who.word, "tools": [WEATHER]}),
+    ),
+    "thread": ("/v1/threads", _thread),
+    "message": ("/v1/threads/{thread_id}/messages", _first("/v1/threads/{thread}/messages")),
+    "run": ("/v1/threads/{thread_id}/runs", _run),
+    "step": ("/v1/threads/{thread_id}/runs/{run_id}/steps", _first("/v1/threads/{thread}/runs/{run}/steps")),
+    "call": ("/v1/threads/{thread_id}/runs/{run_id}/submit_tool_outputs", _call),
+    "completion": (
+        "/v1/chat/completions",
+        _posted(
+            "/v1/chat/completions",
+            lambda who: {"model": "agent-1", "store": True, "messages": [{"role": "user", "content": who.word}]},
+        ),
+    ),
+    "conversation": ("/v1/conversations", _posted("/v1/conversations", lambda who: {"metadata": {"of": who.word}})),
+    "item": ("/v1/conversations/{conversation_id}/items", _item),
+    "response": ("/v1/responses", _posted("/v1/responses", lambda who: {"model": "agent-1", "input": who.word})),
+    "file": ("/v1/files", _file),
+    "vector_store": ("/v1/vector_stores", _posted("/v1/vector_stores", lambda who: {"name": who.word})),
+    "vector_store_file": ("/v1/vector_stores/{vector_store_id}/files", _in_store),
+    "batch": (
+        "/v1/vector_stores/{vector_store_id}/file_batches",
+        _posted("/v1/vector_stores/{vector_store}/file_batches", lambda who: {"file_ids": [who.ids["file"]]}),
+    ),
+}
+"""How a thing of each kind is made, and the path without which there is none; each may use those before it."""
+
+
+def unlike(id_: str) -> str:
+    """An id of the same kind that nobody has."""
+    new = secrets.token_hex(32)
+    return re.sub(r"[0-9a-f]{24,}", lambda found: new[: len(found[0])], id_)

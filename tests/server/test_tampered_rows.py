@@ -1,0 +1,215 @@
+"""A database in which somebody wrote: whatever stands in a row, nothing of it runs, and nothing else stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from sqlalchemy import JSON, Column, Table, Text, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from fakes.app_server import Serving
+from fakes.openapi import operations
+from fakes.tenants import Customer
+from fakes.until import until_async
+from retinue import Agent, PromptModel
+from retinue.server.app import create_app
+from retinue.store.tables import metadata, runs, versions
+
+DOCUMENT: dict[str, Any] = create_app(None, None).openapi()  # type: ignore[arg-type]
+SCRIPT = [{"when": "weather", "call": {"tool": "get_weather", "input": {}}}, {"when": "", "say": "Hello."}]
+CANARY = "tampered-canary"
+RUNS_CODE = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "marshal.loads")
+_GETS = [one for one in operations(DOCUMENT) if one.method == "GET" and one.path.startswith("/v1/")]
+_PARTS = {"events": "runs", "keys": "models", "requests": "models", "items": "conversations", "contents": "files"}
+_watched: list[str] = []
+_watching = [False]
+
+
+class Touching:
+    """Whose pickle makes a file when it is loaded."""
+
+    def __reduce__(self) -> Any:
+        return Path(CANARY).touch, ()
+
+
+def hostile(other: Customer, column: Column[Any]) -> list[Any]:
+    """What may stand where something else belongs."""
+    objects = {
+        "__class__": "os.system",
+        "__reduce__": ["os.system", [f"touch {CANARY}"]],
+        "lc": 1,
+        "type": "constructor",
+    }
+    nested = dict.fromkeys(("body", "content", "messages", "tools", "waiting", "claims", "model"), objects)
+    wrong = {"waiting": [1], "claims": "x", "decisions": [1], "marks": 7, "told": "x", "usage": "x", "metadata": 1}
+    asked = {"model": "agent-1", "tools": [{"type": "function"}], "messages": [{"role": 1}], "instructions": 7}
+    values: list[Any] = [None, -1, 2**63 - 1, "text", f"!!python/object/apply:os.system ['touch {CANARY}']"]
+    values += ["../../../../etc/passwd", "'); DROP TABLE runs; --", pickle.dumps(Touching()), other.ids["run"]]
+    if isinstance(column.type, JSON | Text):
+        values += ["null", "[]", "{}", '{"a": ', "[" * 5_000, '{"n": NaN, "s": "\\ud800"}', "x" * 200_000]
+        values += [json.dumps(one) for one in (objects, nested, wrong, asked)]
+    return values
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    if _watching[0] and event.startswith(RUNS_CODE):
+        _watched.append(event)
+    if _watching[0] and event == "open" and isinstance(arguments[0], str | bytes):
+        name = arguments[0] if isinstance(arguments[0], str) else arguments[0].decode("utf-8", "replace")
+        if "passwd" in name or CANARY in name:
+            _watched.append(f"open {name}")
+
+
+sys.addaudithook(_watch)
+
+
+@contextmanager
+def watching() -> Iterator[None]:
+    """While in the block, what begins programs, loads objects or opens what a row named is noted, and is a failure."""
+    _watching[0] = True
+    try:
+        yield
+    finally:
+        _watching[0] = False
+    assert _watched == []
+    assert not Path(CANARY).exists()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    agent = Agent(PromptModel(script=SCRIPT), name="agent-1", strategy="tool_calling")
+    with Serving(tmp_path_factory.mktemp("tampered"), {"agent-1": agent}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def owner(served: Serving) -> Customer:
+    return made(served, "owner")
+
+
+@pytest.fixture(scope="module")
+def other(served: Serving) -> Customer:
+    return made(served, "other")
+
+
+def made(served: Serving, tenant: str) -> Customer:
+    one = Customer(served, tenant)
+    one.make_all(DOCUMENT["paths"])
+    headers = {"Idempotency-Key": "a key"}
+    assert one.ask("POST", "/v1/threads", {"metadata": {"a": "b"}}, headers=headers).status == 200
+    return one
+
+
+COLUMNS = [(table, column) for table in metadata.sorted_tables if table is not versions for column in table.columns]
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda one: one.name)
+def test_what_stands_in_a_row_is_never_more_than_data(
+    served: Serving, owner: Customer, other: Customer, table: Table, column: Column[Any]
+) -> None:
+    row = row_of(served, table, owner)
+    if row is None:
+        pytest.skip("nothing makes such a row yet")
+    with watching():
+        assert asyncio.run(tampering(served, owner, other, column, row)) > 0
+
+
+def row_of(served: Serving, table: Table, who: Customer) -> Mapping[str, Any] | None:
+    """A row of a table that has to do with `who`, as the database has it."""
+    with served.database.engine.connect() as connection:
+        own = f"tenant = '{who.tenant}'" if "tenant" in table.c else f"run_id = '{who.ids['run']}'"
+        found = connection.execute(text(f"SELECT * FROM {table.name} WHERE {own} LIMIT 1")).mappings().first()
+        return None if found is None else dict(found)
+
+
+async def tampering(
+    served: Serving, owner: Customer, other: Customer, column: Column[Any], row: Mapping[str, Any]
+) -> int:
+    """Put each value where the column's stood, and ask the server what it makes of it; how often it could be put."""
+    put = 0
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as http:
+        for value in hostile(other, column):
+            if write(served, column, row, value):
+                put += 1
+                await look_at_all(http, served, owner, _PARTS.get(column.table.name, column.table.name))
+                assert write(served, column, dict(row) | {column.name: value}, row[column.name])
+        for who in (owner, other):
+            await served_well(http, served, who)
+    return put
+
+
+def write(served: Serving, column: Column[Any], row: Mapping[str, Any], value: Any) -> bool:
+    """Put a value into a row, whatever it is; whether the database took it."""
+    keys = [one.name for one in column.table.primary_key.columns]
+    where = " AND ".join(f"{name} = ?" for name in keys)
+    statement = f"UPDATE {column.table.name} SET {column.name} = ? WHERE {where}"
+    try:
+        with served.database.engine.begin() as connection:
+            given = (value, *(row[name] for name in keys))
+            return bool(connection.exec_driver_sql(statement, given).rowcount)
+    except (SQLAlchemyError, OverflowError):
+        return False
+
+
+async def look_at_all(http: aiohttp.ClientSession, served: Serving, who: Customer, part: str) -> None:
+    """Every GET about it, and what makes a run of what is there: all are answered, errors in the envelope."""
+    headers = {"Authorization": f"Bearer {who.key}"}
+    ids = {f"{kind}_id": id_ for kind, id_ in who.ids.items()}
+    asked: list[tuple[str, str, Any]] = [("GET", one.path, None) for one in _GETS if part in one.path]
+    asked += (
+        []
+        if part not in ("assistants", "threads", "runs", "messages")
+        else [
+            ("POST", "/v1/threads/runs", {"assistant_id": who.ids["assistant"]}),
+            ("POST", "/v1/threads/{thread_id}/messages", {"role": "user", "content": "Hi"}),
+            ("POST", "/v1/threads/{thread_id}/runs/{run_id}/submit_tool_outputs", {"tool_outputs": []}),
+        ]
+    )
+    for method, path, given in asked:
+        filled = path
+        for name in path.split("{")[1:]:
+            name = name.partition("}")[0]
+            filled = filled.replace(f"{{{name}}}", ids.get(name, "agent-1"))
+        async with http.request(method, served.url + filled, json=given, headers=headers) as answer:
+            said = await answer.text()
+        where = (method, path, answer.status, said[:500])
+        assert "Traceback" not in said, where
+        assert "/src/retinue" not in said, where
+        if answer.status >= 400:
+            assert set(json.loads(said)) == {"error"}, where
+
+
+async def served_well(http: aiohttp.ClientSession, served: Serving, who: Customer) -> None:
+    """Who is not, or no longer, concerned is served (a key is known for a second)."""
+    headers = {"Authorization": f"Bearer {who.key}"}
+
+    async def there() -> bool:
+        async with http.get(f"{served.url}/v1/threads/{who.ids['thread']}", headers=headers) as answer:
+            return answer.status == 200
+
+    await until_async(there)
+
+
+@pytest.mark.parametrize("value", ['{"claims": "x"}', '{"claims": [1]}', "[1]", "7", '{"a": ', '{"claims": {"a": 1}}'])
+def test_a_run_whose_row_is_broken_is_failed_and_says_why(served: Serving, owner: Customer, value: str) -> None:
+    row = row_of(served, runs, owner)
+    assert row is not None
+    assert write(served, runs.c.status, row, "in_progress")
+    assert write(served, runs.c.holds, row, 1)
+    assert write(served, runs.c.state, row, value)
+
+    async def driven() -> None:
+        await asyncio.wait([served.runs.start(owner.ids["run"])], timeout=20)
+
+    served.in_loop(driven())
+    run = owner.ask("GET", f"/v1/threads/{owner.ids['thread']}/runs/{owner.ids['run']}").body
+    assert (run["status"], "cannot be read" in run["last_error"]["message"]) == ("failed", True), run
