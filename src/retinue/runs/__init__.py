@@ -1,7 +1,7 @@
 """Runs that survive: driven from their logs, by whoever has their last epoch."""
 
 from .driving import Assignment, Runs
-from .following import Followed, Followers, Piece
+from .following import Followed, Followers
 from .recovering import recover
 
-__all__ = ["Assignment", "Followed", "Followers", "Piece", "Runs", "recover"]
+__all__ = ["Assignment", "Followed", "Followers", "Runs", "recover"]

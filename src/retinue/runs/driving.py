@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -236,7 +235,7 @@ class Runs:
         def change(now: RunRow) -> Change:
             values = ended(now, writer.log, tools, code)
             if values["status"] == "requires_action":
-                values["expires_at"] = int(time.time()) + self._human_ttl
+                values["expires_at"] = int(writer.log[-1].at) + self._human_ttl
             return Change(values, list(messages_of(now, writer.log, values["status"])))
 
         after = await writer.finish(change)

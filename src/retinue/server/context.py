@@ -42,7 +42,7 @@ class Server:
         """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
         if run is None:
             return
-        self.runs.followers.publish(run.id, [run])
+        self.runs.followers.look(run.id)
         if run.status in ("in_progress", "cancelling") and not self.runs.interrupt(run.id):
             self.runs.start(run.id)  # nobody drives it: whoever did has died
 

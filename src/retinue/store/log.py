@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Dialect, bindparam, func, insert, select, update
 
-from ..events import Event
+from ..events import Event, Said
 from ..reading import dump, load
 from .rows import RunRow
 from .tables import events, messages, runs
@@ -29,6 +29,7 @@ _READ = (
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
+_PAGE = _READ.limit(bindparam("most"))
 _MUTABLE = ("status", "holds", "expires_at", "epoch", "state")
 _ALTER = (
     update(runs)
@@ -38,6 +39,7 @@ _ALTER = (
 _FIND = select(runs).where(runs.c.id == bindparam("run"))
 _LOCK = _FIND.with_for_update(key_share=True)
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
+_DONE = _LENGTH.where(events.c.kind != Said.__name__.lower())
 _SAID = select(messages.c.id).where(messages.c.run_id == bindparam("run"))
 
 
@@ -89,15 +91,22 @@ def append(
     return alter(connection, run, **values)
 
 
-def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
-    """The events after the one of the number `after`. Raises `DataError` for what is no event."""
-    rows = connection.execute(_READ, {"run": run_id, "after": after}).all()  # one half read would hold its snapshot
+def read(connection: Connection, run_id: str, after: int = 0, most: int | None = None) -> list[Entry]:
+    """The events after the one of the number `after`, at most `most`. Raises `DataError` for what is no event."""
+    wanted = {"run": run_id, "after": after}
+    query = connection.execute(_READ, wanted) if most is None else connection.execute(_PAGE, {**wanted, "most": most})
+    rows = query.all()  # one half read would hold its snapshot
     return [Entry(seq, at, load(kind, payload)) for seq, at, kind, payload in rows]
 
 
 def length(connection: Connection, run_id: str) -> int:
     """The number of the log's last event; 0 if there is none."""
     return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
+
+
+def came_to(connection: Connection, run_id: str) -> int:
+    """The number of the last event that was more than a piece of a reply: how far the run came."""
+    return connection.execute(_DONE, {"run": run_id}).scalar() or 0
 
 
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
