@@ -11,18 +11,21 @@ class Arriving:
     def __init__(self) -> None:
         self._begun: list[tuple[int, list[str], list[str]]] = []  # where in the answer, texts, answers
         self._answered = 0  # characters of the answer so far
+        self._pieces = 0
 
     def __bool__(self) -> bool:
         return bool(self._begun)
 
-    def add(self, delta: Delta) -> None:
-        """Another piece."""
+    def add(self, delta: Delta) -> bool:
+        """Another piece; whether it is the first."""
         if not self._begun or bool(self._begun[-1][2][0]) != bool(delta.answer):
             self._begun.append((self._answered, [], []))
         _, texts, answers = self._begun[-1]
         texts.append(delta.text)
         answers.append(delta.answer)
         self._answered += len(delta.answer)
+        self._pieces += 1
+        return self._pieces == 1
 
     def take(self) -> list[Said]:
         """What there is, which is then told."""

@@ -49,9 +49,11 @@ class Writer:
 
     def tell(self, delta: Delta) -> None:
         """Pass on what the model says, if somebody follows, once it is written: whoever comes back is told the same.
-        While the disk is busy, or was asked just now, it is gathered."""
-        self._arriving.add(delta)
-        if self._saying is None and not self._late and self._followers.listen(self._run.id):
+        While the disk is busy, or was asked just now, it is gathered; but the first piece is not."""
+        first = self._arriving.add(delta)
+        if first and self._put_said():
+            self.write()
+        elif self._saying is None and not self._late and self._followers.listen(self._run.id):
             loop = asyncio.get_running_loop()
             self._saying = loop.call_at(self._said_at + _SAYS, self._say)
 
@@ -60,7 +62,6 @@ class Writer:
         if self._writing is not None:
             self._late = True  # `_go_on` comes back to it
         elif self._put_said():
-            self._said_at = asyncio.get_running_loop().time()
             self._begin()
 
     def _put_said(self) -> bool:
@@ -72,6 +73,7 @@ class Writer:
             return False
         for said in self._arriving.take():
             self._add(said)
+        self._said_at = asyncio.get_running_loop().time()
         return True
 
     def _add(self, event: Event) -> None:
