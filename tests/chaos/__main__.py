@@ -14,7 +14,7 @@ import click
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
-from . import cancels, human, kills, points
+from . import cancels, human, kills, points, streams
 
 _ROOT = Path(__file__).parents[2]
 _RESULTS = _ROOT / "bench" / "RESULTS.md"
@@ -84,12 +84,29 @@ def _human(told: Callable[[str], None]) -> tuple[str, int]:
     return text, len(seen.problems)
 
 
+def _streams(told: Callable[[str], None]) -> tuple[str, int]:
+    seen = streams.cut(500, 20, told=told)
+    for problem in seen.problems:
+        told(problem)
+    slow = streams.slow(10, told=told)
+    text = (
+        f"{seen.streams} streams of assistants' runs, left by their readers at {seen.left} places and cut by "
+        f"{seen.kills} kills of the server ({seen.across} streams were under way then): of {seen.events} events "
+        f"{seen.gaps} missing, {seen.repeats} told twice; {seen.changed} streams were told otherwise when they were read "
+        f"again, letter by letter; {seen.other_texts} had other texts than the stored messages.\n\n"
+        f"{slow.readers} readers of a byte a second, of streams of 600 kB: {slow.kilobytes:.0f} kB of the server's "
+        f"memory each; a run took {slow.beside:.1f} s beside them, and {slow.alone:.1f} s alone.\n"
+    )
+    return text, seen.broken + (slow.kilobytes > 2_000)
+
+
 _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "points": _points,
     "kills": lambda told: _kills(200, "", "`kill -9` at random, SQLite", told),
     "postgres": _on_postgres,
     "cancels": _cancels,
     "human": _human,
+    "streams": _streams,
 }
 
 
@@ -111,7 +128,7 @@ def command(parts: Sequence[str]) -> None:
 
 def _write(kept: dict[str, str]) -> None:
     rows = [kept[name] for name in ("points", "kills", "postgres") if name in kept]
-    said = "\n".join(kept[name] for name in ("cancels", "human") if name in kept)
+    said = "\n".join(kept[name] for name in ("cancels", "human", "streams") if name in kept)
     head = f"`make chaos`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
     text = f"{head}{_HEAD}\n{''.join(rows)}\n{said}"
     for path in (_RESULTS, _PAGE):

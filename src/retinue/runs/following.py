@@ -10,11 +10,11 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from ..store.database import Database
-from ..store.log import Entry, find, read
+from ..store.log import Entry, find, read_page
 from ..store.rows import RunRow
 
 Followed: TypeAlias = Entry | RunRow
-_KEPT = 200  # items for a reader that is slow; then it reads from the log again, as many at a time
+_KEPT = 100  # items for a reader that is slow; then it reads from the log again
 
 
 class Followers:
@@ -51,7 +51,7 @@ class Followers:
                 for entry in entries:
                     reader.after = entry.seq
                     yield entry
-                if len(entries) >= _KEPT:
+                if entries:
                     continue
                 if run is None:
                     return
@@ -70,12 +70,11 @@ class Followers:
 
 
 def _from(run_id: str, after: int, connection: Connection) -> tuple[RunRow | None, list[Entry]]:
-    """A page of the log, and the run's row: not older than the entries, and if it rests, not newer either."""
-    entries = read(connection, run_id, after, _KEPT)
-    run = find(connection, run_id)
-    if run is not None and run.rests and len(entries) < _KEPT:  # in between, the last ones may have come
-        last = entries[-1].seq if entries else after
-        entries += read(connection, run_id, last, _KEPT)
+    """The next entries, or if there are none, the run's row."""
+    entries = read_page(connection, run_id, after)
+    run = None if entries else find(connection, run_id)
+    if run is not None and run.rests:  # in between, the last ones may have come
+        entries = read_page(connection, run_id, after)
     return run, entries
 
 

@@ -29,7 +29,8 @@ _READ = (
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
-_PAGE = _READ.limit(bindparam("most"))
+_PAGE = _READ.limit(100)
+_PAGE_SIZE = 100_000  # characters, after which a page ends
 _MUTABLE = ("status", "holds", "expires_at", "epoch", "state")
 _ALTER = (
     update(runs)
@@ -91,12 +92,23 @@ def append(
     return alter(connection, run, **values)
 
 
-def read(connection: Connection, run_id: str, after: int = 0, most: int | None = None) -> list[Entry]:
-    """The events after the one of the number `after`, at most `most`. Raises `DataError` for what is no event."""
-    wanted = {"run": run_id, "after": after}
-    query = connection.execute(_READ, wanted) if most is None else connection.execute(_PAGE, {**wanted, "most": most})
-    rows = query.all()  # one half read would hold its snapshot
+def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
+    """The events after the one of the number `after`. Raises `DataError` for what is no event."""
+    rows = connection.execute(_READ, {"run": run_id, "after": after}).all()  # one half read would hold its snapshot
     return [Entry(seq, at, load(kind, payload)) for seq, at, kind, payload in rows]
+
+
+def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
+    """Likewise the next few, as far as they are small: what a reader can keep."""
+    page: list[Entry] = []
+    size = 0
+    with connection.execute(_PAGE, {"run": run_id, "after": after}) as rows:
+        for seq, at, kind, payload in rows:
+            page.append(Entry(seq, at, load(kind, payload)))
+            size += len(payload)
+            if size > _PAGE_SIZE:
+                break
+    return page
 
 
 def length(connection: Connection, run_id: str) -> int:
