@@ -88,12 +88,12 @@ def _streams(told: Callable[[str], None]) -> tuple[str, int]:
     seen = streams.cut(500, 20, told=told)
     for problem in seen.problems:
         told(problem)
-    slow = streams.slow(10, told=told)
+    slow = streams.slow(30, told=told)
     text = (
         f"{seen.streams} streams of assistants' runs, left by their readers at {seen.left} places and cut by "
         f"{seen.kills} kills of the server ({seen.across} streams were under way then): of {seen.events} events "
-        f"{seen.gaps} missing, {seen.repeats} told twice; {seen.changed} streams were told otherwise when they were read "
-        f"again, letter by letter; {seen.other_texts} had other texts than the stored messages.\n\n"
+        f"{seen.gaps} missing, {seen.repeats} told twice; {seen.changed} streams were told otherwise, letter by "
+        f"letter, when they were read again; {seen.other_texts} had other texts than the stored messages.\n\n"
         f"{slow.readers} readers of a byte a second, of streams of 600 kB: {slow.kilobytes:.0f} kB of the server's "
         f"memory each; a run took {slow.beside:.1f} s beside them, and {slow.alone:.1f} s alone.\n"
     )

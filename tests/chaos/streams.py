@@ -218,16 +218,16 @@ async def _slow(at: Site, readers: int, told: Callable[[str], None]) -> Slow:
     async with client_of(at) as other, aiohttp.ClientSession() as session:
         client = Streams(at.server.url, at.server.key, session)
         where = ""
-        for _ in range(3):  # until the process has what it needs for such a run
+        for _ in range(8):  # until the process has what it needs for such a run
             alone, where = await _timed(client)
         before = _memory(at)
         sockets = [await asyncio.to_thread(_open, at, where) for _ in range(readers)]
-        beside, _ = await _timed(client)
-        for _ in range(10):
+        for _ in range(5):
             await asyncio.sleep(1)
             for one in sockets:
                 one.recv(1)
         after = _memory(at)
+        beside, _ = await _timed(client)
         told(f"{before} kB before, {after} kB after")
         for one in sockets:
             one.close()

@@ -2,9 +2,9 @@
 
 The ledger does as a payment service would: an effect with an `Idempotency-Key` that it has seen is not done again; one
 without is done each time. The model works off an order: `Order 7: look, note+pay` is a call of `look`, then calls of
-`note` and `pay` side by side, each with what it is for (`7.0`, `7.1.0`, …), then an answer with all that they said. Where
-the last step is `slowly`, the answer has forty words more, and comes a word at a time; where it is `differently`, each
-time with other words. `at length` is an answer of 600 kB.
+`note` and `pay` side by side, each with what it is for (`7.0`, `7.1.0`, …), then an answer with all that they said.
+Where the last step is `slowly`, the answer has forty words more, and comes a word at a time; where it is
+`differently`, each time with other words. `at length` is an answer of 600 kB.
 
     python -m chaos.world BEFORE AFTER     (seconds from a request to its effect, and from there to the answer)
 """

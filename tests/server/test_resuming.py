@@ -12,6 +12,7 @@ import openai
 import pytest
 
 from chaos.harness import died
+from chaos.streams import cut
 from fakes.app_server import KEY, Serving, answering
 from fakes.sdk import MARKS, WEATHER
 from fakes.served import Served, serving
@@ -228,3 +229,9 @@ async def test_signs_of_life_disturb_no_client(
             stream = await client.beta.threads.runs.create(thread, assistant_id=assistant, stream=True)
             events = [event.event async for event in stream]
         assert events[-1] == "thread.run.completed"
+
+
+def test_streams_that_are_cut_anywhere_and_by_kills_are_whole() -> None:
+    seen = cut(12, 2, seed=1, told=lambda said: None)  # `make chaos` has 500
+    assert not seen.broken, seen.problems
+    assert seen.left > 12
