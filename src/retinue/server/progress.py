@@ -230,8 +230,8 @@ class Progress:
         yield from self._opened(self._saying)
         body = message_body(self._run, "", 0, None)
         body |= {"content": [], "status": "in_progress", "completed_at": None}
-        kept = {"id": id_, "created_at": int(said.began), "thread_id": self._run.thread_id}
-        self._message = message_object({**kept, "run_id": self._run.id, "body": body})
+        ids = {"id": id_, "created_at": int(said.began), "thread_id": self._run.thread_id}
+        self._message = message_object({**ids, "run_id": self._run.id, "body": body})
         yield "thread.message.created", self._message
         yield "thread.message.in_progress", self._message
 
