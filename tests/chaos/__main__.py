@@ -18,7 +18,7 @@ import click
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
-from . import cancels, faults, human, kills, overload, points
+from . import cancels, faults, human, kills, overload, points, streams
 from .harness import site
 
 _ROOT = Path(__file__).parents[2]
@@ -169,6 +169,23 @@ _FAULTS: dict[str, Callable[[], faults.Suffered]] = {
     "the clock is set an hour back, and ahead after 5 s": lambda: _with_clock(-3600),
 }
 
+
+def _streams(told: Callable[[str], None]) -> tuple[str, int]:
+    seen = streams.cut(500, 20, told=told)
+    for problem in seen.problems:
+        told(problem)
+    slow = streams.slow(30, told=told)
+    text = (
+        f"{seen.streams} streams of assistants' runs, left by their readers at {seen.left} places and cut by "
+        f"{seen.kills} kills of the server ({seen.across} streams were under way then): of {seen.events} events "
+        f"{seen.gaps} missing, {seen.repeats} told twice; {seen.changed} streams were told otherwise, letter by "
+        f"letter, when they were read again; {seen.other_texts} had other texts than the stored messages.\n\n"
+        f"{slow.readers} readers of a byte a second, of streams of 600 kB: {slow.kilobytes:.0f} kB of the server's "
+        f"memory each; a run took {slow.beside:.1f} s beside them, and {slow.alone:.1f} s alone.\n"
+    )
+    return text, seen.broken + (slow.kilobytes > 2_000)
+
+
 _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "points": _points,
     "kills": lambda told: _kills(200, "", "`kill -9` at random, SQLite", told),
@@ -178,6 +195,7 @@ _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "cancels": _cancels,
     "human": _human,
     "overload": _overload,
+    "streams": _streams,
 }
 
 
@@ -200,7 +218,7 @@ def command(parts: Sequence[str]) -> None:
 def _write(kept: dict[str, str]) -> None:
     rows = [kept[name] for name in ("points", "kills", "postgres", "terms") if name in kept]
     suffered = f"\n{_head(_SUFFERED)}\n{kept['faults']}" if "faults" in kept else ""
-    said = "\n".join(kept[name] for name in ("cancels", "human", "overload") if name in kept)
+    said = "\n".join(kept[name] for name in ("cancels", "human", "overload", "streams") if name in kept)
     head = f"`make chaos`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
     text = f"{head}{_head(_COLUMNS)}\n{''.join(rows)}{suffered}\n{said}"
     for path in (_RESULTS, _PAGE):

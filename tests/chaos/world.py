@@ -3,6 +3,8 @@
 The ledger does as a payment service would: an effect with an `Idempotency-Key` that it has seen is not done again; one
 without is done each time. The model works off an order: `Order 7: look, note+pay` is a call of `look`, then calls of
 `note` and `pay` side by side, each with what it is for (`7.0`, `7.1.0`, …), then an answer with all that they said.
+Where the last step is `slowly`, the answer has forty words more, and comes a word at a time; where it is
+`differently`, each time with other words. `at length` is an answer of 600 kB.
 
     python -m chaos.world BEFORE AFTER     (seconds from a request to its effect, and from there to the answer)
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +24,8 @@ from aiohttp import web
 
 _ORDER = re.compile(r"Order (\w+): ([a-z+, ]+)\s*$")
 _THINKS = 0.01  # seconds before the model says anything
+_PACE = 0.01  # seconds before each word of what it says slowly
+_MANNERS = ("slowly", "differently", "at length")
 _HEAD = {"id": "said", "object": "chat.completion.chunk", "created": 1, "model": "worker"}
 
 
@@ -72,9 +77,10 @@ async def _reply(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     for choice in _choices(messages):
-        data = json.dumps({**_HEAD, "choices": [{"index": 0, "logprobs": None, **choice}]})
+        said = {"index": 0, "logprobs": None, "delta": choice["delta"], "finish_reason": choice["finish_reason"]}
+        data = json.dumps({**_HEAD, "choices": [said]})
         await response.write(f"data: {data}\n\n".encode())
-        await asyncio.sleep(0)
+        await asyncio.sleep(choice.get("pace", 0))
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     await response.write(f"data: {json.dumps({**_HEAD, 'choices': [], 'usage': usage})}\n\n".encode())
     await response.write(b"data: [DONE]\n\n")
@@ -88,15 +94,30 @@ def _choices(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if order is None:  # to find out whether this model calls tools
         return _calling([("add", {"a": 19, "b": 23})])
     number, steps = order[1], [step.strip().split("+") for step in order[2].split(",")]
-    said = [one["content"] for one in messages[begin:] if one["role"] == "tool"]
+    manner = steps.pop()[0] if steps[-1][0] in _MANNERS else ""
+    seen = [one["content"] for one in messages[begin:] if one["role"] == "tool"]
     done = sum(bool(one.get("tool_calls")) for one in messages[begin:])
     if done == len(steps):
-        words = re.findall(r"\s*\S+", f"Order {number} is done: {'; '.join(said)}.")
-        pieces = [{"delta": {"content": word}, "finish_reason": None} for word in words]
+        words = re.findall(r"\s*\S+", f"Order {number} is done: {'; '.join(seen)}.")
+        pace = _PACE if manner in ("slowly", "differently") else 0.0
+        said = _in_manner(words, manner)
+        pieces = [{"delta": {"content": word}, "finish_reason": None, "pace": pace} for word in said]
         return [*pieces, {"delta": {}, "finish_reason": "stop"}]
     tools = steps[done]
     names = [f"{number}.{done}.{at}" if len(tools) > 1 else f"{number}.{done}" for at in range(len(tools))]
     return _calling([(tool, {"what": name}) for tool, name in zip(tools, names, strict=True)])
+
+
+def _in_manner(words: list[str], manner: str) -> list[str]:
+    """The pieces of an answer."""
+    match manner:
+        case "slowly":
+            return [*words, *(f" word {number}" for number in range(40))]
+        case "differently":
+            return [*words, *(f" {secrets.token_hex(2)}" for _ in range(40))]
+        case "at length":
+            return [*words, *(f" {number}" * 50 for number in range(2_000))]
+    return words
 
 
 def _calling(made: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:

@@ -120,7 +120,7 @@ def test_a_hanging_rule_can_be_cancelled() -> None:
     ("rule", "problem"),
     [
         (47, "want a text or a mapping, not int"),
-        ({"sya": "hello"}, "unknown key 'sya'; there are: when, say, call, finish, raw, error, delay, times"),
+        ({"sya": "hello"}, "unknown key 'sya'; there are: when, say, call, finish, raw, error, delay, pace, times"),
         ({"when": "x"}, "says nothing: want one of say, call, finish, raw, error"),
         ({"when": "(", "say": "x"}, "when: not a regular expression: "),
         ({"call": "Search"}, "call: want {tool: NAME, input: …}"),
@@ -128,6 +128,7 @@ def test_a_hanging_rule_can_be_cancelled() -> None:
         ({"raw": 47}, "raw: want a text, not 47"),
         ({"error": 404}, "error: want one of 429, 500, cut, hang, not 404"),
         ({"say": "x", "delay": -1}, "delay: want a number, not -1"),
+        ({"say": "x", "pace": "slow"}, "pace: want a number, not 'slow'"),
         ({"say": "x", "delay": "1"}, "delay: want a number, not '1'"),
         ({"say": "x", "times": None}, "times: want a number, not None"),
     ],

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -14,9 +15,8 @@ from sqlalchemy import update
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
 from retinue import Agent, PromptModel, tool
-from retinue.events import Called, Observed, Paused, Replied
+from retinue.events import Called, Observed, Paused, Replied, Said
 from retinue.ports import Flow, Task
-from retinue.runs import Piece
 from retinue.schema import Decision
 from retinue.store.log import Entry
 from retinue.store.tables import events, runs
@@ -284,7 +284,6 @@ async def test_whoever_follows_from_any_event_gets_each_of_the_others_once(url: 
 
         async def followed(after: int) -> list[int]:
             items = [item async for item in kept.driver.followers.follow("run_1", after)]
-            assert all(item.seq >= after for item in items if isinstance(item, Piece))
             return [item.seq for item in items if isinstance(item, Entry)]
 
         readers = [asyncio.ensure_future(followed(0)) for _ in range(3)]
@@ -293,6 +292,50 @@ async def test_whoever_follows_from_any_event_gets_each_of_the_others_once(url: 
         assert [await reader for reader in readers] == [whole] * 3
         for after in range(len(whole) + 1):
             assert await followed(after) == whole[after:]
+
+
+@pytest.mark.parametrize("listens", [True, False])
+async def test_what_the_model_says_is_in_the_log_where_somebody_reads_along(any_url: str, listens: bool) -> None:
+    text = "One two three four five."
+    agent = Agent(PromptModel(engine="scripted", script=[{"say": text, "pace": 0.01}]), strategy="tool_calling")
+    async with kept_runs(any_url, lambda: agent) as kept:
+        await kept.add()
+
+        async def followed() -> list[object]:
+            items = kept.driver.followers.follow("run_1", listens=listens)
+            return [item.event async for item in items if isinstance(item, Entry)]
+
+        reader = asyncio.ensure_future(followed())
+        await asyncio.sleep(0)
+        await kept.driver.start("run_1")
+        log = await kept.log()
+        assert await reader == log
+        said = [event for event in log if isinstance(event, Said)]
+        kinds = [type(event).__name__ for event in log if not isinstance(event, Said)]
+        assert kinds == ["Started", "Asked", "Replied", "Finished"]
+        assert "".join(one.text for one in said) == (text if listens else "")
+        assert [one.offset for one in said] == [
+            len("".join(one.answer for one in said[:at])) for at in range(len(said))
+        ]
+        assert all(isinstance(event, Said) for event in log[2 : 2 + len(said)])
+
+
+async def test_a_reader_who_is_slow_reads_the_rest_from_the_log(url: str) -> None:
+    @tool(effects="read")
+    async def see(what: str) -> str:
+        """See."""
+        return f"see {what}"
+
+    calls = [{"tool": "see", "input": {"what": str(number)}} for number in range(1, 151)]
+    agent = calling([see], *calls)
+    agent.budget = replace(agent.budget, steps=None, stale_steps=None)
+    async with kept_runs(url, lambda: agent) as kept:
+        reader = kept.driver.followers.follow(await kept.add())
+        assert await anext(reader)  # and then nothing for a long time
+        await kept.driver.start("run_1")
+        numbers = [item.seq async for item in reader if isinstance(item, Entry)]
+        assert numbers == list(range(1, len(await kept.log()) + 1))
+        assert len(numbers) > 600
 
 
 async def test_a_wait_that_is_answered_cancelled_and_out_of_time_at_once_ends_once(url: str) -> None:

@@ -20,7 +20,7 @@ from ..schema import Abilities, AgentAction, AgentFinish, Reply, Usage
 from .retrying import retrying
 from .settings import Settings
 
-_KEYS = ("when", "say", "call", "finish", "raw", "error", "delay", "times")
+_KEYS = ("when", "say", "call", "finish", "raw", "error", "delay", "pace", "times")
 _ERRORS = (429, 500, "cut", "hang")
 
 
@@ -29,7 +29,8 @@ class Rule:
     """One rule, and how many uses it has left.
 
     `text`: the exact reply, whatever its form. `decision`: put into the strategy's form. `error`: 429,
-    500, `cut` (half the reply, then the connection is lost) or `hang`. `delay`: seconds before it.
+    500, `cut` (half the reply, then the connection is lost) or `hang`. `delay`: seconds before it;
+    `pace`: seconds before each of its words.
     """
 
     when: re.Pattern[str]
@@ -37,6 +38,7 @@ class Rule:
     text: str | None = None
     error: int | str | None = None
     delay: float = 0.0
+    pace: float = 0.0
     left: float = float("inf")
 
 
@@ -77,6 +79,8 @@ class ScriptedEngine:
             said = request.write(rule.decision)
         words = re.findall(r"\s*\S+|\s+$", said.text)
         for word in words[: len(words) // 2] if rule.error == "cut" else words:
+            if rule.pace:
+                await asyncio.sleep(rule.pace)
             yield Delta(word)
         if rule.error == "cut":
             raise ModelUnavailable("the script cuts its reply")
@@ -108,6 +112,7 @@ def read_rule(rule: Any, number: int) -> Rule:
         rule.get("raw"),
         rule.get("error"),
         float(rule.get("delay", 0)),
+        float(rule.get("pace", 0)),
         float(rule.get("times", "inf")),
     )
 
@@ -140,7 +145,7 @@ def _problems(rule: Any) -> Iterator[str]:
         yield f"error: want one of {', '.join(map(str, _ERRORS))}, not {rule['error']!r}"
     if sum(key in rule for key in ("say", "call", "finish", "raw", "error")) == 0:
         yield "says nothing: want one of say, call, finish, raw, error"
-    for key in ("delay", "times"):
+    for key in ("delay", "pace", "times"):
         if key in rule and not (isinstance(rule[key], int | float) and rule[key] >= 0):
             yield f"{key}: want a number, not {rule[key]!r}"
     try:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ..store.clock import CLOCK
-from ..store.log import alter, find, length
+from ..store.log import alter, came_to, find
 from ..store.rows import RunRow, Status
 from ..store.tables import runs
 
@@ -21,12 +21,12 @@ _DRIVEN = ("queued", "in_progress", "cancelling")
 
 def claim(connection: Connection, run_id: str) -> RunRow | None:
     """The run, from now on under its next epoch, `in_progress`; `None` if there is nothing to drive. One whose
-    drives died again and again without a new event gets `state["give_up"]`: why."""
+    drives died again and again without a new event (pieces of a reply are none) gets `state["give_up"]`: why."""
     run = find(connection, run_id, lock=True)
     if run is None or run.status not in _DRIVEN or not run.holds:
         return None
     state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}
-    now = length(connection, run_id) if run.epoch else 0
+    now = came_to(connection, run_id) if run.epoch else 0
     _, count, process = state.get("claims", (-1, 0, ""))
     if process != _PROCESS:  # the one before has ended
         count = _tries(run, now) + 1
@@ -52,7 +52,7 @@ def unfinished(connection: Connection) -> list[tuple[RunRow, int]]:
     """The runs to be driven, oldest first, and how often each was driven since it came any further."""
     query = select(runs).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
     found = [RunRow.of(row) for row in connection.execute(query)]
-    return [(run, _tries(run, length(connection, run.id))) for run in found]
+    return [(run, _tries(run, came_to(connection, run.id))) for run in found]
 
 
 def _tries(run: RunRow, now: int) -> int:

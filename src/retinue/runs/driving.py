@@ -18,7 +18,6 @@ from ..agent import Agent, Run
 from ..errors import DataError, RetinueError, StoreUnavailable
 from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped
 from ..schema import Decision, Message, StopReason
-from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.log import Change, Entry, Fenced, find, read
 from ..store.rows import RunRow
@@ -257,7 +256,7 @@ class Runs:
         def change(now: RunRow) -> Change:
             values = ended(now, writer.log, tools, code)
             if values["status"] == "requires_action":
-                values["expires_at"] = int(CLOCK.now()) + self._human_ttl
+                values["expires_at"] = int(writer.log[-1].at) + self._human_ttl
             said = list(messages_of(now, writer.log, values["status"]))
             return Change(values, said, lambda connection, after: self._conclude(connection, after, writer.log))
 

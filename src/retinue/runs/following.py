@@ -5,27 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
 from ..store.database import Database
-from ..store.log import Entry, find, read
+from ..store.log import Entry, find, read_page
 from ..store.rows import RunRow
 
-
-class Piece(NamedTuple):
-    """A piece of a reply as it arrives, after the log's entry `seq`. `answer` is what of it belongs to the run's
-    answer, of which `offset` characters were passed on before."""
-
-    seq: int
-    text: str
-    answer: str
-    offset: int
-
-
-Followed: TypeAlias = Entry | Piece | RunRow
-_KEPT = 1_000  # items for a reader that is slow; then it reads from the log again
+Followed: TypeAlias = Entry | RunRow
+_KEPT = 100  # items for a reader that is slow; then it reads from the log again
 
 
 class Followers:
@@ -36,31 +25,40 @@ class Followers:
         self._readers: dict[str, set[_Reader]] = {}
 
     def publish(self, run_id: str, items: Sequence[Followed]) -> None:
-        """Pass on what was committed, or a piece of a reply as it arrives."""
+        """Pass on what was committed."""
         for reader in self._readers.get(run_id, ()):
             reader.put(items)
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Followed, None]:
-        """The log's entries after the one of the number `after`, live with what the model says meanwhile, and the
-        run's row at the beginning and whenever its status changes. Ends after the row of a run that is not active."""
-        reader = _Reader()
+    def look(self, run_id: str) -> None:
+        """Let them read the log again: something was written to it by others than a drive."""
+        for reader in self._readers.get(run_id, ()):
+            reader.fall_behind()
+
+    def listen(self, run_id: str) -> bool:
+        """Whether somebody wants to read what the model says while it says it."""
+        return any(reader.listens for reader in self._readers.get(run_id, ()))
+
+    async def follow(self, run_id: str, after: int = 0, *, listens: bool = True) -> AsyncGenerator[Followed, None]:
+        """The log's entries after the one of the number `after`, live, and the run's row, after the entries so far and
+        whenever its status changes. Ends after the row of a run that is not active. `listens`: what the model says is
+        wanted while it says it, and is therefore put into the log; else it comes with its reply."""
+        reader = _Reader(after, listens)
         self._readers.setdefault(run_id, set()).add(reader)
         try:
             while True:
-                run, entries = await self._database.read(partial(_from, run_id, after))
+                reader.catch_up()
+                run, entries = await self._database.read(partial(_from, run_id, reader.after))
                 for entry in entries:
+                    reader.after = entry.seq
                     yield entry
-                    after = entry.seq
+                if entries:
+                    continue
                 if run is None:
                     return
                 yield run
                 if not run.active:
                     return
                 async for item in reader.items():
-                    if not isinstance(item, RunRow):
-                        if item.seq < after or (isinstance(item, Entry) and item.seq == after):
-                            continue
-                        after = item.seq if isinstance(item, Entry) else after
                     yield item
                     if isinstance(item, RunRow) and not item.active:
                         return
@@ -72,25 +70,42 @@ class Followers:
 
 
 def _from(run_id: str, after: int, connection: Connection) -> tuple[RunRow | None, list[Entry]]:
-    run = find(connection, run_id)  # first: if it has ended, the log is whole
-    return run, read(connection, run_id, after)
+    """The next entries, or if there are none, the run's row."""
+    entries = read_page(connection, run_id, after)
+    run = None if entries else find(connection, run_id)
+    if run is not None and run.rests:  # in between, the last ones may have come
+        entries = read_page(connection, run_id, after)
+    return run, entries
 
 
 class _Reader:
     """What one reader has still to read."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: int, listens: bool) -> None:
+        self.after = after  # the last entry that it got
+        self.listens = listens
         self._items: list[Followed] = []
         self._behind = False
         self._more = asyncio.Event()
 
     def put(self, items: Sequence[Followed]) -> None:
         if len(self._items) + len(items) > _KEPT:
-            self._behind = True
-            self._items.clear()
+            self.fall_behind()
         if not self._behind:
             self._items.extend(items)
         self._more.set()
+
+    def fall_behind(self) -> None:
+        """Keep nothing more: it is in the log."""
+        self._behind = True
+        self._items.clear()
+        self._more.set()
+
+    def catch_up(self) -> None:
+        """Keep what comes from now on."""
+        self._behind = False
+        self._items.clear()
+        self._more.clear()
 
     async def items(self) -> AsyncGenerator[Followed, None]:
         """Those that come, until there were too many to keep."""
@@ -98,8 +113,11 @@ class _Reader:
             await self._more.wait()
             self._more.clear()
             if self._behind:
-                self._behind = False
                 return
             items, self._items = self._items, []
             for item in items:
-                yield item
+                if isinstance(item, RunRow):
+                    yield item
+                elif item.seq > self.after:
+                    self.after = item.seq
+                    yield item

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..events import Event, Finished, Replied, Stopped
-from ..schema import StopReason
+from ..events import Finished, Replied, Said, Stopped
 from ..store.log import Entry
 from ..store.rows import RunRow
 
@@ -17,11 +16,69 @@ _REASONS = {
     "failed": "run_failed",
     "incomplete": "max_tokens",
 }
+_CUT = "run_failed"
 
 
 def derived_id(prefix: str, *parts: str | int) -> str:
     """An id that follows from `parts`: whoever reads the same log finds the same."""
     return prefix + hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:24]
+
+
+class Spoken(NamedTuple):
+    """What follows in a message of a run, the `number`-th from 0, begun at `began`: `more` after what was told of it,
+    so that `text` is all of it so far. `reason`: why it ended without being finished."""
+
+    number: int
+    began: float
+    text: str
+    more: str = ""
+    ended: bool = False
+    reason: str | None = None
+
+
+class Speech:
+    """What a run says, told from its log: for those who read along, and for its thread.
+
+    A reply that was cut, with the process or by the engine, is asked for again. As far as the new one begins with what
+    was told of the first, nothing is told; where it does not, that message ends as it was told, and another begins.
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._began = 0.0
+        self._told = ""
+        self._arrived = ""  # of the answer in the reply that is arriving
+
+    def hear(self, entry: Entry, status: str = "") -> Iterator[Spoken]:
+        """What an entry of the log adds; `status` is what the run came to, if it is the last."""
+        event = entry.event
+        if isinstance(event, Said):
+            if event.answer:
+                self._arrived = self._arrived[: event.offset] + event.answer
+                if not self._told.startswith(self._arrived):
+                    yield from self._say(self._arrived, entry.at)
+            return
+        text, whole = said_in(entry)
+        if text and (whole or not self._told.startswith(text)):
+            yield from self._say(text, entry.at)
+        if self._told and (
+            text or isinstance(event, Finished | Stopped) or (isinstance(event, Replied) and event.reply.calls)
+        ):
+            yield self._end(None if whole and text else _REASONS.get(status, _CUT))
+
+    def _say(self, text: str, at: float) -> Iterator[Spoken]:
+        if not text.startswith(self._told):
+            yield self._end(_CUT)
+        if not self._told:
+            self._began = at
+        before, self._told = self._told, text
+        if text != before:
+            yield Spoken(self._number, self._began, text, text[len(before) :])
+
+    def _end(self, reason: str | None) -> Spoken:
+        ended = Spoken(self._number, self._began, self._told, ended=True, reason=reason)
+        self._number, self._told = self._number + 1, ""
+        return ended
 
 
 def said_in(entry: Entry) -> tuple[str, bool]:
@@ -38,13 +95,6 @@ def said_in(entry: Entry) -> tuple[str, bool]:
     return "", True
 
 
-def cut_short(event: Event) -> str:
-    """Why a message was not finished when the run ended with `event`."""
-    reason = event.reason if isinstance(event, Stopped) else None
-    names = {StopReason.CANCELLED: "run_cancelled", StopReason.TOKEN_BUDGET_EXCEEDED: "max_tokens"}
-    return names.get(reason, "run_failed") if reason else "run_failed"
-
-
 def message_id(run_id: str, ordinal: int) -> str:
     """The id of the message of a run, the first being 0."""
     return derived_id("msg_", run_id, "message", ordinal)
@@ -54,20 +104,18 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
     """The rows of the messages that a run, which came to `status`, makes on its thread."""
     if run.thread_id is None or run.request.get("kind") == "response":  # whose conversation has items
         return
-    ordinal = 0
+    speech = Speech()
     for entry in log:
-        text, whole = said_in(entry)
-        if not text:
-            continue
-        yield {
-            "tenant": run.tenant,
-            "id": message_id(run.id, ordinal),
-            "created_at": int(entry.at),
-            "thread_id": run.thread_id,
-            "run_id": run.id,
-            "body": message_body(run, text, int(entry.at), None if whole else _REASONS.get(status, "run_failed")),
-        }
-        ordinal += 1
+        for said in speech.hear(entry, status if entry is log[-1] else ""):
+            if said.ended:
+                yield {
+                    "tenant": run.tenant,
+                    "id": message_id(run.id, said.number),
+                    "created_at": int(said.began),
+                    "thread_id": run.thread_id,
+                    "run_id": run.id,
+                    "body": message_body(run, said.text, int(entry.at), said.reason),
+                }
 
 
 def message_body(run: RunRow, text: str, at: int, reason: str | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from operator import itemgetter
 
+from ..events import Said
 from ..store.log import Entry
 from ..store.rows import RunRow
 from .claiming import unfinished
@@ -39,8 +40,8 @@ async def _one_by_one(runs: Runs, suspects: Sequence[RunRow]) -> None:
 
 
 async def _further(runs: Runs, run: RunRow) -> None:
-    """Wait until there is something new in a run's log."""
-    async with aclosing(runs.followers.follow(run.id, run.state["claims"][0])) as items:
+    """Wait until a run has come further."""
+    async with aclosing(runs.followers.follow(run.id, run.state["claims"][0], listens=False)) as items:
         async for item in items:
-            if isinstance(item, Entry):
+            if isinstance(item, Entry) and not isinstance(item.event, Said):
                 return

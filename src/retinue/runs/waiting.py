@@ -51,8 +51,12 @@ def arguments_of(action: AgentAction, tools: Mapping[str, Tool]) -> dict[str, An
 
 def decide(connection: Connection, run: RunRow, decisions: Mapping[str, Decision], ttl: int, mark: str) -> None:
     """Let the run go on with `decisions`, by the calls' ids in its log, for at most `ttl` seconds. `mark` stands for
-    what was said, so that the same, said again, is known. `state["told"]` is then the log's length so far."""
+    what was said, so that the same, said again, is known. `state["told"]` is then the log's length so far;
+    `state["turns"]` has for each time when, and which calls were answered (and not decided on)."""
     given = {**run.state.get("decisions", {}), **{call: asdict(one) for call, one in decisions.items()}}
     state = {**run.state, "decisions": given, "waiting": [], "marks": [*run.state.get("marks", ()), mark]}
     state |= {"told": length(connection, run.id), "usage_told": run.state.get("usage", {})}
-    alter(connection, run, status="queued", state=state, expires_at=int(CLOCK.now()) + ttl)
+    now = int(CLOCK.now())
+    answered = [call for call, one in decisions.items() if one.kind == "respond"]
+    state["turns"] = [*run.state.get("turns", ()), [now, answered]]
+    alter(connection, run, status="queued", state=state, expires_at=now + ttl)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..errors import StoreUnavailable
-from ..events import Asked, Delta, Event
+from ..events import Delta, Event, Retried
+from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.log import Change, Entry, append
 from ..store.rows import RunRow
-from .following import Followers, Piece
+from .arriving import Arriving
+from .following import Followers
 
 _LOG = logging.getLogger("retinue.runs")
 BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
+_SAYS = 0.02  # seconds at least between two writes of what the model is saying
 
 
 class Writer:
@@ -33,20 +35,50 @@ class Writer:
         self._written = len(self.log)
         self._writing: asyncio.Future[RunRow | None] | None = None
         self._planned = False
-        self._shown = 0  # characters of the answer in the reply that is arriving
+        self._arriving = Arriving()
+        self._saying: asyncio.TimerHandle | None = None
+        self._late = False  # it was to be said while something else was being written
+        self._said_at = 0.0  # by the loop's clock
 
     def put(self, event: Event) -> None:
-        """Add `event`; it is written with the next that is."""
-        seq = self.log[-1].seq + 1 if self.log else 1
-        self.log.append(Entry(seq, time.time(), event))
-        if isinstance(event, Asked):
-            self._shown = 0
+        """Add `event`; it is written with the next that is. What was said before it comes before it."""
+        self._put_said()
+        self._add(event)
+        if not isinstance(event, Retried):  # a reply that is begun anew goes on from what was shown of it
+            self._arriving = Arriving()
 
     def tell(self, delta: Delta) -> None:
-        """Pass on what the model says."""
-        seq = self.log[-1].seq if self.log else 0
-        self._followers.publish(self._run.id, [Piece(seq, delta.text, delta.answer, self._shown)])
-        self._shown += len(delta.answer)
+        """Pass on what the model says, if somebody follows, once it is written: whoever comes back is told the same.
+        While the disk is busy, or was asked just now, it is gathered; but the first piece is not."""
+        first = self._arriving.add(delta)
+        if first and self._put_said():
+            self.write()
+        elif self._saying is None and not self._late and self._followers.listen(self._run.id):
+            loop = asyncio.get_running_loop()
+            self._saying = loop.call_at(self._said_at + _SAYS, self._say)
+
+    def _say(self) -> None:
+        self._saying = None
+        if self._writing is not None:
+            self._late = True  # `_go_on` comes back to it
+        elif self._put_said():
+            self._begin()
+
+    def _put_said(self) -> bool:
+        """Add what has arrived, if somebody follows; whether that is anything."""
+        if self._saying is not None:
+            self._saying.cancel()
+            self._saying = None
+        if not self._arriving or not self._followers.listen(self._run.id):
+            return False
+        for said in self._arriving.take():
+            self._add(said)
+        self._said_at = asyncio.get_running_loop().time()
+        return True
+
+    def _add(self, event: Event) -> None:
+        seq = self.log[-1].seq + 1 if self.log else 1
+        self.log.append(Entry(seq, CLOCK.now(), event))
 
     def write(self) -> None:
         """Begin to write what was added, without waiting; what else comes at once goes with it."""
@@ -114,5 +146,8 @@ class Writer:
         if future.cancelled() or future.exception() is not None:
             return  # kept, so that whoever waits learns of it
         self._writing = None
+        if self._late:
+            self._late = False
+            self._planned = self._put_said() or self._planned
         if self._planned:  # while the last was being written
             self._begin()

@@ -58,7 +58,7 @@ async def _chunks(at: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str
             async for item in items:
                 for chunk in chunks.tell(item):
                     yield frame(chunk)
-                if isinstance(item, RunRow) and _rests(item):
+                if isinstance(item, RunRow) and item.rests:
                     over = True
                     for chunk in chunks.last(item):
                         yield frame(chunk)
@@ -90,17 +90,13 @@ async def _ended(at: Context, run: RunRow, request: Request) -> tuple[RunRow, li
 
 async def _rest(server: Server, run: RunRow) -> tuple[RunRow, list[Entry]]:
     log: list[Entry] = []
-    async with aclosing(server.runs.followers.follow(run.id, _told(run))) as items:
+    async with aclosing(server.runs.followers.follow(run.id, _told(run), listens=False)) as items:
         async for item in items:
             if isinstance(item, Entry):
                 log.append(item)
-            if isinstance(item, RunRow) and _rests(item):
+            if isinstance(item, RunRow) and item.rests:
                 return item, log
     return run, log
-
-
-def _rests(run: RunRow) -> bool:
-    return run.status == "requires_action" or not run.active
 
 
 def _told(run: RunRow) -> int:

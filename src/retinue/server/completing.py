@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..events import Replied
-from ..runs import Followed, Piece
-from ..runs.messages import said_in
+from ..events import Replied, Said
+from ..runs import Followed
+from ..runs.messages import Speech, Spoken
 from ..runs.waiting import waiting_for
 from ..schema import AgentAction
 from ..store.log import Entry
@@ -25,7 +25,8 @@ def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) ->
     if run.status in ("failed", "cancelled", "expired"):
         raise failure(run)
     calls = _calls(run)
-    text = "\n\n".join(filter(None, (said_in(entry)[0] for entry in log)))
+    speech = Speech()
+    text = "\n\n".join(said.text for entry in log for said in speech.hear(entry) if said.ended)
     message: Object = {
         "role": "assistant",
         "content": text if text or not calls else None,
@@ -47,8 +48,8 @@ class Chunks:
         self._run = run
         self._with_usage = with_usage
         self._reasoning = reasoning
-        self._shown = ""  # of the message that is being said
-        self._said = False  # whether a message was said before
+        self._speech = Speech()
+        self._told: Spoken | None = None  # last
 
     def first(self) -> Object:
         """The chunk that begins it."""
@@ -56,15 +57,15 @@ class Chunks:
 
     def tell(self, item: Followed) -> Iterator[Object]:
         """What there is to say of what the run did. Raises `ApiError` when it failed."""
-        match item:
-            case Piece():
-                yield from self._piece(item)
-            case Entry():
-                text, _ = said_in(item)
-                if text:
-                    rest = text[len(self._shown) :] if text.startswith(self._shown) else f"\n{text}"
-                    yield from self._content(rest)
-                    self._shown, self._said = "", True
+        if isinstance(item, RunRow):
+            return
+        if self._reasoning and isinstance(item.event, Said) and not item.event.answer and not self._speaks:
+            yield self._chunk({"reasoning_content": item.event.text})
+        for said in self._speech.hear(item):
+            if said.more:
+                between = "\n\n" if said.number and not self._speaks else ""
+                yield self._chunk({"content": between + said.more})
+            self._told = said
 
     def last(self, run: RunRow) -> Iterator[Object]:
         """The chunks that end it."""
@@ -79,17 +80,10 @@ class Chunks:
         if self._with_usage:
             yield {**_head(self._run, "chat.completion.chunk"), "choices": [], "usage": usage(run)}
 
-    def _piece(self, piece: Piece) -> Iterator[Object]:
-        if piece.answer and piece.offset == len(self._shown):
-            yield from self._content(piece.answer)
-            self._shown += piece.answer
-        elif self._reasoning and not piece.answer and not self._shown:
-            yield self._chunk({"reasoning_content": piece.text})
-
-    def _content(self, text: str) -> Iterator[Object]:
-        if text:
-            between = "\n\n" if self._said and not self._shown else ""
-            yield self._chunk({"content": between + text})
+    @property
+    def _speaks(self) -> bool:
+        """Whether a message is being said."""
+        return self._told is not None and not self._told.ended
 
     def _chunk(self, delta: Object, finish: str | None = None) -> Object:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}

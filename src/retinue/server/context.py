@@ -45,7 +45,7 @@ class Server:
         """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
         if run is None:
             return
-        self.runs.followers.publish(run.id, [run])
+        self.runs.followers.look(run.id)
         driven = self.runs.interrupt(run.id)
         if run.status in ("in_progress", "cancelling") and not driven:
             self.runs.start(run.id)  # nobody drives it: whoever did has died

@@ -2,69 +2,142 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..events import Called, Finished, Observed, Paused, Replied, Stopped
-from ..runs import Followed, Piece
-from ..runs.messages import cut_short, derived_id, message_body, message_id, said_in
-from ..runs.waiting import arguments_of
+from ..events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ..runs import Followed
+from ..runs.ending import pending
+from ..runs.messages import Speech, Spoken, derived_id, message_body, message_id
+from ..runs.waiting import Waiting, arguments_of, kept
 from ..schema import AgentAction, Usage
 from ..store.log import Entry
-from ..store.rows import RunRow
+from ..store.rows import RunRow, Status
 from ..tooling import Tool
+from .context import Options
 from .objects import Object, message_object, run_object, tool_call
 
 Told = tuple[str, Object]  # the event's name, and its object
 
 
-class Progress:
-    """What a run has come to, told piece by piece. `steps` are all of its run steps so far, oldest first; `tools` are
-    its agent's, by name."""
+_CUT = {"code": "server_error", "message": "The reply was cut; what followed differs, and is another message."}
 
-    def __init__(self, run: RunRow, tools: Mapping[str, Tool]) -> None:
+
+class Progress:
+    """What a run has come to, told from its log: whoever reads the same is told the same, event by event. `steps` are
+    all of its run steps so far, oldest first; `tools` are its agent's, by name. `turn` counts how often it went on
+    after it had waited.
+
+    Its row is told what the log does not say: when it began, what it was answered when it waited, how it ended. What
+    ends a turn is told with the row that came of it.
+    """
+
+    def __init__(self, run: RunRow, tools: Mapping[str, Tool], options: Options) -> None:
         self.steps: list[Object] = []
+        self.turn = 0
         self._run = run
         self._given = tools
-        self._told = ""  # the status that was told last
+        self._options = options
+        self._status = ""  # that was told last
+        self._last: Entry | None = None  # what ended a turn and is not told yet
+        self._log: list[Event] = []  # what waited, and what became of it
         self._asked: Counter[str] = Counter()  # how often a call waited, by the same
         self._calls: dict[str, Object] = {}  # of the open step, by the calls' ids in the log
         self._tools: Object | None = None
+        self._speech = Speech()
         self._saying: Object | None = None
         self._message: Object | None = None
-        self._shown = ""
-        self._messages = 0
         self._usage = Usage()
 
+    def lacks(self, item: Followed) -> bool:
+        """Whether the run's row has to be known (`know`) as it is by now, before `item` is told."""
+        begins = self._status in ("", "queued") and not self._run.state.get("started_at")
+        waited = self._last is not None or self._status == "requires_action"
+        return isinstance(item, Entry) and (begins or (waited and len(self._turns) <= self.turn))
+
+    def know(self, run: RunRow) -> None:
+        """The run's row has changed; nothing is told of that yet."""
+        self._run = run
+
+    @property
+    def _turns(self) -> Sequence[tuple[int, Sequence[str]]]:
+        """When the run went on after it had waited, and the calls that were answered then."""
+        turns: Sequence[tuple[int, Sequence[str]]] = self._run.state.get("turns", ())
+        return turns
+
     def tell(self, item: Followed) -> Iterator[Told]:
-        """What there is to tell of an entry of the log, a piece of a reply, or the run's new status."""
-        match item:
-            case RunRow():
-                yield from self._status(item)
-            case Piece():
-                yield from self._begun(item.answer)
-                yield from self._piece(item)
-            case Entry():
-                yield from self._begun(True)
+        """What there is to tell of an entry of the log, or of the run's row."""
+        if not self._status:
+            yield self._moved("queued", "created")
+            yield self._moved("queued")
+        if isinstance(item, RunRow):
+            self._run = item
+            yield from self._row(item)
+        else:
+            yield from self._resumed()
+            if isinstance(item.event, Finished | Stopped):
+                self._last = item
+            else:
+                if self._status == "queued":
+                    yield self._moved("in_progress")
                 yield from self._entry(item)
 
     # ── the run ──────────────────────────────────────────────────────────────────────────────────
 
-    def _begun(self, something: object) -> Iterator[Told]:
-        if something and self._told == "queued":
-            yield from self._status(replace(self._run, status="in_progress"))
+    def _row(self, run: RunRow) -> Iterator[Told]:
+        if len(self._turns) > self.turn:
+            yield from self._resumed()
+        elif run.status == "requires_action":
+            yield from self._waits()
+        elif not run.active and self._status != run.status:
+            yield from self._ended(run)
 
-    def _status(self, run: RunRow) -> Iterator[Told]:
-        self._run = run
-        if run.status == self._told:
-            return
-        if not run.active:
-            yield from self._close(run)
-        self._told = run.status
+    def _resumed(self) -> Iterator[Told]:
+        """End the turn before, if that is not told, and begin the next, if there is one."""
+        yield from self._waits()
+        if self._status == "requires_action" and len(self._turns) > self.turn:
+            at, answered = self._turns[self.turn]
+            self.turn += 1
+            for call in answered:
+                yield from self._observed(call, self._run.state["decisions"][call]["message"], at)
+            yield self._moved("queued")
+
+    def _waits(self) -> Iterator[Told]:
+        if self._last is not None:
+            yield from self._entry(self._last)
+            yield self._moved("requires_action")
+            self._last = None
+
+    def _ended(self, run: RunRow) -> Iterator[Told]:
+        if self._status == "in_progress" and run.status == "cancelled":
+            yield self._moved("cancelling")
+        if self._last is not None:
+            yield from self._entry(self._last, run.status)
+            self._last = None
+        yield from self._close(run)
+        self._status = run.status
         yield f"thread.run.{run.status}", run_object(run)
+
+    def _moved(self, status: Status, name: str = "") -> Told:
+        """The run as it was when it came to this status, whatever became of it since."""
+        self._status = status
+        run = self._run
+        began: int | None = run.created_at
+        state = {"metadata": run.state.get("metadata")}
+        if self.turn or status != "queued":
+            state["started_at"] = run.state.get("started_at")
+        if self.turn:
+            began = self._turns[self.turn - 1][0]
+        elif "additional_messages" in run.request:  # its time began when its thread was free
+            began = state.get("started_at")
+        until = None if began is None else began + self._options.run_ttl
+        if status == "requires_action" and self._last is not None:
+            until = int(self._last.at) + self._options.human_ttl
+            waiting = [Waiting(one, arguments_of(one, self._given), self._asked[one.id]) for one in pending(self._log)]
+            state["waiting"] = kept(waiting)
+        return f"thread.run.{name or status}", run_object(replace(run, status=status, expires_at=until, state=state))
 
     def _close(self, run: RunRow) -> Iterator[Told]:
         """End what is still open when the run has ended otherwise than by an answer."""
@@ -79,7 +152,9 @@ class Progress:
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────
 
-    def _entry(self, entry: Entry) -> Iterator[Told]:
+    def _entry(self, entry: Entry, status: str = "") -> Iterator[Told]:
+        if isinstance(entry.event, Paused | Resumed | Observed):
+            self._log.append(entry.event)
         match entry.event:
             case Replied(reply=reply):
                 self._usage += reply.usage
@@ -87,11 +162,8 @@ class Progress:
                 yield from self._call(action, entry)
             case Observed(observation=observation):
                 yield from self._observed(observation.call_id, observation.text, entry.at)
-        text, whole = said_in(entry)
-        if text:
-            yield from self._said(text, whole, entry)
-        elif isinstance(entry.event, Finished | Stopped):
-            self._shown = ""
+        for said in self._speech.hear(entry, status):
+            yield from self._said(said, entry.at, over=status not in ("", "completed"))
 
     def _call(self, action: AgentAction, entry: Entry) -> Iterator[Told]:
         if isinstance(entry.event, Paused):
@@ -120,12 +192,6 @@ class Progress:
     def _shown_call(self, action: AgentAction) -> Object:
         return tool_call(self._run, action, arguments_of(action, self._given), self._asked[action.id])
 
-    def answered(self, run: RunRow) -> Iterator[Told]:
-        """What there is to tell when a client has said what came of its calls: they are done."""
-        for call, decision in run.state.get("decisions", {}).items():
-            if call in self._calls and decision["kind"] == "respond":
-                yield from self._observed(call, decision["message"], time.time())
-
     def _observed(self, call: str, output: str, at: float) -> Iterator[Told]:
         if self._tools is None or call not in self._calls:
             return
@@ -136,51 +202,44 @@ class Progress:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    def _piece(self, piece: Piece) -> Iterator[Told]:
-        if piece.offset != len(self._shown) or not piece.answer:  # the beginning was missed: all comes at the end
-            return
-        yield from self._speak(0)
-        self._shown += piece.answer
-        yield self._delta(piece.answer)
-
-    def _said(self, text: str, whole: bool, entry: Entry) -> Iterator[Told]:
-        yield from self._speak(entry.at)
+    def _said(self, said: Spoken, at: float, *, over: bool) -> Iterator[Told]:
+        """`over`: the run has ended without an answer, and so will the message's step."""
+        if self._message is None:
+            yield from self._speak(said)
         message, step = self._message, self._saying
         assert message is not None
         assert step is not None
-        if text.startswith(self._shown) and text != self._shown:
-            yield self._delta(text[len(self._shown) :])
-        at = int(entry.at)
-        reason = None if whole else cut_short(entry.event)
-        message |= message_body(self._run, text, at, reason) | {"created_at": message["created_at"] or at}
-        yield f"thread.message.{'completed' if whole else 'incomplete'}", message
-        if whole:
-            yield self._completed(step, entry.at)
-        self._message, self._saying, self._shown = None, None, ""
-        self._messages += 1
-
-    def _speak(self, at: float) -> Iterator[Told]:
-        """Begin a message, if none is being said."""
-        if self._message is not None:
+        if said.more:
+            yield self._delta(message, said.more)
+        if not said.ended:
             return
-        number = self._messages
-        id_ = message_id(self._run.id, number)
+        message |= message_body(self._run, said.text, int(at), said.reason)
+        yield f"thread.message.{'incomplete' if said.reason else 'completed'}", message
+        if said.reason is None:
+            yield self._completed(step, at)
+        elif not over:
+            step |= {"status": "failed", "failed_at": int(at), "last_error": _CUT}
+            yield "thread.run.step.failed", step
+        self._message = self._saying = None
+
+    def _speak(self, said: Spoken) -> Iterator[Told]:
+        """Begin a message."""
+        id_ = message_id(self._run.id, said.number)
         details = {"type": "message_creation", "message_creation": {"message_id": id_}}
-        self._saying = self._step("message", number, "message_creation", details, at)
+        self._saying = self._step("message", said.number, "message_creation", details, said.began)
         yield from self._opened(self._saying)
         body = message_body(self._run, "", 0, None)
         body |= {"content": [], "status": "in_progress", "completed_at": None}
-        kept = {"id": id_, "created_at": int(at) or self._run.created_at, "thread_id": self._run.thread_id}
-        self._message = message_object({**kept, "run_id": self._run.id, "body": body})
+        ids = {"id": id_, "created_at": int(said.began), "thread_id": self._run.thread_id}
+        self._message = message_object({**ids, "run_id": self._run.id, "body": body})
         yield "thread.message.created", self._message
         yield "thread.message.in_progress", self._message
 
-    def _delta(self, text: str) -> Told:
-        assert self._message is not None
+    def _delta(self, message: Object, text: str) -> Told:
         content = [{"index": 0, "type": "text", "text": {"value": text, "annotations": []}}]
         return (
             "thread.message.delta",
-            {"id": self._message["id"], "object": "thread.message.delta", "delta": {"content": content}},
+            {"id": message["id"], "object": "thread.message.delta", "delta": {"content": content}},
         )
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────────
@@ -189,7 +248,7 @@ class Progress:
         step = {
             "id": derived_id("step_", self._run.id, kind, which),
             "object": "thread.run.step",
-            "created_at": int(at) or self._run.created_at,
+            "created_at": int(at),
             "assistant_id": self._run.request.get("assistant_id"),
             "thread_id": self._run.thread_id,
             "run_id": self._run.id,

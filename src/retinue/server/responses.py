@@ -130,7 +130,7 @@ async def _ended(at: Context, part: Part, request: Request) -> Object:
 async def until_over(server: Server, part: Part) -> tuple[ResponseProgress, RunRow]:
     """What the response came to, and its run then."""
     progress, run = ResponseProgress(part, tools_of(server.deployment, part.run)), part.run
-    async with aclosing(server.runs.followers.follow(run.id)) as items:
+    async with aclosing(server.runs.followers.follow(run.id, listens=False)) as items:
         async for item in items:
             list(progress.tell(item))
             run = item if isinstance(item, RunRow) else run

@@ -49,7 +49,7 @@ class ResponseProgress:
 
     def tell(self, item: Followed) -> Iterator[Object]:
         """The events that follow from an entry of the log, or the run's new status."""
-        if self.last is not None or not isinstance(item, Entry | RunRow):
+        if self.last is not None:
             return
         if not self.told:
             status = "queued" if self._part.asked["background"] else "in_progress"

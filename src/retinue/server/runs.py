@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
 from ..runs.crashing import crashpoint
@@ -23,7 +23,7 @@ from .objects import Object, run_object, thread_object
 from .requests import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
 from .sse import STREAMED, streamed
 from .starting import start_run
-from .streaming import run_events
+from .streaming import number_of, resumed, run_events
 from .threads import add_thread
 
 router = APIRouter(route_class=JsonRoute)
@@ -78,10 +78,22 @@ async def list_all(thread_id: str, at: At, page: Wanted) -> Object:
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
-async def retrieve(thread_id: str, run_id: str, at: At, response: Response) -> Object:
-    """The run."""
+async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said in two ways
+    thread_id: str,
+    run_id: str,
+    at: At,
+    request: Request,
+    response: Response,
+    stream: bool = False,
+    starting_after: Annotated[int | None, Query(ge=0)] = None,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> Any:
+    """The run; as a stream, what it does and did since the event that a client got last."""
+    run = await at.read(partial(run_of, thread_id=thread_id, run_id=run_id))
+    if stream or "text/event-stream" in request.headers.get("accept", ""):
+        return streamed(await resumed(at.server, run, number_of(last_event_id, starting_after)))
     response.headers.update(_POLL)
-    return run_object(await at.read(partial(run_of, thread_id=thread_id, run_id=run_id)))
+    return run_object(run)
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}")
@@ -116,7 +128,7 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
     if new:
         at.server.runs.start(run.id, run)
     if body.stream:
-        return streamed(run_events(at.server, run, created=False))
+        return streamed(run_events(at.server, run, turn=len(run.state.get("turns", ()))))
     return run_object(run)
 
 

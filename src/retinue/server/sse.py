@@ -17,15 +17,17 @@ _EVENT = {
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
 """`responses` of a route that streams if it is asked to, for the OpenAPI document."""
 DONE = "data: [DONE]\n\n"
-_PING = ": ping\n\n"
+RETRY = "retry: 1000\n"  # milliseconds; with the first event, for clients that take each empty line for the end of one
+_PING = ": ping\n"  # likewise
 _QUIET = 15.0  # seconds after which the connection is shown to be alive
 
 
-def frame(data: Any, name: str = "") -> str:
-    """One event."""
+def frame(data: Any, name: str = "", number: int = 0) -> str:
+    """One event; its `number` is the id by which a cut stream goes on."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
-    return f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
+    said = f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
+    return f"id: {number}\n{said}" if number else said
 
 
 def streamed(frames: AsyncIterator[str]) -> StreamingResponse:

@@ -50,8 +50,10 @@ async def _steps(at: Context, thread_id: str, run_id: str) -> list[Object]:
 
     def work(connection: Connection, scope: Scope) -> list[Object]:
         run = run_of(connection, scope, thread_id, run_id)
-        progress = Progress(run, tools_of(at.server.deployment, run))
-        items: list[Followed] = [*read(connection, run_id), run]
+        log = read(connection, run_id)
+        run = run_of(connection, scope, thread_id, run_id)  # not older than its log
+        progress = Progress(run, tools_of(at.server.deployment, run), at.server.options)
+        items: list[Followed] = [*log, run]
         for item in items:
             list(progress.tell(item))
         return progress.steps

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Dialect, bindparam, func, insert, select, update
 
-from ..events import Event
+from ..events import Event, Said
 from ..reading import dump, load
 from .rows import RunRow
 from .tables import events, messages, runs
@@ -29,6 +29,8 @@ _READ = (
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
+_PAGE = _READ.limit(100)
+_PAGE_SIZE = 100_000  # characters, after which a page ends
 _MUTABLE = ("status", "holds", "expires_at", "epoch", "state")
 _ALTER = (
     update(runs)
@@ -38,6 +40,7 @@ _ALTER = (
 _FIND = select(runs).where(runs.c.id == bindparam("run"))
 _LOCK = _FIND.with_for_update(key_share=True)
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
+_DONE = _LENGTH.where(events.c.kind != Said.__name__.lower())
 _SAID = select(messages.c.id).where(messages.c.run_id == bindparam("run"))
 
 
@@ -100,9 +103,27 @@ def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
     return [Entry(seq, at, load(kind, payload)) for seq, at, kind, payload in rows]
 
 
+def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
+    """Likewise the next few, as far as they are small: what a reader can keep."""
+    page: list[Entry] = []
+    size = 0
+    with connection.execute(_PAGE, {"run": run_id, "after": after}) as rows:
+        for seq, at, kind, payload in rows:
+            page.append(Entry(seq, at, load(kind, payload)))
+            size += len(payload)
+            if size > _PAGE_SIZE:
+                break
+    return page
+
+
 def length(connection: Connection, run_id: str) -> int:
     """The number of the log's last event; 0 if there is none."""
     return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
+
+
+def came_to(connection: Connection, run_id: str) -> int:
+    """The number of the last event that was more than a piece of a reply: how far the run came."""
+    return connection.execute(_DONE, {"run": run_id}).scalar() or 0
 
 
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:

@@ -49,3 +49,8 @@ class RunRow:
     def active(self) -> bool:
         """Whether it has not come to its end."""
         return self.status in ACTIVE
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing happens by itself any more: it waits for a person or its client, or has ended."""
+        return self.status == "requires_action" or not self.active
