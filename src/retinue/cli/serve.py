@@ -29,6 +29,13 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 @click.option("--human-ttl", type=click.IntRange(1), default=86_400, show_default=True, help="Seconds for a person.")
 @click.option("--retention", type=click.IntRange(0), default=0, help="Seconds to keep runs that ended.  [default: all]")
 @click.option("--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds to finish runs in.")
+@click.option(
+    "--hosted-tools",
+    default="file_search",
+    show_default=True,
+    metavar="NAMES",
+    help="Of file_search and code_interpreter those that runs may use, with commas between them.",
+)
 @click.option("--strict", is_flag=True, help="Refuse parameters that are not known.")
 def command(file: Path | None, **given: Any) -> int:
     """Serve the agents and pipelines of FILE as models, to OpenAI's clients: chat completions and assistants.
@@ -51,7 +58,13 @@ def command(file: Path | None, **given: Any) -> int:
         hosts=given["hosts"],
         origins=given["origins"],
         grace=given["grace"],
-        options=Options(given["run_ttl"], given["human_ttl"], given["retention"], given["strict"]),
+        options=Options(
+            given["run_ttl"],
+            given["human_ttl"],
+            given["retention"],
+            given["strict"],
+            hosted_tools=tuple(filter(None, (name.strip() for name in given["hosted_tools"].split(",")))),
+        ),
     )
     asyncio.run(serve(deployment, how, _ready, _made))
     return 0

@@ -10,6 +10,7 @@ from ..events import Event, Finished, Replied, Stopped
 from ..schema import StopReason
 from ..store.log import Entry
 from ..store.rows import RunRow
+from .citations import Citations
 
 _REASONS = {
     "cancelled": "run_cancelled",
@@ -54,8 +55,9 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
     """The rows of the messages that a run, which came to `status`, makes on its thread."""
     if run.thread_id is None:
         return
-    ordinal = 0
+    ordinal, citations = 0, Citations(run.request)
     for entry in log:
+        citations.see(entry.event)
         text, whole = said_in(entry)
         if not text:
             continue
@@ -65,16 +67,24 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
             "created_at": int(entry.at),
             "thread_id": run.thread_id,
             "run_id": run.id,
-            "body": message_body(run, text, int(entry.at), None if whole else _REASONS.get(status, "run_failed")),
+            "body": message_body(
+                run,
+                text,
+                int(entry.at),
+                None if whole else _REASONS.get(status, "run_failed"),
+                citations.annotations(text),
+            ),
         }
         ordinal += 1
 
 
-def message_body(run: RunRow, text: str, at: int, reason: str | None) -> dict[str, Any]:
+def message_body(
+    run: RunRow, text: str, at: int, reason: str | None, annotations: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """What a message of a run is beside its ids; `reason`: why it is incomplete, if it is."""
     return {
         "role": "assistant",
-        "content": [{"type": "text", "text": {"value": text, "annotations": []}}],
+        "content": [{"type": "text", "text": {"value": text, "annotations": list(annotations)}}],
         "assistant_id": run.request.get("assistant_id"),
         "attachments": [],
         "metadata": {},

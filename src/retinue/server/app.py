@@ -13,7 +13,20 @@ from starlette.exceptions import HTTPException
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.keys import Keys
-from . import assistants, chat, chat_stored, health, messages, models, runs, steps, threads
+from . import (
+    assistants,
+    chat,
+    chat_stored,
+    files,
+    health,
+    messages,
+    models,
+    runs,
+    steps,
+    threads,
+    vector_store_files,
+    vector_stores,
+)
 from .auth import Keyed
 from .context import Server
 from .edge import Addressed, Edge, answer_of
@@ -31,6 +44,9 @@ ROUTERS = (
     steps.router,
     threads.router,
     messages.router,
+    files.router,
+    vector_stores.router,
+    vector_store_files.router,
     health.opea,
 )
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}

@@ -14,6 +14,7 @@ from ..runs.halting import halt
 from ..store.rows import ACTIVE, RunRow
 from ..store.tables import events, runs
 from .context import Server
+from .indexing import expire
 from .starting import promote
 
 _LOG = logging.getLogger("retinue.server")
@@ -34,6 +35,7 @@ async def keep(server: Server) -> None:
             if time.monotonic() - forgot >= _FORGETS:
                 while await server.database.write(partial(_forget, retention=server.options.retention)):
                     pass  # a few at a time: others write, too
+                server.indexing.wake(*await server.database.write(expire))
                 forgot = time.monotonic()
         except RetinueError as error:  # whatever is wrong with one run, the others are kept
             _LOG.warning("%s", error)

@@ -10,12 +10,14 @@ from typing import Any
 
 from ..events import Called, Finished, Observed, Paused, Replied, Stopped
 from ..runs import Followed, Piece
+from ..runs.citations import Citations
 from ..runs.messages import cut_short, derived_id, message_body, message_id, said_in
 from ..runs.waiting import arguments_of
 from ..schema import AgentAction, Usage
 from ..store.log import Entry
 from ..store.rows import RunRow
 from ..tooling import Tool
+from .hosted_steps import included, logs_delta, shown
 from .objects import Object, message_object, run_object, tool_call
 
 Told = tuple[str, Object]  # the event's name, and its object
@@ -27,6 +29,7 @@ class Progress:
 
     def __init__(self, run: RunRow, tools: Mapping[str, Tool]) -> None:
         self.steps: list[Object] = []
+        self._citations = Citations(run.request)
         self._run = run
         self._given = tools
         self._told = ""  # the status that was told last
@@ -41,6 +44,10 @@ class Progress:
 
     def tell(self, item: Followed) -> Iterator[Told]:
         """What there is to tell of an entry of the log, a piece of a reply, or the run's new status."""
+        for name, value in self._tell(item):
+            yield name, shown(self._run.request, value, content=included(self._run.request.get("include")))
+
+    def _tell(self, item: Followed) -> Iterator[Told]:
         match item:
             case RunRow():
                 yield from self._status(item)
@@ -80,6 +87,7 @@ class Progress:
     # ── the log ──────────────────────────────────────────────────────────────────────────────────
 
     def _entry(self, entry: Entry) -> Iterator[Told]:
+        self._citations.see(entry.event)
         match entry.event:
             case Replied(reply=reply):
                 self._usage += reply.usage
@@ -130,6 +138,7 @@ class Progress:
         if self._tools is None or call not in self._calls:
             return
         self._calls[call]["function"]["output"] = output
+        yield from logs_delta(self._tools, self._calls[call])
         if all(one["function"]["output"] is not None for one in self._calls.values()):
             yield self._completed(self._tools, at)
             self._tools, self._calls = None, {}
@@ -152,7 +161,8 @@ class Progress:
             yield self._delta(text[len(self._shown) :])
         at = int(entry.at)
         reason = None if whole else cut_short(entry.event)
-        message |= message_body(self._run, text, at, reason) | {"created_at": message["created_at"] or at}
+        message |= message_body(self._run, text, at, reason, self._citations.annotations(text))
+        message["created_at"] = message["created_at"] or at
         yield f"thread.message.{'completed' if whole else 'incomplete'}", message
         if whole:
             yield self._completed(step, entry.at)

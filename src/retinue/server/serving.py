@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
+from ..documents.passages import Passages
 from ..errors import StoreUnavailable, UsageError
 from ..runs import Runs, recover
 from ..store.database import Database
@@ -23,8 +24,11 @@ from .app import create_app
 from .assigning import assigning
 from .context import Options, Server
 from .deployment import Deployment
+from .hosted import Hosted
+from .indexing import Indexing, index_folder
 from .keeping import begin_next, keep
 from .logs import set_up
+from .searching import Searching
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -77,9 +81,10 @@ def _server(deployment: Deployment, database: Database, options: Options) -> Ser
             begun.add(task)
             task.add_done_callback(begun.discard)
 
-    server = Server(
-        deployment, database, Runs(database, assigning(deployment, database), ended, options.human_ttl), options
-    )
+    indexing = Indexing(database, Passages(index_folder(database.engine.url)))
+    hosted = Hosted.of(options.hosted_tools, Searching(database, indexing))
+    runs = Runs(database, assigning(deployment, database, hosted), ended, options.human_ttl)
+    server = Server(deployment, database, runs, options, indexing)
     return server
 
 
@@ -107,6 +112,7 @@ async def _serve(
     )
     stop = asyncio.Event()
     _on_signals(stop)
+    server.indexing.wake()
     await recover(server.runs)
     keeping = asyncio.create_task(keep(server), name="keep")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
@@ -120,6 +126,7 @@ async def _serve(
             task.cancel()
         await asyncio.gather(keeping, stopping, return_exceptions=True)
         await server.runs.close(how.grace)
+        await server.indexing.close()
         await serving
         if left := set(http.server_state.tasks):  # streams of runs that are parked
             await asyncio.wait(left, timeout=2.0)
