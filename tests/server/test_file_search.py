@@ -83,9 +83,7 @@ def check(text: Any, file: str) -> None:
 async def test_an_assistant_searches_its_files_and_cites_them(client: Any) -> None:
     file = await file_of(client)
     resources: Any = {"file_search": {"vector_stores": [{"file_ids": [file], "metadata": {"a": "1"}}]}}
-    assistant = await of(
-        client.beta.assistants.create(model="agent", tools=SEARCH, tool_resources=resources)
-    )
+    assistant = await of(client.beta.assistants.create(model="agent", tools=SEARCH, tool_resources=resources))
     (store_id,) = assistant.tool_resources.file_search.vector_store_ids
     store = await of(client.vector_stores.retrieve(store_id))
     assert (store.metadata, store.file_counts.total, store.expires_after) == ({"a": "1"}, 1, None)
@@ -169,7 +167,10 @@ async def test_nothing_is_found(client: Any) -> None:
             tools=[
                 {
                     "type": "file_search",
-                    "file_search": {"max_num_results": 3, "ranking_options": {"score_threshold": 0.9, "ranker": "auto"}},
+                    "file_search": {
+                        "max_num_results": 3,
+                        "ranking_options": {"score_threshold": 0.9, "ranker": "auto"},
+                    },
                 }
             ],
         )
@@ -214,8 +215,9 @@ async def test_tools_of_all_kinds_side_by_side(client: Any) -> None:
 
 @pytest.mark.parametrize("tool", ["file_search", "code_interpreter"])
 def test_a_tool_that_is_off_fails_the_run(tmp_path: Any, tool: str) -> None:
+    tools: Any = [{"type": tool}]
     with serving(tmp_path, FILE, args=["--hosted-tools", ""]) as server, server.client() as client:
-        assistant = client.beta.assistants.create(model="agent", tools=[{"type": tool}])  # type: ignore[list-item]
+        assistant = client.beta.assistants.create(model="agent", tools=tools)
         thread = client.beta.threads.create(messages=[{"role": "user", "content": "France?"}])
         run = client.beta.threads.runs.create_and_poll(thread_id=thread.id, assistant_id=assistant.id)
         assert run.last_error is not None

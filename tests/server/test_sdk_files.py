@@ -63,7 +63,8 @@ async def test_a_file_that_expires(client: Any) -> None:
         ({"file": ("a" * 257, b"x")}, None, "invalid_value", "file"),
         (
             {"expires_after": {"anchor": "created_at", "seconds": 1}},
-            "Invalid 'expires_after[seconds]': integer below minimum value. Expected a value >= 3600, but got 1 instead.",
+            "Invalid 'expires_after[seconds]': integer below minimum value. "
+            "Expected a value >= 3600, but got 1 instead.",
             "integer_below_min_value",
             "expires_after[seconds]",
         ),

@@ -80,7 +80,9 @@ async def test_a_page_is_read_and_what_cannot_be_is_told(client: Any) -> None:
     batch = await of(client.vector_stores.file_batches.create(store.id, files=files))
     batch = await of(client.vector_stores.file_batches.poll(batch.id, vector_store_id=store.id))
     assert (batch.status, batch.file_counts.completed, batch.file_counts.failed) == ("completed", 1, 3)
-    failed = client.vector_stores.file_batches.list_files(batch.id, vector_store_id=store.id, filter="failed", order="asc")
+    failed = client.vector_stores.file_batches.list_files(
+        batch.id, vector_store_id=store.id, filter="failed", order="asc"
+    )
     told = {one.id: one.last_error async for one in each(failed)}
     assert [told[ids[name]].code for name in ("a.pdf", "empty.txt", "image.png")] == [
         "invalid_file",
@@ -151,9 +153,7 @@ async def test_attributes_say_which_files_are_meant(client: Any) -> None:
         "paris",
         "london",
     }
-    changed = await of(
-        client.vector_stores.files.update(file, vector_store_id=store.id, attributes={"land": "France"})
-    )
+    changed = await of(client.vector_stores.files.update(file, vector_store_id=store.id, attributes={"land": "France"}))
     assert changed.attributes == {"land": "France"}
     assert await found({"type": "eq", "key": "land", "value": "France"}) == {"paris", "london"}
     with refused(openai.BadRequestError, code="invalid_value", param="filters"):

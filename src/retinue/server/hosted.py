@@ -94,7 +94,6 @@ class _FileSearch:
 
     async def file_search(self, query: str) -> str:
         """Searches the files that belong to this conversation for a few telling words; gives passages of them."""
-        self.searching.indexing.wake()
         await self.searching.indexing.settled(self.stores, _PATIENCE)
         filters = self.options.get("filters")
         wanted = None if filters is None else checked(_FILTER.validate_python(filters))
@@ -145,8 +144,8 @@ def excerpt(text: str, query: str) -> str:
 
 _PROGRAMS = (
     "Runs Python in a sandbox and gives what it prints, and the value of its last expression. Every program begins "
-    "with nothing. There are modules such as math, json, csv, re, datetime, random, itertools and collections; no packages, "
-    "no network, no open()."
+    "with nothing. There are modules such as math, json, csv, re, datetime, random, itertools and collections; no "
+    "packages, no network, no open()."
 )
 
 

@@ -18,7 +18,7 @@ from ..cache import cache_folder
 from ..documents.apart import MAX_TEXT, text_apart
 from ..documents.database import is_damaged
 from ..documents.passages import Passages
-from ..documents.texts import media_type_of
+from ..documents.texts import media_type_of, needs_parser, text_of
 from ..errors import DataError, StoreUnavailable, UsageError
 from ..store.database import Database
 from ..store.tables import contents, files, vector_store_files, vector_stores
@@ -54,6 +54,7 @@ class Indexing:
         self._woken = False
         self._changed: set[str] = set()  # stores whose indexes may have what is not theirs
         self._begun = False
+        self._known = asyncio.Event()  # what a former process left has been looked through
         self._step = asyncio.Event()  # set when a file is done; then there is another
 
     def wake(self, *changed: str) -> None:
@@ -69,8 +70,17 @@ class Indexing:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    async def known(self) -> None:
+        """Wait until it is known what is in the index, but not for ever."""
+        if not self._known.is_set():
+            self.wake()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._known.wait(), _SECONDS)
+
     async def settled(self, store_ids: Collection[str], seconds: float) -> None:
         """Wait until no file of these stores is being indexed, but at most `seconds`."""
+        self.wake()  # what a message brought that had to wait for its thread
+        await self.known()
         query = select(_COLUMNS.id).where(_COLUMNS.vector_store_id.in_(store_ids), _COLUMNS.status == "in_progress")
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -85,6 +95,7 @@ class Indexing:
             try:
                 self._woken = False
                 await self._tidy()
+                self._known.set()
                 rows = await self._database.read(_unfinished)
                 for error in await asyncio.gather(*map(self._index, rows), return_exceptions=True):
                     if error is not None:
@@ -163,7 +174,8 @@ async def _text_of(name: str, data: bytes) -> str:
     kind = media_type_of(name) or ""
     if b"\x00" in data[:8_192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")) and b"%PDF-" not in data[:1_024]:
         raise DataError(_BINARY)
-    text = (await text_apart(data, kind, seconds=_SECONDS)).text
+    parsed = needs_parser(data, kind)
+    text = (await (text_apart(data, kind, seconds=_SECONDS) if parsed else in_thread(text_of, data, kind))).text
     if not text:
         raise DataError("there is no text in it")
     if len(text) >= MAX_TEXT:

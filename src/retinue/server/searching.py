@@ -49,6 +49,7 @@ async def search(
             store_of(connection, scope, store_id, used=True)
         return {one: None if filters is None else _meant(connection, scope, one, filters) for one in store_ids}
 
+    await where.indexing.known()
     found: list[Passage] = []
     for store_id, keys in (await where.database.write(use)).items():
         try:
