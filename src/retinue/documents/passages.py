@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..schema import Document
-from ..tools.keywords import stems
+from ..tools.keywords import stems, storable
 from .splitting import windows
 from .store import DocumentStore
 
@@ -44,6 +44,7 @@ class Passages:
     def put(self, collection: str, key: str, title: str, text: str, chunks: tuple[int, int]) -> int:
         """Keep `text` under `key`, all of it or nothing, unless it is there; the bytes of its pieces. `chunks`: the
         most characters of a piece, and how many of them overlap."""
+        text = storable(text)
         pieces = [
             Document(text[start:end], f"{key}#{number}", {"key": key, "title": title, "start": start})
             for number, (start, end) in enumerate(windows(text, *chunks))

@@ -23,6 +23,7 @@ from .vector_requests import Chunking, FileWish, StaticChunking, StoreCreate
 STATUSES = ("in_progress", "completed", "failed", "cancelled")
 _AUTO = {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}
 _DAY = 86_400
+_NEW = 60  # seconds for which it is not noted again that a store is used
 
 
 def make_store(connection: Connection, scope: Scope, given: StoreCreate) -> Kept:
@@ -50,6 +51,8 @@ def store_of(connection: Connection, scope: Scope, store_id: str, *, used: bool 
         return row
     if has_expired(row):
         raise ApiError(400, f"The vector store '{store_id}' has expired.", code="vector_store_expired")
+    if time.time() - row.body["last_active_at"] < _NEW:
+        return row
     body = {**row.body, "last_active_at": int(time.time())}
     changed = scope.change(connection, vector_stores, store_id, {"body": body, "expires_at": end_of(body)})
     assert changed is not None

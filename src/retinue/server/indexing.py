@@ -116,6 +116,9 @@ class Indexing:
             problem = {"code": "unsupported_file" if _BINARY in str(error) else "invalid_file", "message": str(error)}
         except UsageError as error:  # an extra is not installed
             problem = {"code": "server_error", "message": str(error)}
+        except Exception:  # one file must not keep the others waiting
+            _LOG.exception("the text of %s could not be read", row.file_id)
+            problem = {"code": "server_error", "message": "the server could not read it"}
         else:
             sizes = row.body["chunking"]
             chunks = (
@@ -195,13 +198,14 @@ def _content(connection: Connection, file_id: str) -> bytes | None:
 
 def _finish(connection: Connection, row: Row[Any], size: int, problem: dict[str, str] | None) -> bool:
     """Note what came of a file; whether it still mattered."""
-    values = {
-        "status": "completed" if problem is None else "failed",
-        "usage_bytes": size,
-        "body": {**row.body, "last_error": problem},
-    }
     mine = (_COLUMNS.id == row.id, _COLUMNS.status == "in_progress")
-    return connection.execute(update(vector_store_files).where(*mine).values(values)).rowcount > 0
+    body = connection.execute(select(_COLUMNS.body).where(*mine).with_for_update()).scalar()  # its attributes by now
+    if body is None:
+        return False
+    status = "completed" if problem is None else "failed"
+    values = {"status": status, "usage_bytes": size, "body": {**body, "last_error": problem}}
+    connection.execute(update(vector_store_files).where(*mine).values(values))
+    return True
 
 
 def _rows(connection: Connection, store_id: str) -> Sequence[Any]:
