@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import socket
 import threading
@@ -16,14 +17,18 @@ import uvicorn
 from sqlalchemy import insert
 
 from retinue import Agent, PromptModel
+from retinue.documents.passages import Passages
 from retinue.runs import Runs, Turns
 from retinue.server.app import create_app
 from retinue.server.assigning import assigning
 from retinue.server.connections import connections
 from retinue.server.context import Options, Server
 from retinue.server.deployment import Deployment
+from retinue.server.hosted import Hosted
+from retinue.server.indexing import Indexing
 from retinue.server.limits import Limits
 from retinue.server.responses_finding import concluding
+from retinue.server.searching import Searching
 from retinue.store.database import Database
 from retinue.store.keys import Keys
 from retinue.store.tables import events, runs
@@ -69,6 +74,7 @@ class Serving:
         url: str = "",
         **edge: Any,
     ) -> None:
+        self._folder = folder
         self._database_url = url or f"sqlite:///{folder / 'retinue.db'}"
         self._deployment = Deployment(agents or {"agent-1": answering()}, 1_700_000_000)
         self._options = options
@@ -93,9 +99,11 @@ class Serving:
 
     async def _serve(self) -> None:
         self.database = Database(self._database_url)
-        assign, turns = assigning(self._deployment, self.database), Turns(self._at_once, self._limits.runs)
+        indexing = Indexing(self.database, Passages(self._folder / "index"))
+        hosted = Hosted.of(self._options.hosted_tools, Searching(self.database, indexing))
+        assign, turns = assigning(self._deployment, self.database, hosted), Turns(self._at_once, self._limits.runs)
         self.runs = Runs(self.database, assign, conclude=concluding(self._deployment), turns=turns)
-        server = Server(self._deployment, self.database, self.runs, self._options, self._limits)
+        server = Server(self._deployment, self.database, self.runs, self._options, indexing, self._limits)
         self.app = create_app(server, Keys(self.database, [KEY], self._now), **self._edge)
         self._loop = asyncio.get_running_loop()
         config = uvicorn.Config(self.app, http=self._http, ws="none", lifespan="off", log_config=None)
@@ -108,6 +116,7 @@ class Serving:
         self._ready.set()
         await serving
         await self.runs.close(0)
+        await indexing.close()
         await self.database.close_async()
 
     def in_loop(self, work: Any) -> Any:
@@ -129,6 +138,13 @@ class Serving:
                 return Answer(response.status, response.headers, await response.text())
 
         return asyncio.run(asked())
+
+
+def upload(served: Serving, name: str, content: bytes, **more: Any) -> Answer:
+    """Give it a file."""
+    form = aiohttp.FormData({"purpose": "assistants"}, quote_fields=False)
+    form.add_field("file", io.BytesIO(content), filename=name, content_type="application/octet-stream")
+    return served.ask("POST", "/v1/files", data=form, **more)
 
 
 def with_run(served: Serving, status: str = "in_progress", *, holds: bool = True) -> tuple[str, str]:

@@ -74,7 +74,7 @@ def test_every_operation_reads_its_body_so(served: Serving) -> None:
         (method.upper(), path)
         for path, operations in served.ask("GET", "/openapi.json").body["paths"].items()
         for method, operation in operations.items()
-        if "requestBody" in operation
+        if "application/json" in operation.get("requestBody", {}).get("content", ())
     ]
     assert len(operations) > 8
     for method, path in operations:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from fakes.app_server import Serving, with_run
+from fakes.app_server import Serving, upload, with_run
 from retinue.store.tables import messages, runs
 
 
@@ -22,7 +22,8 @@ def text(value: str) -> dict[str, Any]:
 
 def test_a_message_comes_back_as_it_was_made(on_both: Serving) -> None:
     thread = thread_of(on_both)
-    attachments = [{"file_id": "file-1", "tools": [{"type": "file_search"}]}]
+    file = upload(on_both, "notes.md", b"Hi").body["id"]
+    attachments = [{"file_id": file, "tools": [{"type": "file_search"}]}]
     given = {"role": "user", "content": "Hi \u2028 \u0000 😀", "metadata": {"k": "v"}, "attachments": attachments}
     made = on_both.ask("POST", f"/v1/threads/{thread}/messages", given).body
     assert made == {

@@ -37,6 +37,13 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 @click.option("--limit-runs", type=click.IntRange(1), help="Runs of a key under way at a time; others wait, queued.")
 @click.option("--limit-queue", type=click.IntRange(0), help="Runs of a key that may wait.")
 @click.option("--limit-streams", type=click.IntRange(1), help="Open streams of a key.")
+@click.option(
+    "--hosted-tools",
+    default="file_search",
+    show_default=True,
+    metavar="NAMES",
+    help="Of file_search and code_interpreter those that runs may use, with commas between them.",
+)
 @click.option("--strict", is_flag=True, help="Refuse parameters that are not known.")
 def command(file: Path | None, **given: Any) -> int:
     """Serve the agents and pipelines of FILE as models, to OpenAI's clients: chat completions and assistants.
@@ -60,7 +67,13 @@ def command(file: Path | None, **given: Any) -> int:
         hosts=given["hosts"],
         origins=given["origins"],
         grace=given["grace"],
-        options=Options(given["run_ttl"], given["human_ttl"], given["retention"], given["strict"]),
+        options=Options(
+            given["run_ttl"],
+            given["human_ttl"],
+            given["retention"],
+            given["strict"],
+            hosted_tools=tuple(filter(None, (name.strip() for name in given["hosted_tools"].split(",")))),
+        ),
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],
         connections=given["connections"],

@@ -56,8 +56,8 @@ class PythonRuntime:
 
         Raises `ToolError` for whatever is wrong with the code, or with what it does.
         """
-        code = _code(query if python_runtime_input is None else python_runtime_input)
-        return {"results": _Plain().value(await in_thread(self._sandbox.run, code, _VARIABLE))}
+        code = code_in(query if python_runtime_input is None else python_runtime_input)
+        return {"results": plain(await in_thread(self._sandbox.run, code, _VARIABLE))}
 
     def run(
         self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
@@ -74,7 +74,7 @@ class PythonRuntime:
         return blocking(self.run_batch_async(codes, at_once=at_once))
 
 
-def _code(given: str | Sequence[str] | None) -> str:
+def code_in(given: str | Sequence[str] | None) -> str:
     """The code in a model's reply. Raises `ToolError`."""
     text = given if isinstance(given, str) else next(iter(given or ()), "")
     if len(text) > MAX_CODE:
@@ -87,6 +87,11 @@ def _code(given: str | Sequence[str] | None) -> str:
     if not code:
         raise ToolError("there is no code to run")
     return code
+
+
+def plain(value: Any) -> Any:
+    """`value`, which came out of a sandbox, as plain data. Raises `ToolError` if it is too large."""
+    return _Plain().value(value)
 
 
 class _Plain:

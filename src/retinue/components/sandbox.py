@@ -7,17 +7,18 @@ after a worker had to be killed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..errors import ToolError, UsageError
 
 if TYPE_CHECKING:
     from pydantic_monty import Frame, Monty, MontyError, MontySession
 
+T = TypeVar("T")
 MODULES = (
     "asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, "
     "itertools, json, math, random, re, time, typing"
@@ -78,13 +79,21 @@ class Sandbox:
 
     def run(self, code: str, variable: str) -> Any:
         """The value of `variable` after `code`, else that of the last expression. Raises `ToolError`."""
+        return self._within(lambda session: self._value(session, code, variable))
+
+    def interact(self, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
+        """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. An
+        error of the program is printed, too. Raises `ToolError`."""
+        return self._within(lambda session: self._interaction(session, code, given))
+
+    def _within(self, work: Callable[[MontySession], T]) -> T:
         import pydantic_monty as monty
 
         if not self._places.acquire(timeout=10 * (self.limits.seconds + self.limits.sleep)):
             raise ToolError("too many programs are running already; try again later")
         try:
             with self._pool() as pool, self._session(pool) as session:
-                return self._value(session, code, variable)
+                return work(session)
         except monty.MontyCrashedError as error:
             limit = f"it did not end within {self.limits.seconds:g} seconds" if error.timed_out else "it crashed"
             raise ToolError(f"the code was stopped: {limit}") from None
@@ -137,6 +146,16 @@ class Sandbox:
             said = f" (it printed: {printed.text[:500]})" if printed.text else ""
             raise ToolError(f"the code gave no value; assign the result to {variable}{said}")
         return value
+
+    def _interaction(self, session: MontySession, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
+        from pydantic_monty import MontyRuntimeError, MontySyntaxError
+
+        printed = _Printed(self.limits.printed)
+        try:
+            value = session.feed_run(code, inputs=dict(given), print_callback=printed)
+        except (MontyRuntimeError, MontySyntaxError) as error:
+            return f"{printed.text}{_message(error)}", None
+        return printed.text, value
 
 
 class _Printed:

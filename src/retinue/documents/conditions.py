@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -45,13 +46,22 @@ def _compared(key: str, operator: str, value: Any) -> Iterator[tuple[str, list[A
     if operator == "in":
         if not isinstance(value, list | tuple | set | frozenset):
             raise UsageError(f"where: {key}: 'in' wants a list of values, not {value!r:.80}")
-        each = [_comparison(key, "eq", one) for one in value]
+        texts = [storable(one) for one in value if isinstance(one, str)]
+        each = [_comparison(key, "eq", one) for one in value if not isinstance(one, str)]
+        each += [_among(key, texts)] if texts else []
         yield f"({' OR '.join(text for text, _ in each) or '0'})", [one for _, values in each for one in values]
     elif operator == "ne":
         text, values = _comparison(key, "eq", value)
         yield f"NOT ({text})", values
     else:
         yield _comparison(key, operator, value)
+
+
+def _among(key: str, texts: list[str]) -> tuple[str, list[Any]]:
+    """Any number of texts: a chain of comparisons is no deeper than SQLite allows."""
+    path = f'$."{key}"'
+    text = "json_type(meta, ?) = 'text' AND json_extract(meta, ?) IN (SELECT value FROM json_each(?))"
+    return f"coalesce({text}, 0)", [path, path, json.dumps(texts)]
 
 
 def _comparison(key: str, operator: str, value: Any) -> tuple[str, list[Any]]:

@@ -45,13 +45,25 @@ _MIGRATIONS = (
 )
 
 
+def check_installed(what: str = "a DocumentStore") -> None:
+    """Raises `UsageError` without the extra that `what` needs."""
+    if any(find_spec(module) is None for module in ("apsw", "sqlite_vec", "numpy")):
+        raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
+
+
+def is_damaged(error: DataError) -> bool:
+    """Whether an error means that the file will never be one that can be used."""
+    import apsw
+
+    return isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError)
+
+
 class Database:
     """One connection, used by one thread at a time. Raises `DataError` for a file that cannot be used,
     `UsageError` without the extra that reads it."""
 
     def __init__(self, path: str | Path) -> None:
-        if find_spec("apsw") is None or find_spec("sqlite_vec") is None or find_spec("numpy") is None:
-            raise UsageError("a DocumentStore needs the extra 'documents': pip install 'retinue[documents]'")
+        check_installed()
         self.path = path if path == ":memory:" else Path(path).expanduser()
         self._lock = threading.RLock()
         self._connection: apsw.Connection | None = None

@@ -23,6 +23,33 @@ def split(documents: Iterable[Document], size: int = 1_000) -> list[Document]:
     ]  # fmt: skip
 
 
+def windows(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
+    """Where the pieces of `text` begin and end that together are all of it: at most `size` characters each, of which
+    some `overlap` (half of `size` at most) are the end of the piece before. Cut between paragraphs or words where
+    there are any."""
+    start = 0
+    while True:
+        end = _cut(text, start, size)
+        yield start, end
+        if end >= len(text):
+            return
+        start = _word(text, max(end - overlap, start + 1), end)
+
+
+def _cut(text: str, start: int, size: int) -> int:
+    end = start + size
+    for gap in ("\n\n", "\n", " ") if end < len(text) else ():
+        at = text.rfind(gap, start + 3 * size // 4, end)
+        if at >= 0:
+            return at + len(gap)
+    return min(end, len(text))
+
+
+def _word(text: str, at: int, end: int) -> int:
+    """The beginning of the next word, if there is one soon."""
+    return next((one for one in range(at, min(at + 40, end)) if text[one - 1].isspace()), at)
+
+
 def _packed(pieces: Iterable[tuple[str, str]], size: int) -> Iterator[str]:
     """Neighbouring pieces together, as many as fit; each comes with what stands before it."""
     whole = ""

@@ -48,7 +48,7 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
 
     Raises `DataError` for what cannot be read, `UsageError` if the extra that reads it is not installed.
     """
-    kind = _kind(data, media_type.partition(";")[0].strip().lower())
+    kind = kind_of(data, media_type)
     if kind == _PDF:
         read = _pdf(data, seconds)
     elif kind in _HTML:
@@ -60,8 +60,14 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
     return Text(_BLANK_LINES.sub("\n\n", read.text.replace("\x00", "")).strip(), " ".join(read.title.split()))
 
 
-def _kind(data: bytes, kind: str) -> str:
+def needs_parser(data: bytes, media_type: str) -> bool:
+    """Whether the text is what a parser makes of it, which hostile data can keep busy (see `apart`)."""
+    return kind_of(data, media_type) in (_PDF, *_HTML)
+
+
+def kind_of(data: bytes, media_type: str) -> str:
     """The media type as far as it matters. Raises `DataError` for one that has no text."""
+    kind = media_type.partition(";")[0].strip().lower()
     start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"%pdf-"):
         return _PDF

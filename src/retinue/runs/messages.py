@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..events import Finished, Replied, Said, Stopped
 from ..store.log import Entry
 from ..store.rows import RunRow
+from .citations import Citations
 
 _REASONS = {
     "cancelled": "run_cancelled",
@@ -104,8 +105,9 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
     """The rows of the messages that a run, which came to `status`, makes on its thread."""
     if run.thread_id is None or run.request.get("kind") == "response":  # whose conversation has items
         return
-    speech = Speech()
+    speech, citations = Speech(), Citations(run.request)
     for entry in log:
+        citations.see(entry.event)
         for said in speech.hear(entry, status if entry is log[-1] else ""):
             if said.ended:
                 yield {
@@ -114,15 +116,17 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
                     "created_at": int(said.began),
                     "thread_id": run.thread_id,
                     "run_id": run.id,
-                    "body": message_body(run, said.text, int(entry.at), said.reason),
+                    "body": message_body(run, said.text, int(entry.at), said.reason, citations.annotations(said.text)),
                 }
 
 
-def message_body(run: RunRow, text: str, at: int, reason: str | None) -> dict[str, Any]:
+def message_body(
+    run: RunRow, text: str, at: int, reason: str | None, annotations: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """What a message of a run is beside its ids; `reason`: why it is incomplete, if it is."""
     return {
         "role": "assistant",
-        "content": [{"type": "text", "text": {"value": text, "annotations": []}}],
+        "content": [{"type": "text", "text": {"value": text, "annotations": list(annotations)}}],
         "assistant_id": run.request.get("assistant_id"),
         "attachments": [],
         "metadata": {},

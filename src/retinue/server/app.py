@@ -20,6 +20,7 @@ from . import (
     chat,
     chat_stored,
     conversations,
+    files,
     health,
     messages,
     models,
@@ -28,6 +29,8 @@ from . import (
     runs,
     steps,
     threads,
+    vector_store_files,
+    vector_stores,
 )
 from .auth import Keyed
 from .context import Server
@@ -49,6 +52,9 @@ ROUTERS = (
     threads.router,
     messages.router,
     conversations.router,
+    files.router,
+    vector_stores.router,
+    vector_store_files.router,
     health.opea,
     responses.router,
     responses_stored.router,

@@ -14,31 +14,36 @@ from ..runs.claiming import is_new
 from ..schema import Message
 from ..store.database import Database
 from ..store.rows import RunRow
+from ..store.scope import Scope
 from ..store.tables import messages
+from ..tooling import Tool
 from .deployment import Deployment
+from .hosted import HOSTED, Hosted
+from .resources import resources_of
 from .tailoring import tailored
 
-_HOSTED = ("code_interpreter", "file_search")
 
-
-def assigning(deployment: Deployment, database: Database) -> Callable[[RunRow], Awaitable[Assignment]]:
+def assigning(deployment: Deployment, database: Database, hosted: Hosted) -> Callable[[RunRow], Awaitable[Assignment]]:
     """What `Runs` needs to know of a deployment. The function raises `UsageError` for a run that nobody can answer."""
 
     async def assign(run: RunRow) -> Assignment:
         agent = deployment.agents.get(run.request["model"])
         if agent is None:
             raise UsageError(f"The model '{run.request['model']}' does not exist.")
-        for tool in run.request.get("tools") or ():
-            if tool.get("type") in _HOSTED:
-                raise UsageError(f"Tool '{tool['type']}' is not enabled on this server (see hosted_tools).")
+        wishes = run.request.get("tools") or ()
+        more: list[Tool] = []
+        if any(one.get("type") in HOSTED for one in wishes):
+            resources = await database.read(partial(resources_of, run=run))
+            more = await hosted.tools(Scope(run.tenant), wishes, resources)
+        agent = tailored(agent, run.request, more)
         if not is_new(run):  # it began with what its log says, whatever became of its thread since
-            return Assignment(tailored(agent, run.request))
+            return Assignment(agent)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         if said is None:
             said = await database.read(partial(thread_messages, run=run))
         conversation = shortened(said, run.request.get("truncation_strategy"))
         history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
-        return Assignment(tailored(agent, run.request), question, history)
+        return Assignment(agent, question, history)
 
     return assign
 

@@ -20,6 +20,7 @@ from .finding import Wanted, deleted, found, listing
 from .ids import new_id
 from .objects import Object, assistant_object
 from .requests import AgentConfig, AssistantCreate, AssistantUpdate
+from .resources import with_stores
 from .tailoring import client_tools, inner_name
 from .validation import missing, told
 
@@ -49,8 +50,16 @@ async def create_assistant(at: At, given: AssistantCreate) -> Object:
         wishes = configured(at.server.deployment, config, wishes)
     body = changed(_EMPTY, wishes)
     check(at.server.deployment, body)
-    row = {"id": new_id("asst"), "created_at": int(time.time()), "body": body}
-    return await at.write(lambda connection, scope: assistant_object(scope.add(connection, assistants, row)))
+
+    def add(connection: Connection, scope: Scope) -> Object:
+        kept = with_stores(connection, scope, body)
+        row = {"id": new_id("asst"), "created_at": int(time.time()), "body": kept}
+        return assistant_object(scope.add(connection, assistants, row))
+
+    made = await at.write(add)
+    if made["tool_resources"]:
+        at.server.indexing.wake()
+    return made
 
 
 @router.get("/assistants")
@@ -75,6 +84,7 @@ async def modify_assistant(at: At, assistant_id: str, given: AssistantUpdate) ->
         before = found(connection, scope, assistants, assistant_id)
         body = changed(before.body, given.sent())
         check(at.server.deployment, body)
+        body = with_stores(connection, scope, body)
         row = scope.change(connection, assistants, assistant_id, {"body": body})
         assert row is not None
         return assistant_object(row)

@@ -14,6 +14,7 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from .deployment import Deployment
+from .indexing import Indexing
 from .limits import Limits, room
 from .repeating import Repeat
 
@@ -23,12 +24,13 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
-    ever); and whether unknown parameters are refused."""
+    ever); whether unknown parameters are refused; and which tools runs may use that are the server's own."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
     retention: int = 0
     strict: bool = False
+    hosted_tools: tuple[str, ...] = ("file_search",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Server:
     database: Database
     runs: Runs
     options: Options
+    indexing: Indexing
     limits: Limits = field(default_factory=Limits)
 
     def halted(self, run: RunRow | None) -> None:

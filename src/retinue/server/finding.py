@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
@@ -19,7 +19,7 @@ def found(connection: Connection, scope: Scope, table: Table, id_: str) -> Kept:
     """The row of this id. Raises `ApiError` (404) if there is none."""
     row = scope.find(connection, table, id_)
     if row is None:
-        raise not_found(table.name.removesuffix("s"), id_)
+        raise not_found(table.name.removesuffix("s").replace("_", " "), id_)
     return row
 
 
@@ -43,6 +43,7 @@ async def rising_page_of(
 
 
 Wanted = Annotated[Page, Depends(page_of)]
+Include = Annotated[Sequence[str], Query(alias="include[]")]
 Rising = Annotated[Page, Depends(rising_page_of)]
 
 

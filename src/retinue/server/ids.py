@@ -6,5 +6,5 @@ import secrets
 
 
 def new_id(prefix: str) -> str:
-    """A new one, e.g. `thread_…`."""
-    return f"{prefix}_{secrets.token_hex(12)}"
+    """A new one, e.g. `thread_…`; those of files are `file-…`."""
+    return f"{prefix}{'-' if prefix == 'file' else '_'}{secrets.token_hex(12)}"

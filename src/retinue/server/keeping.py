@@ -16,6 +16,7 @@ from ..store.database import Database
 from ..store.rows import ACTIVE, RunRow
 from ..store.tables import events, runs
 from .context import Server
+from .indexing import expire
 from .repeating import sweep
 from .starting import promote
 
@@ -39,6 +40,7 @@ async def keep(server: Server) -> None:
                 await server.database.write(sweep)
                 while await server.database.write(partial(_forget, retention=server.options.retention)):
                     pass  # a few at a time: others write, too
+                server.indexing.wake(*await server.database.write(expire))
                 forgot = time.monotonic()
         except RetinueError as error:  # whatever is wrong with one run, the others are kept
             _LOG.warning("%s", error)

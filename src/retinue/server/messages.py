@@ -18,6 +18,7 @@ from .finding import Wanted, active_run, deleted, found, listing
 from .ids import new_id
 from .objects import Object, message_object
 from .requests import MessageCreate, MessageUpdate
+from .resources import attach_to_thread, bring_files
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -32,7 +33,10 @@ async def create_message(at: At, thread_id: str, given: MessageCreate) -> Object
             raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
         return message_object(add_messages(connection, scope, thread_id, [given])[0])
 
-    return await at.write(add)
+    made = await at.write(add)
+    if bring_files([given]):
+        at.server.indexing.wake()
+    return made
 
 
 @router.get("/threads/{thread_id}/messages")
@@ -85,6 +89,7 @@ async def delete_message(at: At, thread_id: str, message_id: str) -> Object:
 
 def add_messages(connection: Connection, scope: Scope, thread_id: str, given: Sequence[MessageCreate]) -> list[Kept]:
     """Add messages to a thread of which the caller knows that it is there, within his transaction; their rows."""
+    attach_to_thread(connection, scope, thread_id, given)
     now = int(time.time())
     return [
         scope.add(

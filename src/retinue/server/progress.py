@@ -9,6 +9,7 @@ from typing import Any
 
 from ..events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
 from ..runs import Followed
+from ..runs.citations import Citations
 from ..runs.ending import pending
 from ..runs.messages import Speech, Spoken, derived_id, message_body, message_id
 from ..runs.waiting import Waiting, arguments_of, kept
@@ -17,6 +18,7 @@ from ..store.log import Entry
 from ..store.rows import RunRow, Status
 from ..tooling import Tool
 from .context import Options
+from .hosted_steps import included, logs_delta, shown
 from .objects import Object, message_object, run_object, tool_call
 
 Told = tuple[str, Object]  # the event's name, and its object
@@ -37,6 +39,7 @@ class Progress:
     def __init__(self, run: RunRow, tools: Mapping[str, Tool], options: Options) -> None:
         self.steps: list[Object] = []
         self.turn = 0
+        self._citations = Citations(run.request)
         self._run = run
         self._given = tools
         self._options = options
@@ -69,6 +72,10 @@ class Progress:
 
     def tell(self, item: Followed) -> Iterator[Told]:
         """What there is to tell of an entry of the log, or of the run's row."""
+        for name, value in self._tell(item):
+            yield name, shown(self._run.request, value, content=included(self._run.request.get("include")))
+
+    def _tell(self, item: Followed) -> Iterator[Told]:
         if not self._status:
             yield self._moved("queued", "created")
             yield self._moved("queued")
@@ -153,6 +160,7 @@ class Progress:
     # ── the log ──────────────────────────────────────────────────────────────────────────────────
 
     def _entry(self, entry: Entry, status: str = "") -> Iterator[Told]:
+        self._citations.see(entry.event)
         if isinstance(entry.event, Paused | Resumed | Observed):
             self._log.append(entry.event)
         match entry.event:
@@ -196,6 +204,7 @@ class Progress:
         if self._tools is None or call not in self._calls:
             return
         self._calls[call]["function"]["output"] = output
+        yield from logs_delta(self._tools, self._calls[call])
         if all(one["function"]["output"] is not None for one in self._calls.values()):
             yield self._completed(self._tools, at)
             self._tools, self._calls = None, {}
@@ -213,7 +222,7 @@ class Progress:
             yield self._delta(message, said.more)
         if not said.ended:
             return
-        message |= message_body(self._run, said.text, int(at), said.reason)
+        message |= message_body(self._run, said.text, int(at), said.reason, self._citations.annotations(said.text))
         yield f"thread.message.{'incomplete' if said.reason else 'completed'}", message
         if said.reason is None:
             yield self._completed(step, at)

@@ -172,6 +172,7 @@ class RunWishes(Wire):
     truncation_strategy: TruncationStrategy | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Effort | None = None
+    include: list[str] | None = None  # OpenAI's clients give it in the query
 
 
 class RunCreate(RunWishes):

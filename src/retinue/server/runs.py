@@ -18,7 +18,7 @@ from .answers import decisions_in
 from .bodies import JsonRoute
 from .context import At, Context
 from .errors import ApiError, not_found
-from .finding import Wanted, found, listing
+from .finding import Include, Wanted, found, listing
 from .objects import Object, run_object, thread_object
 from .requests import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
 from .sse import STREAMED, streamed
@@ -31,8 +31,9 @@ _POLL = {"openai-poll-after-ms": "250"}
 
 
 @router.post("/threads/{thread_id}/runs", responses=STREAMED)
-async def create(thread_id: str, body: RunCreate, at: At) -> Any:
+async def create(thread_id: str, body: RunCreate, at: At, include: Include = ()) -> Any:
     """Run an assistant on a thread."""
+    body = body.model_copy(update={"include": [*include]}) if include else body
     run, halted = await at.write(lambda connection, scope: start_run(connection, scope, at.server, thread_id, body))
     return _started(at, run, halted, stream=bool(body.stream))
 

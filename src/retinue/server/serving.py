@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import uvicorn
 from fastapi import FastAPI
 
+from ..documents.passages import Passages
 from ..errors import StoreUnavailable, UsageError
 from ..runs import Runs, Turns, recover
 from ..store.database import Database
@@ -24,10 +25,13 @@ from .assigning import assigning
 from .connections import connections
 from .context import Options, Server
 from .deployment import Deployment
+from .hosted import Hosted
+from .indexing import Indexing, index_folder
 from .keeping import begin_next, keep
 from .limits import Bounds, Limits
 from .logs import set_up
 from .responses_finding import concluding
+from .searching import Searching
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -88,9 +92,11 @@ def _server(deployment: Deployment, database: Database, how: Serving, limits: Li
             begun.add(task)
             task.add_done_callback(begun.discard)
 
-    assign, turns = assigning(deployment, database), Turns(how.at_once, limits.runs)
+    indexing = Indexing(database, Passages(index_folder(database.engine.url)))
+    hosted = Hosted.of(how.options.hosted_tools, Searching(database, indexing))
+    assign, turns = assigning(deployment, database, hosted), Turns(how.at_once, limits.runs)
     driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
-    server = Server(deployment, database, driven, how.options, limits)
+    server = Server(deployment, database, driven, how.options, indexing, limits)
     return server
 
 
@@ -118,6 +124,7 @@ async def _serve(
     )
     stop = asyncio.Event()
     _on_signals(stop)
+    server.indexing.wake()
     await recover(server.runs)
     keeping = asyncio.create_task(keep(server), name="keep")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
@@ -131,6 +138,7 @@ async def _serve(
             task.cancel()
         await asyncio.gather(keeping, stopping, return_exceptions=True)
         await server.runs.close(how.grace)
+        await server.indexing.close()
         await serving
         if left := set(http.server_state.tasks):  # streams of runs that are parked
             await asyncio.wait(left, timeout=2.0)

@@ -28,6 +28,7 @@ _AS_ASKED = (
     "truncation_strategy",
     "tool_choice",
     "parallel_tool_calls",
+    "include",
 )
 
 
@@ -99,6 +100,8 @@ def request_of(
     request |= {name: sent[name] for name in (*_FROM_ASSISTANT, *_AS_ASKED) if name in sent}
     said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
     words = "\n\n".join(filter(None, said))
+    if own.get("tool_resources") is not None:
+        request["tool_resources"] = own["tool_resources"]
     return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}
 
 

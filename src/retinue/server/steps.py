@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
@@ -11,7 +13,8 @@ from ..store.scope import Scope
 from .bodies import JsonRoute
 from .context import At, Context
 from .errors import not_found
-from .finding import Wanted
+from .finding import Include, Wanted
+from .hosted_steps import included, shown
 from .objects import Object, listed
 from .progress import Progress
 from .runs import run_of
@@ -21,9 +24,9 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps")
-async def list_all(thread_id: str, run_id: str, at: At, page: Wanted) -> Object:
+async def list_all(thread_id: str, run_id: str, at: At, page: Wanted, include: Include = ()) -> Object:
     """The steps of a run."""
-    steps = await _steps(at, thread_id, run_id)
+    steps = await _steps(at, thread_id, run_id, include)
     if page.order == "desc":
         steps.reverse()
     ids = [step["id"] for step in steps]
@@ -36,16 +39,16 @@ async def list_all(thread_id: str, run_id: str, at: At, page: Wanted) -> Object:
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")
-async def retrieve(thread_id: str, run_id: str, step_id: str, at: At) -> Object:
+async def retrieve(thread_id: str, run_id: str, step_id: str, at: At, include: Include = ()) -> Object:
     """A step of a run."""
-    steps = await _steps(at, thread_id, run_id)
+    steps = await _steps(at, thread_id, run_id, include)
     for step in steps:
         if step["id"] == step_id:
             return step
     raise not_found("run step", step_id)
 
 
-async def _steps(at: Context, thread_id: str, run_id: str) -> list[Object]:
+async def _steps(at: Context, thread_id: str, run_id: str, include: Sequence[str]) -> list[Object]:
     """The steps of a run so far, oldest first."""
 
     def work(connection: Connection, scope: Scope) -> list[Object]:
@@ -56,6 +59,6 @@ async def _steps(at: Context, thread_id: str, run_id: str) -> list[Object]:
         items: list[Followed] = [*log, run]
         for item in items:
             list(progress.tell(item))
-        return progress.steps
+        return [shown(run.request, step, content=included(include)) for step in progress.steps]
 
     return await at.read(work)

@@ -23,9 +23,10 @@ from .deployment import Deployment
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias")
 
 
-def tailored(agent: Agent, wishes: Mapping[str, Any]) -> Agent:
+def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:
     """`agent` for a request: `wishes` are its `instructions`, `tools`, `tool_choice`, `response_format`,
     `parallel_tool_calls`, `temperature` and so on, in OpenAI's forms; those that are missing or `None` change nothing.
+    `hosted` are those of the tools that are the server's.
 
     Its memory is its thread's, so none of the file's is used. Raises `UsageError` for what cannot be.
     """
@@ -33,7 +34,10 @@ def tailored(agent: Agent, wishes: Mapping[str, Any]) -> Agent:
     other = copy.copy(agent) if schema is None else agent.with_answers(schema)
     other.memories = ()
     other.human = None
-    other.tools = [*agent.tools, *client_tools(agent, wishes.get("tools") or ())]
+    other.tools = [*agent.tools, *client_tools(agent, wishes.get("tools") or ()), *hosted]
+    names = [tool.name for tool in other.tools]
+    if twice := [tool.name for tool in hosted if names.count(tool.name) > 1]:
+        raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")
     if not other.tools and getattr(other.strategy, "needs_tools", True):
         other.strategy = ToolCalling()
     if (named := chosen_tool(wishes)) is not None and named not in {tool.name for tool in other.tools}:
@@ -64,6 +68,8 @@ def chosen_tool(wishes: Mapping[str, Any]) -> str | None:
     match wishes.get("tool_choice"):
         case {"function": {"name": str() as name}}:
             return inner_name(name)
+        case {"type": "file_search" | "code_interpreter" as name}:
+            return str(name)
     return None
 
 

@@ -18,6 +18,7 @@ from .ids import new_id
 from .messages import add_messages
 from .objects import Object, thread_object
 from .requests import ThreadCreate, ThreadUpdate
+from .resources import with_thread_stores
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -25,9 +26,11 @@ router = APIRouter(route_class=JsonRoute)
 @router.post("/threads")
 async def create_thread(at: At, given: ThreadCreate | None = None) -> Object:
     """A new one, with its first messages."""
-    return await at.write(
-        lambda connection, scope: thread_object(add_thread(connection, scope, given or ThreadCreate()))
-    )
+    asked = given or ThreadCreate()
+    made = await at.write(lambda connection, scope: thread_object(add_thread(connection, scope, asked)))
+    if made["tool_resources"]:
+        at.server.indexing.wake()
+    return made
 
 
 @router.get("/threads")
@@ -48,7 +51,8 @@ async def modify_thread(at: At, thread_id: str, given: ThreadUpdate) -> Object:
 
     def change(connection: Connection, scope: Scope) -> Object:
         before = found(connection, scope, threads, thread_id)
-        row = scope.change(connection, threads, thread_id, {"body": {**before.body, **_body(given)}})
+        body = with_thread_stores(connection, scope, {**before.body, **_body(given)})
+        row = scope.change(connection, threads, thread_id, {"body": body})
         assert row is not None
         return thread_object(row)
 
@@ -78,11 +82,11 @@ async def delete_thread(at: At, thread_id: str) -> Object:
 
 def add_thread(connection: Connection, scope: Scope, given: ThreadCreate, key: str | None = None) -> Kept:
     """Add a thread with its messages, within the caller's transaction; its row."""
-    body = {"tool_resources": None, "metadata": {}, **_body(given)}
+    body = with_thread_stores(connection, scope, {"tool_resources": None, "metadata": {}, **_body(given)})
     values = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}
     row = scope.add(connection, threads, values)
     add_messages(connection, scope, row.id, given.messages or ())
-    return row
+    return found(connection, scope, threads, row.id)  # messages may have brought files
 
 
 def _body(given: ThreadUpdate) -> Object:

@@ -101,27 +101,36 @@ items = _owned(
 
 files = _owned("files", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
 
-# of files, apart from them: lists of files do not read it
+# of files, under their ids, and apart from them: lists of files do not read it
 contents = Table(
     "contents",
     metadata,
     Column("tenant", String(64), nullable=False),
-    Column("file_id", String(64), primary_key=True),
+    Column("id", String(64), primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
 
 vector_stores = _owned("vector_stores", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
 
-# `body` has the attributes and the chunking; `batch_id` is that of the batch it came with
+vector_store_batches = _owned(
+    "vector_store_batches",
+    Column("vector_store_id", String(64), nullable=False),
+    Column("body", _JSON, nullable=False),
+)
+
+# a file in a store; added again, it is another row. `body` has its attributes and chunking; `batch_id` is that of the
+# batch it came with, `usage_bytes` the size of its text in the index
 vector_store_files = _owned(
     "vector_store_files",
     Column("vector_store_id", String(64), nullable=False),
     Column("file_id", String(64), nullable=False),
     Column("batch_id", String(64)),
     Column("status", String(20), nullable=False),
+    Column("usage_bytes", Integer, nullable=False, default=0),
     Column("body", _JSON, nullable=False),
     UniqueConstraint("vector_store_id", "file_id"),
     Index("files_of_batch", "batch_id"),
+    Index("files_by_status", "status", "number"),
 )
 
 # of requests with an `Idempotency-Key`: what came of all that they wrote, in its order (`response`)

@@ -1,0 +1,28 @@
+"""`CodeInterpreter`: runs Python that a model wrote, and says what it printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ..threads import in_thread
+from .python_runtime import code_in, plain
+from .sandbox import Sandbox, SandboxLimits
+
+
+class CodeInterpreter:
+    """A sandbox as an interactive Python. Raises `UsageError` if the extra `sandbox` is not installed."""
+
+    def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
+        self._sandbox = Sandbox(limits)
+
+    async def run_async(self, code: str, given: Mapping[str, Any] | None = None) -> str:
+        """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. What
+        is wrong with it is told as Python does, behind what it printed before.
+
+        Raises `ToolError` for what was stopped, and for a result that is too large.
+        """
+        printed, value = await in_thread(partial(self._sandbox.interact, code_in(code), dict(given or {})))
+        shown = [printed.rstrip("\n"), "" if value is None else repr(plain(value))]
+        return "\n".join(filter(None, shown))

@@ -1,0 +1,59 @@
+"""What an answer cites: the marks that a file search gave its passages, where the model wrote them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..events import Called, Event, Observed
+
+FILE_SEARCH = "file_search"
+_MARK = re.compile(r"【[0-9]{1,3}†[^】]{0,80}】")
+
+
+def mark(number: int, name: str) -> str:
+    """How the model is to cite the passage of this number, which is from the file `name`."""
+    shown = re.sub(r"[【】†\s]+", " ", name).strip()
+    return f"【{number}†{shown[:80]}】"
+
+
+def passages_in(output: str) -> list[dict[str, Any]]:
+    """The passages in what a file search told its model; none where it failed."""
+    try:
+        found = json.loads(output)["results"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+class Citations:
+    """The marks of a run's searches so far; `request` is the run's."""
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        self._searches = any(one.get("type") == FILE_SEARCH for one in request.get("tools") or ())
+        self._calls: set[str] = set()
+        self._files: dict[str, str] = {}
+
+    def see(self, event: Event) -> None:
+        """Take note of an event of the run's log."""
+        match event:
+            case Called(action=action) if self._searches and action.tool == FILE_SEARCH:
+                self._calls.add(action.id)
+            case Observed(observation=seen) if seen.call_id in self._calls:
+                self._files |= {one["cite"]: one["file_id"] for one in passages_in(seen.text)}
+
+    def annotations(self, text: str) -> list[dict[str, Any]]:
+        """The marks in `text`, as OpenAI's annotations."""
+        return [
+            {
+                "type": "file_citation",
+                "text": found[0],
+                "start_index": found.start(),
+                "end_index": found.end(),
+                "file_citation": {"file_id": self._files[found[0]]},
+            }
+            for found in (_MARK.finditer(text) if self._files else ())
+            if found[0] in self._files
+        ]
