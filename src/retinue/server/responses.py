@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -26,25 +25,32 @@ from .responses_parts import Part
 from .responses_progress import ResponseProgress
 from .responses_requests import InputTokens, ResponseCreate
 from .responses_starting import context_of, conversation_of, start_response
-from .sse import frame, streamed
+from .sse import STREAMED, frame, streamed
 from .tailoring import tools_of
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
 
-@router.post("")
+@router.post("", responses=STREAMED)
 async def create(body: ResponseCreate, at: At, request: Request) -> Any:
     """Answer, or begin to."""
     _check(body, at.server)
-    made = await at.write(partial(start_response, server=at.server, body=body))
-    at.server.halted(made.halted)
-    if made.new:
-        at.server.runs.start(made.part.run.id, made.part.run)
+
+    def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, bool, RunRow | None]:
+        made = start_response(connection, scope, at.server, body)
+        return made.part.run, made.part.number, made.new, made.halted
+
+    run, number, new, halted = await at.write(work)
+    part = Part(run, number)
+    at.server.halted(halted)
+    if new:
+        at.server.runs.start(run.id, run)
+    lasting = part.stored or at.repeat is not None  # else nobody can come back to it
     if body.stream:
-        return streamed(response_events(at.server, made.part, ephemeral=True))
+        return streamed(response_events(at.server, part, lasting=lasting))
     if body.background:
-        return ResponseProgress(made.part, {}).now(made.part.run)
-    return await _ended(at, made.part, request)
+        return ResponseProgress(part, {}).now(run)
+    return await _ended(at, part, request, lasting=lasting)
 
 
 @router.post("/input_tokens")
@@ -83,11 +89,9 @@ def _check(body: InputTokens, server: Server) -> None:
         raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
 
 
-async def response_events(
-    server: Server, part: Part, after: int = -1, *, ephemeral: bool = False
-) -> AsyncIterator[str]:
-    """The events of a response with numbers above `after`, until it is over. `ephemeral`: whoever reads them asked for
-    it; if it is not stored, it is cancelled when they go away."""
+async def response_events(server: Server, part: Part, after: int = -1, *, lasting: bool = True) -> AsyncIterator[str]:
+    """The events of a response with numbers above `after`, until it is over. One that is not `lasting` is cancelled
+    when its reader goes away."""
     progress = ResponseProgress(part, tools_of(server.deployment, part.run))
     try:
         async with aclosing(server.runs.followers.follow(part.run.id)) as items:
@@ -101,17 +105,17 @@ async def response_events(
         problem = ApiError(500, str(error), kind="server_error").body
         yield frame({"type": "error", "sequence_number": progress.told, **problem["error"], **problem}, "error")
     finally:
-        if progress.last is None and ephemeral and not part.stored:
+        if progress.last is None and not lasting:
             server.runs.interrupt(part.run.id)
 
 
-async def _ended(at: Context, part: Part, request: Request) -> Object:
-    """The response once it is over; one that is not stored is cancelled if the client goes away meanwhile."""
+async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) -> Object:
+    """The response once it is over; one that is not `lasting` is cancelled if the client goes away meanwhile."""
     watch = asyncio.create_task(gone(request))
     following = asyncio.create_task(until_over(at.server, part))
     try:
         await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
-        if not following.done() and not part.stored:
+        if not following.done() and not lasting:
             at.server.runs.interrupt(part.run.id)
         progress, run = await following
     finally:

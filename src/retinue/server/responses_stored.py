@@ -23,14 +23,14 @@ from .objects import Object, listed
 from .responses import response_events, until_over
 from .responses_finding import found_response, told
 from .responses_parts import Part, parts_of
-from .sse import streamed
+from .sse import STREAMED, streamed
 
 router = APIRouter(prefix="/responses/{response_id}", route_class=JsonRoute)
 _POLL = {"openai-poll-after-ms": "250"}
 _CANCELLING = 10.0  # seconds, for which a request waits until what is cancelled has ended
 
 
-@router.get("")
+@router.get("", responses=STREAMED)
 async def retrieve(
     response_id: str,
     at: At,
@@ -109,12 +109,13 @@ async def _shown(at: Context, response_id: str) -> Object:
 async def _halt(at: Context, response_id: str) -> None:
     """End the run of a response, and wait until it has ended."""
 
-    def work(connection: Connection, scope: Scope) -> tuple[Part, RunRow | None]:
+    def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, RunRow | None]:
         part = found_response(connection, scope, response_id)
         wanted = part.run.active and not part.over and part.run.status != "cancelling"
-        return part, halt(connection, part.run) if wanted else None
+        return part.run, part.number, halt(connection, part.run) if wanted else None
 
-    part, halted = await at.write(work)
+    run, number, halted = await at.write(work)
+    part = Part(run, number)
     at.server.halted(halted)
     with suppress(TimeoutError):
         async with asyncio.timeout(_CANCELLING):
