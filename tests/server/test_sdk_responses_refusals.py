@@ -12,9 +12,9 @@ from fakes.sdk import MARKS, of, refused
 
 pytestmark = MARKS
 TYPES = (
-    "'message', 'function_call', 'function_call_output', 'item_reference', 'mcp_approval_response', 'reasoning', "
-    "'mcp_call', 'mcp_approval_request', 'mcp_list_tools', 'compaction', 'file_search_call', and "
-    "'code_interpreter_call'"
+    "'message', 'function_call', 'function_call_output', 'custom_tool_call', 'custom_tool_call_output', 'reasoning', "
+    "'item_reference', 'mcp_list_tools', 'mcp_call', 'mcp_approval_request', 'mcp_approval_response', "
+    "'file_search_call', 'code_interpreter_call', and 'compaction'"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Discriminator, Field, Tag
 
 from .item_parts import Content, Long, Output
-from .wire import Id, Name, Wire, by_type
+from .wire import Id, Name, Wire, by_type, either
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
@@ -92,9 +92,9 @@ class ReasoningItem(Item):
 
 
 class ItemReference(Wire):
-    """The item of this id, which the server keeps."""
+    """The item of this id, which the server keeps. Its `type` may be left out."""
 
-    type: Literal["item_reference"]
+    type: Literal["item_reference"] | None = "item_reference"
     id: Annotated[Id, Field(max_length=64)]
 
 
@@ -249,7 +249,9 @@ def _tag(value: Any) -> str | None:
         return f"<{getattr(value, 'type', None)}>"
     if not isinstance(value, dict):
         return None
-    kind = value.get("type", "message" if "role" in value else None)
+    kind = value.get("type")
+    if kind is None:
+        kind = "message" if "role" in value else "item_reference" if "id" in value else None
     return f"<{kind}>" if isinstance(kind, str) and kind in TYPES else None
 
 
@@ -269,4 +271,8 @@ InputItem: TypeAlias = Annotated[
     | Annotated[CodeInterpreterCallItem, Tag("<code_interpreter_call>")]
     | Annotated[CompactionItem, Tag("<compaction>")],
     Discriminator(_tag, "by_type", ", ".join(f"'{name}'" for name in TYPES)),
+]
+Input: TypeAlias = Annotated[
+    Annotated[str, Tag("<string>")] | Annotated[list[InputItem], Tag("<array>")],
+    either("one of a string or array of objects", string=str, array=list),
 ]

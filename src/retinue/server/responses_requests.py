@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Tag
+from pydantic import ConfigDict, Field, Tag
 
-from .responses_items import Input, Kept
+from .item_models import Input
 from .wire import Effort, FunctionName, Id, Instructions, Metadata, Share, Temperature, Wire, by_type, either
 
 HOSTED = ("file_search", "code_interpreter")  # a run that wants one finds out whether it is enabled
@@ -34,8 +34,10 @@ class FunctionTool(Wire):
     strict: bool | None = None
 
 
-class HostedTool(Kept):
-    """A tool that OpenAI runs for its clients."""
+class HostedTool(Wire):
+    """A tool that OpenAI runs for its clients; kept as it is sent, with whatever else is in it."""
+
+    model_config = ConfigDict(extra="allow")
 
     type: Literal[
         "file_search",
