@@ -19,6 +19,7 @@ STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-strea
 DONE = "data: [DONE]\n\n"
 RETRY = "retry: 1000\n"  # milliseconds; with the first event, for clients that take each empty line for the end of one
 _PING = ": ping\n"  # likewise
+_AHEAD = 16_384  # characters that are read before the client has taken them
 _QUIET = 15.0  # seconds after which the connection is shown to be alive
 
 
@@ -37,28 +38,56 @@ def streamed(frames: AsyncIterator[str]) -> StreamingResponse:
 
 
 async def _alive(frames: AsyncIterator[str]) -> AsyncIterator[bytes]:
-    next_one: asyncio.Future[str] | None = None
+    ahead = _Ahead(frames)
     try:
-        while True:
-            next_one = next_one or asyncio.ensure_future(_next(frames))
-            done, _ = await asyncio.wait([next_one], timeout=_QUIET)
-            if not done:
-                yield _PING.encode()
-                continue
-            try:
-                text = next_one.result()
-            except StopAsyncIteration:
-                return
-            next_one = None
-            yield text.encode("utf-8", "replace")
+        while (text := await ahead.take()) is not None:
+            yield (text or _PING).encode("utf-8", "replace")
     finally:
-        if next_one is not None:
-            next_one.cancel()
-            await asyncio.gather(next_one, return_exceptions=True)
-        close = getattr(frames, "aclose", None)
+        await ahead.close()
+
+
+class _Ahead:
+    """Events that are read before the client has taken those before them. What is ready together goes out together:
+    each time costs as much as many events."""
+
+    def __init__(self, frames: AsyncIterator[str]) -> None:
+        self._frames = frames
+        self._ready: list[str] = []
+        self._more, self._taken = asyncio.Event(), asyncio.Event()
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        try:
+            async for text in self._frames:
+                self._ready.append(text)
+                self._more.set()
+                if sum(map(len, self._ready)) > _AHEAD:
+                    self._taken.clear()
+                    await self._taken.wait()
+        finally:
+            self._more.set()
+
+    async def take(self) -> str | None:
+        """What is ready, when something is; empty if nothing was for a while, `None` at the end."""
+        while self._ready or not self._reading.done():
+            try:
+                async with asyncio.timeout(_QUIET):
+                    await self._more.wait()
+            except TimeoutError:
+                return ""
+            self._more.clear()
+            text = "".join(self._ready)
+            self._ready.clear()
+            self._taken.set()
+            if text:
+                return text
+        await self._reading  # raises what ended it
+        return None
+
+    async def close(self) -> None:
+        """Read no more."""
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        close = getattr(self._frames, "aclose", None)
         if close is not None:
             await close()
-
-
-async def _next(frames: AsyncIterator[str]) -> str:
-    return await anext(frames)
