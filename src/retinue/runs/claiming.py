@@ -14,7 +14,9 @@ from ..store.log import alter, came_to, find
 from ..store.rows import RunRow, Status
 from ..store.tables import runs
 
-_DEATHS = 5  # drives in a row that brought nothing: something about this run ends the process
+_DEATHS = 5  # drives in a row that ended in the same call of a tool: it ends the process
+_ELSEWHERE = 10  # drives in a row that brought nothing, while no tool was called: others end processes, too
+_SUSPECT = 2  # such drives after which a run is watched more closely
 _PROCESS = secrets.token_hex(4)
 _DRIVEN = ("queued", "in_progress", "cancelling")
 
@@ -26,13 +28,14 @@ def claim(connection: Connection, run_id: str) -> RunRow | None:
     if run is None or run.status not in _DRIVEN or not run.holds:
         return None
     state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}
-    now = came_to(connection, run_id) if run.epoch else 0
+    now, kind = came_to(connection, run_id) if run.epoch else (0, "")
     _, count, process = state.get("claims", (-1, 0, ""))
     if process != _PROCESS:  # the one before has ended
         count = _tries(run, now) + 1
     state["claims"] = [now, count, _PROCESS]
-    if count > _DEATHS:
-        state["give_up"] = f"the process that drove this run ended {_DEATHS} times without coming any further"
+    most = _DEATHS if kind == "called" else _ELSEWHERE
+    if count > most:
+        state["give_up"] = f"the process that drove this run ended {most} times without coming any further"
     if run.expires_at is not None and run.expires_at <= CLOCK.now():  # while nobody was there to see it
         state["ending"] = "expired"
     status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
@@ -52,12 +55,17 @@ def unfinished(connection: Connection) -> list[tuple[RunRow, int]]:
     """The runs to be driven, oldest first, and how often each was driven since it came any further."""
     query = select(runs).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
     found = [RunRow.of(row) for row in connection.execute(query)]
-    return [(run, _tries(run, came_to(connection, run.id))) for run in found]
+    return [(run, _tries(run, came_to(connection, run.id)[0])) for run in found]
 
 
 def _tries(run: RunRow, now: int) -> int:
     before, count, _ = run.state.get("claims", (-1, 0, ""))
     return count if before == now else 0
+
+
+def is_suspect(tries: int) -> bool:
+    """Whether a run that was driven so often without coming any further may be what ends the process."""
+    return tries >= _SUSPECT
 
 
 def is_new(run: RunRow) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,7 @@ from ..store.database import Database
 from ..store.log import Change, Entry, Fenced, find, read
 from ..store.rows import RunRow
 from ..tooling import Tool
-from .claiming import acquit, claim, is_new
+from .claiming import acquit, claim, is_new, is_suspect
 from .crashing import crashpoint
 from .ending import ended, pending
 from .following import Followers
@@ -202,6 +202,9 @@ class Runs:
 
     async def _follow(self, run: RunRow, writer: Writer, live: Run, tools: Mapping[str, Tool]) -> None:
         """Write down what happens in `live` as it happens."""
+        free = {name for name, tool in tools.items() if tool.effects == "read"}  # to be done before it is written
+        if is_suspect(run.state["claims"][1]):  # if a tool of it ends the process, that is known next time
+            free.clear()
         try:
             async with aclosing(live.events()) as events:
                 async for event in events:
@@ -210,13 +213,13 @@ class Runs:
                     if isinstance(event, Finished | Stopped):
                         await self._end(run, writer, event, tools=tools)
                         return
-                    await self._note(writer, event, tools)
+                    await self._note(writer, event, free)
         except (StoreUnavailable, Fenced):
             raise
         except RetinueError as error:  # the log is not this agent's; the model cannot even be asked what it can do
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
 
-    async def _note(self, writer: Writer, event: Event | Delta, tools: Mapping[str, Tool]) -> None:
+    async def _note(self, writer: Writer, event: Event | Delta, free: Set[str]) -> None:
         match event:
             case Delta():
                 crashpoint("mid-reply")
@@ -231,7 +234,7 @@ class Runs:
                 writer.put(event)
             case Called(action=action):
                 writer.put(event)
-                if action.tool in tools and tools[action.tool].effects == "read":
+                if action.tool in free:
                     writer.write()
                 else:  # the intent, before the effect
                     crashpoint("before intent")

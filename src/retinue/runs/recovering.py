@@ -10,10 +10,8 @@ from operator import itemgetter
 from ..events import Said
 from ..store.log import Entry
 from ..store.rows import RunRow
-from .claiming import unfinished
+from .claiming import is_suspect, unfinished
 from .driving import Runs
-
-_SUSPECT = 2  # drives that brought nothing, after which a run is driven again only with no other such beside it
 
 
 async def recover(runs: Runs) -> int:
@@ -21,9 +19,9 @@ async def recover(runs: Runs) -> int:
     one, those that were driven least first, each as soon as the one before has come any further: what ends the
     process is then known, and the others have their turn before it."""
     found = await runs.database.read(unfinished)
-    suspects = [(run, tries) for run, tries in found if tries >= _SUSPECT]
+    suspects = [(run, tries) for run, tries in found if is_suspect(tries)]
     for run, tries in found:
-        if tries < _SUSPECT:
+        if not is_suspect(tries):
             runs.start(run.id, run)
     if suspects:
         runs.beside(_one_by_one(runs, [run for run, _ in sorted(suspects, key=itemgetter(1))]))

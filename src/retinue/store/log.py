@@ -40,7 +40,12 @@ _ALTER = (
 _FIND = select(runs).where(runs.c.id == bindparam("run"))
 _LOCK = _FIND.with_for_update(key_share=True)
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
-_DONE = _LENGTH.where(events.c.kind != Said.__name__.lower())
+_DONE = (
+    select(events.c.seq, events.c.kind)
+    .where(events.c.run_id == bindparam("run"), events.c.kind != Said.__name__.lower())
+    .order_by(events.c.seq.desc())
+    .limit(1)
+)
 _SAID = select(messages.c.id).where(messages.c.run_id == bindparam("run"))
 
 
@@ -121,9 +126,10 @@ def length(connection: Connection, run_id: str) -> int:
     return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
 
 
-def came_to(connection: Connection, run_id: str) -> int:
-    """The number of the last event that was more than a piece of a reply: how far the run came."""
-    return connection.execute(_DONE, {"run": run_id}).scalar() or 0
+def came_to(connection: Connection, run_id: str) -> tuple[int, str]:
+    """How far the run came: the number and the kind of the last event that was more than a piece of a reply."""
+    row = connection.execute(_DONE, {"run": run_id}).first()
+    return (0, "") if row is None else (row.seq, row.kind)
 
 
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
