@@ -49,7 +49,7 @@ class Writer:
             self._arriving = Arriving()
 
     def tell(self, delta: Delta) -> None:
-        """Pass on what the model says, if somebody reads along, once it is written: whoever comes back is told the same.
+        """Pass on what the model says, if somebody reads along, once it is written: who comes back is told the same.
         While the disk is busy, or was asked just now, it is gathered; but the first piece is not."""
         first = self._arriving.add(delta)
         if first and self._put_said():
