@@ -145,7 +145,7 @@ async def _one(client: Streams, kind: Kind, question: str, seen: Cuts, dice: ran
 async def _connection(
     client: Streams, kind: Kind, found: list[Told], path: str, dice: random.Random, seen: Cuts, body: Any = None
 ) -> bool:
-    """One connection, which the reader leaves, or which is cut; whether it was cut."""
+    """One connection, which the reader leaves, or which is cut; whether it was, with something told by then."""
     last = kind.number(found[-1]) if found else None
     size = dice.randint(*_BYTES)
     try:
@@ -156,7 +156,7 @@ async def _connection(
     seen.killed += end == "cut"
     if end == "cut":
         await asyncio.sleep(0.05)
-    return end == "cut"
+    return end == "cut" and bool(found)
 
 
 async def _whole(client: Streams, kind: Kind, where: str) -> list[Told]:

@@ -33,6 +33,7 @@ class Writer:
         self._followers = followers
         self._run = run
         self._written = len(self.log)
+        self._streamed = bool(run.request.get("stream") or run.request.get("background"))
         self._writing: asyncio.Future[RunRow | None] | None = None
         self._planned = False
         self._arriving = Arriving()
@@ -48,14 +49,19 @@ class Writer:
             self._arriving = Arriving()
 
     def tell(self, delta: Delta) -> None:
-        """Pass on what the model says, if somebody follows, once it is written: whoever comes back is told the same.
+        """Pass on what the model says, if somebody reads along, once it is written: who comes back is told the same.
         While the disk is busy, or was asked just now, it is gathered; but the first piece is not."""
         first = self._arriving.add(delta)
         if first and self._put_said():
             self.write()
-        elif self._saying is None and not self._late and self._followers.listen(self._run.id):
+        elif self._saying is None and not self._late and self._heard:
             loop = asyncio.get_running_loop()
             self._saying = loop.call_at(self._said_at + _SAYS, self._say)
+
+    @property
+    def _heard(self) -> bool:
+        """Whether somebody reads along, or will: who asked for a stream may not have begun to read."""
+        return self._streamed or self._followers.listen(self._run.id)
 
     def _say(self) -> None:
         self._saying = None
@@ -65,11 +71,11 @@ class Writer:
             self._begin()
 
     def _put_said(self) -> bool:
-        """Add what has arrived, if somebody follows; whether that is anything."""
+        """Add what has arrived, if somebody reads along; whether that is anything."""
         if self._saying is not None:
             self._saying.cancel()
             self._saying = None
-        if not self._arriving or not self._followers.listen(self._run.id):
+        if not self._arriving or not self._heard:
             return False
         for said in self._arriving.take():
             self._add(said)

@@ -67,6 +67,7 @@ def start_response(connection: Connection, scope: Scope, server: Server, body: R
         "asked": asked,
         "input": items,
         "store": asked["store"],
+        "stream": bool(body.stream),
         **_conversation(before, items, body.instructions),
     }
     run = add_run(connection, scope, request, conversation_id, body.metadata, server.options.run_ttl)

@@ -98,6 +98,7 @@ def request_of(
         raise no_model(model)
     request = {name: own[name] for name in _FROM_ASSISTANT if own.get(name) is not None}
     request |= {name: sent[name] for name in (*_FROM_ASSISTANT, *_AS_ASKED) if name in sent}
+    request |= {"stream": True} if sent.get("stream") else {}
     said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
     words = "\n\n".join(filter(None, said))
     if own.get("tool_resources") is not None:
