@@ -33,7 +33,7 @@ class Writer:
         self._followers = followers
         self._run = run
         self._written = len(self.log)
-        self._streamed = bool(run.request.get("stream") or run.request.get("background"))
+        self._streamed = bool(run.request.get("stream"))
         self._writing: asyncio.Future[RunRow | None] | None = None
         self._planned = False
         self._arriving = Arriving()
