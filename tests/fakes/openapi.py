@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+
+from retinue.server.app import create_app
 
 Schema = Mapping[str, Any]
 Place = tuple[str, ...]  # of a value in a body; `[]` is an item of a list
 _TEXTS = {"model": "agent-1", "role": "user", "content": "Hi", "input": "Hi", "purpose": "assistants"}
 _METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of the server."""
+    server: Any = SimpleNamespace(limits=None, runs=SimpleNamespace(turns=None))
+    keys: Any = None
+    return create_app(server, keys).openapi()
 
 
 class Operation(NamedTuple):

@@ -351,7 +351,7 @@ async def test_a_wait_that_is_answered_cancelled_and_out_of_time_at_once_ends_on
             assert row.status in ("cancelled", "expired"), order
             assert (row.holds, len(payments.made) <= 1) == (False, True), order
             assert sum(isinstance(event, Replied) for event in log) <= 2, order
-            assert payments.made.count(1) == len([one for one in log if isinstance(one, Called)]), order
+            assert payments.made.count(1) <= len([one for one in log if isinstance(one, Called)]), order
 
 
 async def happen(kept: KeptRuns, run_id: str, order: Sequence[int]) -> None:

@@ -41,10 +41,12 @@ async def test_frames_of_a_run(http_client: aiohttp.ClientSession) -> None:
         assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == ("no-cache", "no")
         assert response.headers["x-request-id"]
         text = await response.text()
-    frames = [frame for frame in text.split("\n\n") if not frame.startswith(":")]
+    assert text.startswith("retry: 1000\n")
+    frames = [frame for frame in text.removeprefix("retry: 1000\n").split("\n\n") if not frame.startswith(":")]
     assert frames[-2:] == ["event: done\ndata: [DONE]", ""]
-    for frame in frames[:-2]:
-        event, data = frame.split("\n")
+    for number, frame in enumerate(frames[:-2]):
+        *id_, event, data = frame.split("\n")
+        assert id_ == ([f"id: {number}"] if number else [])  # the thread's is no event of the run
         assert re.fullmatch(r"event: thread\.[a-z_.]+", event)
         assert json.loads(data.removeprefix("data: "))["id"]
 

@@ -15,13 +15,12 @@ import aiohttp
 import pytest
 
 from fakes.app_server import Answer, Serving
-from fakes.openapi import Operation, Place, example, operations, places
+from fakes.openapi import Operation, Place, document, example, operations, places
 from fakes.tenants import MAKERS, Customer, unlike
 from retinue import Agent, PromptModel
-from retinue.server.app import create_app
 from retinue.store import keys as keys_module
 
-DOCUMENT: dict[str, Any] = create_app(None, None).openapi()  # type: ignore[arg-type]
+DOCUMENT = document()
 OPERATIONS = operations(DOCUMENT)
 SCRIPT = [{"when": "weather", "call": {"tool": "get_weather", "input": {}}}, {"when": "", "say": "Hello."}]
 
@@ -45,6 +44,8 @@ KINDS: Mapping[str, str | None] = {
     "vector_store_id": "vector_store",
     "vector_store_ids": "vector_store",
     "batch_id": "batch",
+    "container_id": None,  # OpenAI's; there are none here
+    "id": None,  # of an item that is sent: whoever sends it may choose it
     "call_id": "call",  # of the Responses API
     "approval_request_id": "call",
 }
@@ -52,6 +53,7 @@ KINDS: Mapping[str, str | None] = {
 PLACES: Mapping[tuple[str, str], str | None] = {
     ("POST /v1/chat/completions", "messages.[].tool_calls.[].id"): "call",
     ("POST /v1/responses", "conversation.id"): "conversation",
+    ("POST /v1/responses/input_tokens", "conversation.id"): "conversation",
 }
 LISTS = {  # what `after` and `before` stand for, by the end of a list's path
     "/assistants": "assistant",

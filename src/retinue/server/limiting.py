@@ -52,7 +52,7 @@ class Limited:
         scope["state"].update(begin_stream=begin_stream, written=place.let_go)
         try:
             self._admit(key, scope, place)
-            if scope["method"] == "GET" and parse_qs(scope["query_string"]).get(b"stream") == [b"true"]:
+            if scope["method"] == "GET" and parse_qs(scope["query_string"].decode("latin-1")).get("stream") == ["true"]:
                 begin_stream()
         except ApiError as error:
             await answer_of(error)(scope, receive, sending)

@@ -72,13 +72,6 @@ async def input_tokens(body: InputTokens, at: At) -> Object:
     return {"object": "response.input_tokens", "input_tokens": await at.read(work)}
 
 
-@router.post("/compact")
-async def compact() -> None:
-    """Refused: a run makes room by itself."""
-    message = "Compaction is not offered: a run shortens by itself what outgrows its model's window."
-    raise ApiError(403, message)
-
-
 def _check(body: InputTokens, server: Server) -> None:
     """Raises `ApiError` for what a request may not ask for, whatever else there is."""
     if body.model is not None and body.model not in server.deployment.agents:

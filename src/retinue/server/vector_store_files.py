@@ -97,10 +97,10 @@ async def retrieve_store_file_content(at: At, vector_store_id: str, file_id: str
 @router.post("/vector_stores/{vector_store_id}/file_batches")
 async def create_batch(at: At, vector_store_id: str, given: BatchCreate) -> Object:
     """Put several files into a store at once."""
-    wishes = _wishes(given)
 
     def add(connection: Connection, scope: Scope) -> Object:
         store = store_of(connection, scope, vector_store_id, used=True)
+        wishes = _wishes(given)
         values = {
             "id": new_id("vsfb"),
             "created_at": int(time.time()),
