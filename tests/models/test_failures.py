@@ -180,7 +180,7 @@ def test_an_unreadable_wait_is_not_believed(server: OpenAIServer, header: str) -
 FAR = format_datetime(datetime.now(UTC) + timedelta(days=2), usegmt=True)
 
 
-@pytest.mark.parametrize("header", ["1000000000", "61", FAR])
+@pytest.mark.parametrize("header", ["1000000000", "61", FAR], ids=["seconds", "a minute", "a date"])
 def test_nobody_waits_longer_than_allowed(server: OpenAIServer, header: str) -> None:
     server.replies += [failure(429, "slow down", retry_after=header), "never asked for"]
     with pytest.raises(ModelUnavailable, match=r"slow down \(it asks to wait \d+ s, longer than the 60 s allowed\)"):
