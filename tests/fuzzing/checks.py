@@ -12,6 +12,7 @@ from openai.types import (
     VectorStoreDeleted,
     beta as assistants,
     conversations,
+    file_deleted,
     file_object,
     responses,
     vector_stores,
@@ -33,6 +34,7 @@ TYPES: dict[str, type[BaseModel]] = {
     "conversation": conversations.Conversation,
     "conversation.deleted": conversations.ConversationDeletedResource,
     "file": file_object.FileObject,
+    "file.deleted": file_deleted.FileDeleted,
     "model": Model,
     "response": responses.Response,
     "response.compaction": responses.CompactedResponse,
@@ -110,6 +112,8 @@ def _fits(said: Any, case: Case) -> None:
         for one in said["data"]:
             _fits(one, case)
         return
+    if said.get("deleted"):  # of files and responses, whose objects are then still called so
+        name = {"file": "file.deleted", "response": "response.deleted"}.get(str(name), name)
     kind = TYPES.get(str(name)) or (ITEMS.get(said.get("type", "")) if "/conversations/" in case.path else None)
     if kind is not None:
         _validated(kind, said)

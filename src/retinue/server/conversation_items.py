@@ -12,6 +12,7 @@ from ..store.scope import Kept, Page, Scope
 from ..store.tables import conversations, items
 from .errors import ApiError
 from .ids import new_id
+from .item_models import kind_of
 from .objects import Object
 
 # of each type: how its ids begin, and whether it has a status
@@ -95,7 +96,7 @@ def _new(connection: Connection, conversation_id: str, given: Sequence[Object], 
 
 def _kept(connection: Connection, tenant: str, item: Mapping[str, Any]) -> Object:
     """An item as it is kept and shown."""
-    kind = item.get("type", "message")
+    kind = kind_of(item)
     if kind == "item_reference":
         return _referred(connection, tenant, item["id"])
     prefix, has_status = _KINDS[kind]

@@ -20,7 +20,9 @@ from .objects import Object
 from .validation import invalid, missing
 
 router = APIRouter()
-Purpose = Literal["assistants", "batch", "fine-tune", "vision", "user_data", "evals"]
+Purpose = Literal[
+    "assistants", "batch", "fine-tune", "vision", "user_data"
+]  # `evals`: no file may have it then, by the SDK
 _MAX_NAME = 256
 _UNSHOWABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"

@@ -5,6 +5,7 @@ The one place where an input item is checked, for responses and conversations al
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
@@ -244,14 +245,17 @@ TYPES = (
 )
 
 
+def kind_of(item: Mapping[str, Any]) -> Any:
+    """The type of an item; where it is left out, a message has a role, and a reference only an id."""
+    return item.get("type") or ("message" if "role" in item else "item_reference" if "id" in item else None)
+
+
 def _tag(value: Any) -> str | None:
     if isinstance(value, Wire):
         return f"<{getattr(value, 'type', None)}>"
     if not isinstance(value, dict):
         return None
-    kind = value.get("type")
-    if kind is None:
-        kind = "message" if "role" in value else "item_reference" if "id" in value else None
+    kind = kind_of(value)
     return f"<{kind}>" if isinstance(kind, str) and kind in TYPES else None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from .assigning import text_of
 from .chat_starting import conversation
+from .item_models import kind_of
 from .objects import Object
 
 SYSTEM = ("system", "developer")
@@ -24,7 +25,7 @@ def as_items(given: Any) -> list[Object]:
 
 def _kept(item: Mapping[str, Any]) -> Object:
     kept: Object = {name: value for name, value in item.items() if value is not None and name != "id"}
-    match item.get("type") or ("message" if "role" in item else "item_reference"):
+    match kind_of(item):
         case "message" as kind:
             kept |= {"content": _parts(item["content"], assistant=item["role"] == "assistant"), "status": "completed"}
         case "function_call" as kind:

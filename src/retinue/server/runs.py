@@ -78,7 +78,7 @@ async def list_all(thread_id: str, at: At, page: Wanted) -> Object:
     return await at.read(work)
 
 
-@router.get("/threads/{thread_id}/runs/{run_id}")
+@router.get("/threads/{thread_id}/runs/{run_id}", responses=STREAMED)
 async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said in two ways
     thread_id: str,
     run_id: str,
