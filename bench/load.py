@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from bench.serving import DELAY, Client, Server, served, session
 
 _RUNS, _AT_ONCE, _STEPS = 1_000, 100, 5
-_POLL = 0.25  # seconds between two looks at a run, as the server tells clients
 
 
 def measure() -> str:
@@ -72,7 +71,7 @@ async def _polled(client: Client) -> float:
     began = time.perf_counter()
     run = await client.start("Please work")
     while run["status"] in ("queued", "in_progress"):
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(client.poll_after)
         run = await client.ask("GET", f"/threads/{run['thread_id']}/runs/{run['id']}")
     assert run["status"] == "completed", run
     return time.perf_counter() - began

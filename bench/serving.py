@@ -102,11 +102,13 @@ class Client:
         self._session = session
         self._url = server.url
         self._assistant = ""
+        self.poll_after = 0.25  # seconds, as the server said last
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         """An answer's JSON."""
         async with self._session.request(method, f"{self._url}{path}", json=body) as response:
             response.raise_for_status()
+            self.poll_after = int(response.headers.get("openai-poll-after-ms", 250)) / 1_000
             return await response.json()
 
     async def start(self, question: str, **more: Any) -> Any:

@@ -88,7 +88,7 @@ def sdk_types(_: schemathesis.CheckContext, response: schemathesis.Response, cas
         return
     if kind.startswith("text/event-stream"):
         events = [line.removeprefix("data: ") for line in response.text.split("\n") if line.startswith("data: ")]
-        assert events, "an empty stream"
+        assert events or "starting_after=" in str(response.request.url), "an empty stream"  # all was told before
         for event in events:
             if event != "[DONE]":
                 _fits(_json(event), case)

@@ -28,6 +28,11 @@ class Turns:
         self._here: Counter[str | None] = Counter()
 
     @property
+    def driven(self) -> int:
+        """How many runs are being driven."""
+        return self._driven.total()
+
+    @property
     def waiting(self) -> list[str]:
         """The ids of the runs that wait."""
         return list(self._waiting)

@@ -41,23 +41,24 @@ from .repeating import REPLAYED, Repeatable
 from .validation import told
 from .wire import Refused
 
-# in this order: those of runs, whose POST /threads/runs is no thread's, come before those of threads
+# Each request is held against them one after the other, so what is asked for most comes first; and those of runs, whose
+# POST /threads/runs is no thread's, before those of threads.
 ROUTERS = (
-    models.router,
-    chat.router,
-    chat_stored.router,
-    assistants.router,
     runs.router,
-    steps.router,
+    chat.router,
+    responses.router,
+    responses_stored.router,
     threads.router,
     messages.router,
+    steps.router,
     conversations.router,
+    assistants.router,
     files.router,
     vector_stores.router,
     vector_store_files.router,
+    chat_stored.router,
+    models.router,
     health.opea,
-    responses.router,
-    responses_stored.router,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document: `Keyed` has seen to it
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}

@@ -44,6 +44,10 @@ class Server:
     indexing: Indexing
     limits: Limits = field(default_factory=Limits)
 
+    def poll_after(self) -> dict[str, str]:
+        """The header that says when it is worth asking again, in milliseconds: later, the more there is to do."""
+        return {"openai-poll-after-ms": str(min(250 + 5 * self.runs.turns.driven, 1_000))}
+
     def halted(self, run: RunRow | None) -> None:
         """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
         if run is None:

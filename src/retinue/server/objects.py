@@ -44,7 +44,7 @@ def run_object(run: RunRow) -> Object:
         "object": "thread.run",
         "created_at": run.created_at,
         "thread_id": run.thread_id,
-        "assistant_id": asked.get("assistant_id"),
+        "assistant_id": assistant_of(run),
         "status": run.status,
         "required_action": required_action(run) if run.status == "requires_action" else None,
         "last_error": state.get("last_error"),
@@ -62,6 +62,11 @@ def run_object(run: RunRow) -> Object:
         "tool_choice": asked.get("tool_choice") or "auto",
         "parallel_tool_calls": asked.get("parallel_tool_calls") is not False,
     }
+
+
+def assistant_of(run: RunRow) -> str:
+    """Who answers, as a run's object says it: a chat completion on a thread has no assistant but its model."""
+    return str(run.request.get("assistant_id") or run.request["model"])
 
 
 def required_action(run: RunRow) -> Object:

@@ -19,7 +19,7 @@ from ..store.rows import RunRow, Status
 from ..tooling import Tool
 from .context import Options
 from .hosted_steps import included, logs_delta, shown
-from .objects import Object, message_object, run_object, tool_call
+from .objects import Object, assistant_of, message_object, run_object, tool_call
 
 Told = tuple[str, Object]  # the event's name, and its object
 
@@ -258,7 +258,7 @@ class Progress:
             "id": derived_id("step_", self._run.id, kind, which),
             "object": "thread.run.step",
             "created_at": int(at),
-            "assistant_id": self._run.request.get("assistant_id"),
+            "assistant_id": assistant_of(self._run),
             "thread_id": self._run.thread_id,
             "run_id": self._run.id,
             "type": type_,

@@ -26,7 +26,6 @@ from .responses_parts import Part, parts_of
 from .sse import STREAMED, streamed
 
 router = APIRouter(prefix="/responses/{response_id}", route_class=JsonRoute)
-_POLL = {"openai-poll-after-ms": "250"}
 _CANCELLING = 10.0  # seconds, for which a request waits until what is cancelled has ended
 
 
@@ -42,7 +41,7 @@ async def retrieve(
     if stream:
         part = await at.read(partial(found_response, id_=response_id))
         return streamed(response_events(at.server, part, -1 if starting_after is None else starting_after))
-    response.headers.update(_POLL)
+    response.headers.update(at.server.poll_after())
     return await _shown(at, response_id)
 
 

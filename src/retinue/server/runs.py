@@ -27,7 +27,6 @@ from .streaming import number_of, resumed, run_events
 from .threads import add_thread
 
 router = APIRouter(route_class=JsonRoute)
-_POLL = {"openai-poll-after-ms": "250"}
 
 
 @router.post("/threads/{thread_id}/runs", responses=STREAMED)
@@ -93,7 +92,7 @@ async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said i
     run = await at.read(partial(run_of, thread_id=thread_id, run_id=run_id))
     if stream or "text/event-stream" in request.headers.get("accept", ""):
         return streamed(await resumed(at.server, run, number_of(last_event_id, starting_after)))
-    response.headers.update(_POLL)
+    response.headers.update(at.server.poll_after())
     return run_object(run)
 
 

@@ -23,7 +23,6 @@ from .vector_requests import BatchCreate, FileChange, FileWish
 
 router = APIRouter(route_class=JsonRoute)
 _COLUMNS = vector_store_files.c
-_POLL = {"openai-poll-after-ms": "250"}
 _Status = Literal["in_progress", "completed", "failed", "cancelled"]
 
 
@@ -54,7 +53,7 @@ async def list_store_files(at: At, vector_store_id: str, page: Wanted, filter: _
 @router.get("/vector_stores/{vector_store_id}/files/{file_id}")
 async def retrieve_store_file(at: At, vector_store_id: str, file_id: str, response: Response) -> Object:
     """One of them."""
-    response.headers.update(_POLL)
+    response.headers.update(at.server.poll_after())
     return await at.read(
         lambda connection, scope: file_object(_file(connection, scope, vector_store_id, file_id)),
     )
@@ -119,7 +118,7 @@ async def create_batch(at: At, vector_store_id: str, given: BatchCreate) -> Obje
 @router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}")
 async def retrieve_batch(at: At, vector_store_id: str, batch_id: str, response: Response) -> Object:
     """How far it is."""
-    response.headers.update(_POLL)
+    response.headers.update(at.server.poll_after())
 
     def read(connection: Connection, scope: Scope) -> Object:
         return batch_object(connection, _batch(connection, scope, vector_store_id, batch_id))
