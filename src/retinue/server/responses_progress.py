@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..events import Called, Finished, Observed, Paused, Replied, Resumed, Said, Stopped
+from ..events import Called, Finished, Observed, Paused, Replied, Resumed, Stopped
 from ..runs import Followed
-from ..runs.messages import said_in
+from ..runs.messages import Speech, Spoken
 from ..runs.waiting import arguments_of
 from ..schema import AgentAction, Observation, Usage
 from ..store.log import Entry
@@ -43,9 +43,9 @@ class ResponseProgress:
         self._asked: Counter[str] = Counter()  # how often a call waited, by its id in the log
         self._approved: dict[str, str] = {}  # the requests for approval by the calls' ids in the log
         self._calls: dict[str, int] = {}  # those under way: their places in the output
+        self._speech = Speech()
         self._message: int | None = None  # the place of the one that is being said
         self._shown = ""  # of it
-        self._reply = ""  # what is known of the reply that is arriving; after a kill, it is said again
 
     def tell(self, item: Followed) -> Iterator[Object]:
         """The events that follow from an entry of the log, or the run's new status."""
@@ -112,9 +112,6 @@ class ResponseProgress:
 
     def _entry(self, entry: Entry) -> Iterator[Object]:
         match entry.event:
-            case Said(answer=answer, offset=offset) if answer and offset <= len(self._reply):
-                self._reply = self._reply[:offset] + answer
-                yield from self._say(self._reply)
             case Replied(reply=reply):
                 self._usage += reply.usage
             case Paused(action=action):
@@ -126,38 +123,24 @@ class ResponseProgress:
                 yield from self._call(action)
             case Observed(observation=observation):
                 yield from self._observed(observation)
-        text, whole = said_in(entry)
-        if text:
-            yield from self._whole(text, "completed" if whole else "incomplete")
-        elif self._message is not None and isinstance(entry.event, Replied) and entry.event.reply.calls:
-            yield from self._said("incomplete")  # it was no answer after all
+        for said in self._speech.hear(entry):
+            yield from self._say(said)
         if isinstance(entry.event, Finished | Stopped):
             self._end = entry
             yield from self._closed()
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    def _say(self, text: str) -> Iterator[Object]:
-        """Say `text`, of which the open message may have shown the beginning. What contradicts it is another's."""
-        if self._message is not None and self._shown.startswith(text):
-            return
-        if self._message is not None and not text.startswith(self._shown):
-            yield from self._said("incomplete")
+    def _say(self, said: Spoken) -> Iterator[Object]:
         if self._message is None:
             yield from self._added("message", status="in_progress", role="assistant", content=[])
             self._message = len(self.output) - 1
             yield self._event("response.content_part.added", **self._place(self._message), **_content(""))
-        more = text[len(self._shown) :]
-        self._shown = text
-        yield self._event("response.output_text.delta", **self._place(self._message), **_TEXT, delta=more)
-
-    def _whole(self, text: str, status: str) -> Iterator[Object]:
-        if self._message is None or self._shown.strip() != text.strip():
-            if self._message is not None and not text.startswith(self._shown):
-                yield from self._said("incomplete")
-            yield from self._say(text)
-        yield from self._said(status)
-        self._reply = ""
+        if said.more:
+            yield self._event("response.output_text.delta", **self._place(self._message), **_TEXT, delta=said.more)
+        self._shown = said.text
+        if said.ended:
+            yield from self._said("incomplete" if said.reason else "completed")
 
     def _said(self, status: str) -> Iterator[Object]:
         """End the open message."""
