@@ -27,8 +27,9 @@ demo: model ## Answer two questions with the embedded model
 	$(BIN)/retinue ask "What creature of American folklore gained notoriety in 1964?" \
 		--passages data/hotpotqa/passages.jsonl
 
-test: model ## Run the tests, in a process for each core
-	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder
+test: model ## Run the tests: in a process for each core, then those that need the model in one
+	$(BIN)/pytest -m "not model" -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m model
 
 lint: setup ## Check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

@@ -13,14 +13,9 @@ from retinue import RetinueError
 from retinue.models import weights
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where the suite runs in several processes, a file's tests go together, and so do all that load the model. What
-    takes longest comes first."""
-    for item in items:
-        in_need = item.get_closest_marker("model") is not None
-        item.add_marker(pytest.mark.xdist_group("model" if in_need else str(item.path)))
-    items.sort(key=lambda item: (item.get_closest_marker("model") is None, item.path.parent.name != "server"))
+    """What takes longest comes first, so that no process of several is left with it in the end."""
+    items.sort(key=lambda item: item.path.parent.name != "server")
 
 
 @pytest.fixture
