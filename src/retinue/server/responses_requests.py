@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from .item_models import Input
 from .wire import Effort, FunctionName, Id, Instructions, Metadata, Share, Temperature, Wire, by_type, either
 
-HOSTED = ("file_search", "code_interpreter")  # a run that wants one finds out whether it is enabled
-ELSEWHERE = (
+Here = Literal["file_search", "code_interpreter"]  # a run that wants one finds out whether it is enabled
+Elsewhere = Literal[
     "web_search",
     "web_search_preview",
     "mcp",
@@ -21,7 +21,9 @@ ELSEWHERE = (
     "shell",
     "custom",
     "apply_patch",
-)
+]
+ELSEWHERE: tuple[str, ...] = get_args(Elsewhere)
+_TYPES = ("function", *get_args(Here), *ELSEWHERE)
 
 
 class FunctionTool(Wire):
@@ -39,37 +41,19 @@ class HostedTool(Wire):
 
     model_config = ConfigDict(extra="allow")
 
-    type: Literal[
-        "file_search",
-        "code_interpreter",
-        "web_search",
-        "web_search_preview",
-        "mcp",
-        "image_generation",
-        "computer",
-        "computer_use_preview",
-        "local_shell",
-        "shell",
-        "custom",
-        "apply_patch",
-    ]
+    type: Here | Elsewhere
+
+
+def _tool(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    if not isinstance(kind, str) or kind not in _TYPES:
+        return None
+    return "<function>" if kind == "function" else "<hosted>"
 
 
 ToolOf = Annotated[
-    Annotated[FunctionTool, Tag("<function>")]
-    | Annotated[HostedTool, Tag("<file_search>")]
-    | Annotated[HostedTool, Tag("<code_interpreter>")]
-    | Annotated[HostedTool, Tag("<web_search>")]
-    | Annotated[HostedTool, Tag("<web_search_preview>")]
-    | Annotated[HostedTool, Tag("<mcp>")]
-    | Annotated[HostedTool, Tag("<image_generation>")]
-    | Annotated[HostedTool, Tag("<computer>")]
-    | Annotated[HostedTool, Tag("<computer_use_preview>")]
-    | Annotated[HostedTool, Tag("<local_shell>")]
-    | Annotated[HostedTool, Tag("<shell>")]
-    | Annotated[HostedTool, Tag("<custom>")]
-    | Annotated[HostedTool, Tag("<apply_patch>")],
-    by_type("function", *HOSTED, *ELSEWHERE),
+    Annotated[FunctionTool, Tag("<function>")] | Annotated[HostedTool, Tag("<hosted>")],
+    Discriminator(_tool, "by_type", ", ".join(f"'{name}'" for name in _TYPES)),
 ]
 
 
