@@ -1,5 +1,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+# processes for the tests: one more than there are cores, for many wait until another process has started
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup model demo test lint fix eval tasks memory fuzz conformance schemathesis chaos bench lock
@@ -28,7 +30,7 @@ demo: model ## Answer two questions with the embedded model
 		--passages data/hotpotqa/passages.jsonl
 
 test: model ## Run the tests: in a process for each core, then those that need the model in one
-	$(BIN)/pytest -m "not model" -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(BIN)/pytest -m model
 
 lint: setup ## Check format, style, types and the direction of imports

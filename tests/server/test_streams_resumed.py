@@ -232,6 +232,6 @@ async def test_signs_of_life_disturb_no_client(
 
 
 def test_streams_that_are_cut_anywhere_and_by_kills_are_whole() -> None:
-    seen = cut(12, 2, seed=1, told=lambda said: None)  # `make chaos` has 500
+    seen = cut(6, 2, seed=1, told=lambda said: None)  # `make chaos` has 500
     assert not seen.broken, seen.problems
     assert seen.left > 12
