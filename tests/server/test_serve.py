@@ -114,7 +114,7 @@ def test_what_keeps_it_from_starting(file: Path, tmp_path: Path, capsys: pytest.
             (str(file), "--host", "no.such.host.invalid"): "cannot listen on no.such.host.invalid:8000",
             (str(file), "--db", str(tmp_path / "other.db")): "holds tables of somebody else",
             (str(file), "--db", str(tmp_path / "text.db")): "file is not a database",
-            (str(file), "--db", "mysql://u:secret@h/d"): "no database 'h/d': want sqlite:///FILE or postgresql://",
+            (str(file), "--db", "mysql://u:secret@h/d"): "no database 'h/d': want sqlite:///FILE or ",
             (str(file), "--db", "postgresql://u:secret@127.0.0.1:1/d"): "the database: ",
             (str(file), "--api-key", "two words"): "an API key is letters, digits and signs",
             (): "name a FILE of agents, or describe one in the environment",

@@ -185,9 +185,9 @@ async def test_a_run_that_ends_its_process_in_the_middle_of_a_reply_is_given_up(
         speaker.kill()
         await asyncio.to_thread(speaker.restart, RETINUE_CRASHPOINT="mid-reply:3")
         end = await client.go_on(found, f"{runs}/{found[0].data['id']}", last=found[-1].number)
-    assert 5 <= deaths <= 7
+    assert 10 <= deaths <= 12  # and not five: no tool of the run was called meanwhile
     assert found[-2].name == "thread.run.failed"
-    assert "ended 5 times" in found[-2].data["last_error"]["message"]
+    assert "ended 10 times" in found[-2].data["last_error"]["message"]
     assert spoken(found) == texts(await client.ask("GET", f"{runs[:-5]}/messages"))
 
 
