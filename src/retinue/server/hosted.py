@@ -22,10 +22,10 @@ from .attaching import store_of
 from .errors import ApiError
 from .files import file_of
 from .filters import Filter, checked
+from .hosted_steps import CODE_INTERPRETER
 from .resources import Resources
 from .searching import Result, Searching, search
 
-CODE_INTERPRETER = "code_interpreter"
 HOSTED = (FILE_SEARCH, CODE_INTERPRETER)
 _MOST = 20  # passages of a search, where nothing is said
 _TOLD = 7_500  # characters that a model is told: less than a tool's result may have
