@@ -24,11 +24,11 @@ from retinue.server.assigning import assigning
 from retinue.server.connections import connections
 from retinue.server.context import Options, Server
 from retinue.server.deployment import Deployment
+from retinue.server.files.indexing import Indexing
+from retinue.server.files.searching import Searching
 from retinue.server.hosted import Hosted
-from retinue.server.indexing import Indexing
-from retinue.server.limits import Limits
-from retinue.server.responses_finding import concluding
-from retinue.server.searching import Searching
+from retinue.server.middleware.limits import Limits
+from retinue.server.responses.finding import concluding
 from retinue.store.database import Database
 from retinue.store.keys import Keys
 from retinue.store.tables import events, runs

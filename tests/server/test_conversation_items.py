@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import insert
 
 from fakes.app_server import Serving
-from retinue.server.conversation_items import append_items, items_of
-from retinue.server.errors import ApiError
+from retinue.server.conversations.items import append_items, items_of
+from retinue.server.wire.errors import ApiError
 from retinue.store.scope import Scope
 from retinue.store.tables import conversations, runs
 

@@ -14,8 +14,8 @@ from fakes.app_server import Serving
 from fakes.responses import TOOL
 from fakes.until import until
 from retinue import Agent, PromptModel
-from retinue.server.conversation_items import items_of
-from retinue.server.ids import new_id
+from retinue.server.conversations.items import items_of
+from retinue.server.wire.ids import new_id
 from retinue.store.scope import Scope
 from retinue.store.tables import conversations, runs
 from retinue.strategies.tool_calling import ToolCalling

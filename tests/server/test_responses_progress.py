@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 from retinue.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Said, Stopped
 from retinue.runs import Followed
 from retinue.schema import AgentAction, Decision, Observation, Reply, StopReason, Usage
-from retinue.server.responses_objects import asked_of
-from retinue.server.responses_parts import Part
-from retinue.server.responses_progress import ResponseProgress
+from retinue.server.responses.objects import asked_of
+from retinue.server.responses.parts import Part
+from retinue.server.responses.progress import ResponseProgress
 from retinue.store.log import Entry
 from retinue.store.rows import RunRow, Status
 

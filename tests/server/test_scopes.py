@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from fakes.app_server import KEY, Serving
-from retinue.server.auth import OPEN
-from retinue.server.scopes import needed
+from retinue.server.middleware.auth import OPEN
+from retinue.server.middleware.scopes import needed
 from retinue.store.keys import make
 
 ALONE = ("read", "runs", "agents")

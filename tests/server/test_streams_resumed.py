@@ -18,7 +18,7 @@ from fakes.sdk import MARKS, WEATHER
 from fakes.served import Served, serving
 from fakes.streams import DONE, Streams, Told
 from retinue import Agent, PromptModel
-from retinue.server import sse
+from retinue.server.wire import sse
 from retinue.store.keys import make
 
 pytestmark = MARKS

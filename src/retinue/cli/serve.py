@@ -53,7 +53,7 @@ def command(file: Path | None, **given: Any) -> int:
     """
     try:
         from ..server.context import Options
-        from ..server.limits import NAMES, Bounds
+        from ..server.middleware.limits import NAMES, Bounds
         from ..server.serving import Serving, serve
     except ModuleNotFoundError as error:
         raise UsageError(_MISSING) from error

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from ..runs.waiting import Waiting, waiting_for
 from ..schema import Decision
 from ..store.rows import RunRow
-from .errors import ApiError
-from .objects import call_id
 from .tailoring import inner_name
+from .wire.errors import ApiError
+from .wire.objects import call_id
 
 _KINDS = ("approve", "edit", "reject", "respond")
 

@@ -15,31 +15,20 @@ from starlette.exceptions import HTTPException
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.keys import Keys
-from . import (
-    assistants,
-    chat,
-    chat_stored,
-    conversations,
-    files,
-    health,
-    messages,
-    models,
-    responses,
-    responses_stored,
-    runs,
-    steps,
-    threads,
-    vector_store_files,
-    vector_stores,
-)
-from .auth import Keyed
+from . import health, models
+from .assistants import assistants, messages, runs, steps, threads
+from .chat import chat, stored as chat_stored
 from .context import Server
-from .edge import PATIENCE, Addressed, Edge, answer_of
-from .errors import ApiError
-from .limiting import Limited
-from .repeating import REPLAYED, Repeatable
-from .validation import told
-from .wire import Refused
+from .conversations import conversations
+from .files import files, vector_store_files, vector_stores
+from .middleware.auth import Keyed
+from .middleware.edge import PATIENCE, Addressed, Edge, answer_of
+from .middleware.limiting import Limited
+from .middleware.repeating import REPLAYED, Repeatable
+from .responses import responses, stored as responses_stored
+from .wire.errors import ApiError
+from .wire.pieces import Refused
+from .wire.validation import told
 
 # Each request is held against them one after the other, so what is asked for most comes first; and those of runs, whose
 # POST /threads/runs is no thread's, before those of threads.

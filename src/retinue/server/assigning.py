@@ -17,9 +17,9 @@ from ..store.rows import RunRow
 from ..store.scope import Scope
 from ..store.tables import messages
 from ..tooling import Tool
+from .assistants.resources import resources_of
 from .deployment import Deployment
 from .hosted import HOSTED, Hosted
-from .resources import resources_of
 from .tailoring import tailored
 
 

@@ -14,9 +14,9 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from .deployment import Deployment
-from .indexing import Indexing
-from .limits import Limits, room
-from .repeating import Repeat
+from .files.indexing import Indexing
+from .middleware.limits import Limits, room
+from .middleware.repeating import Repeat
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from sqlalchemy import Connection, func, select
 from ..store.scope import Scope
 from ..store.tables import runs
 from .context import At
-from .errors import ApiError
-from .objects import Object
+from .wire.errors import ApiError
+from .wire.objects import Object
 
 router = APIRouter()
 opea = APIRouter()

@@ -18,13 +18,13 @@ from ..store.scope import Scope
 from ..store.tables import contents
 from ..tooling import Tool
 from ..tools.keywords import stems
-from .attaching import store_of
-from .errors import ApiError
-from .files import file_of
-from .filters import Filter, checked
-from .hosted_steps import CODE_INTERPRETER
-from .resources import Resources
-from .searching import Result, Searching, search
+from .assistants.hosted_steps import CODE_INTERPRETER
+from .assistants.resources import Resources
+from .files.attaching import store_of
+from .files.files import file_of
+from .files.filters import Filter, checked
+from .files.searching import Result, Searching, search
+from .wire.errors import ApiError
 
 HOSTED = (FILE_SEARCH, CODE_INTERPRETER)
 _MOST = 20  # passages of a search, where nothing is said

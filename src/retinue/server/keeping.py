@@ -15,10 +15,10 @@ from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.rows import ACTIVE, RunRow
 from ..store.tables import events, runs
+from .assistants.starting import promote
 from .context import Server
-from .indexing import expire
-from .repeating import sweep
-from .starting import promote
+from .files.indexing import expire
+from .middleware.repeating import sweep
 
 _LOG = logging.getLogger("retinue.server")
 _EVERY, _FORGETS = 1.0, 600.0  # seconds

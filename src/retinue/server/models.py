@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from .bodies import JsonRoute
 from .context import At
 from .deployment import Deployment
-from .errors import ApiError, no_model
-from .objects import Object
+from .wire.bodies import JsonRoute
+from .wire.errors import ApiError, no_model
+from .wire.objects import Object
 
 router = APIRouter(route_class=JsonRoute)
 

@@ -25,13 +25,13 @@ from .assigning import assigning
 from .connections import connections
 from .context import Options, Server
 from .deployment import Deployment
+from .files.indexing import Indexing, index_folder
+from .files.searching import Searching
 from .hosted import Hosted
-from .indexing import Indexing, index_folder
 from .keeping import begin_next, keep
-from .limits import Bounds, Limits
 from .logs import set_up
-from .responses_finding import concluding
-from .searching import Searching
+from .middleware.limits import Bounds, Limits
+from .responses.finding import concluding
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

@@ -1,0 +1,150 @@
+"""`/assistants`: an agent of the file, with instructions, tools and settings of the client's on top."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from ...errors import RetinueError
+from ...store.scope import Scope
+from ...store.tables import assistants
+from ..context import At
+from ..deployment import Deployment
+from ..tailoring import client_tools, inner_name
+from ..wire.bodies import JsonRoute
+from ..wire.errors import ApiError, no_model
+from ..wire.finding import Wanted, deleted, found, listing
+from ..wire.ids import new_id
+from ..wire.objects import Object, assistant_object
+from ..wire.validation import missing, told
+from .requests import AgentConfig, AssistantCreate, AssistantUpdate
+from .resources import with_stores
+
+router = APIRouter(route_class=JsonRoute)
+_EMPTY: Object = {
+    "name": None,
+    "description": None,
+    "model": None,
+    "instructions": None,
+    "tools": [],
+    "tool_resources": None,
+    "metadata": {},
+    "temperature": None,
+    "top_p": None,
+    "response_format": "auto",
+    "reasoning_effort": None,
+}
+_NEVER_NULL = ("tools", "metadata", "response_format")
+
+
+@router.post("/assistants")
+async def create_assistant(at: At, given: AssistantCreate) -> Object:
+    """A new one. With `agent_config` (OPEA's), an agent of the file is chosen if no `model` of it is named."""
+    wishes = given.sent()
+    config = wishes.pop("agent_config", None)
+    if config is not None:
+        wishes = configured(at.server.deployment, config, wishes)
+    body = changed(_EMPTY, wishes)
+    check(at.server.deployment, body)
+
+    def add(connection: Connection, scope: Scope) -> Object:
+        kept = with_stores(connection, scope, body)
+        row = {"id": new_id("asst"), "created_at": int(time.time()), "body": kept}
+        return assistant_object(scope.add(connection, assistants, row))
+
+    made = await at.write(add)
+    if made["tool_resources"]:
+        at.server.indexing.wake()
+    return made
+
+
+@router.get("/assistants")
+async def list_assistants(at: At, page: Wanted) -> Object:
+    """A page of them, newest first."""
+    return await at.read(
+        lambda connection, scope: listing(connection, scope, assistants, page, assistant_object),
+    )
+
+
+@router.get("/assistants/{assistant_id}")
+async def retrieve_assistant(at: At, assistant_id: str) -> Object:
+    """One of them."""
+    return await at.read(lambda connection, scope: assistant_object(found(connection, scope, assistants, assistant_id)))
+
+
+@router.post("/assistants/{assistant_id}")
+async def modify_assistant(at: At, assistant_id: str, given: AssistantUpdate) -> Object:
+    """Change what is sent; runs under way go on as they began."""
+
+    def change(connection: Connection, scope: Scope) -> Object:
+        before = found(connection, scope, assistants, assistant_id)
+        body = changed(before.body, given.sent())
+        check(at.server.deployment, body)
+        body = with_stores(connection, scope, body)
+        row = scope.change(connection, assistants, assistant_id, {"body": body})
+        assert row is not None
+        return assistant_object(row)
+
+    return await at.write(change)
+
+
+@router.delete("/assistants/{assistant_id}")
+async def delete_assistant(at: At, assistant_id: str) -> Object:
+    """Remove it; its runs stay."""
+
+    def remove(connection: Connection, scope: Scope) -> Object:
+        found(connection, scope, assistants, assistant_id)
+        scope.remove(connection, assistants, assistants.c.id == assistant_id)
+        return deleted(assistant_id, "assistant")
+
+    return await at.write(remove)
+
+
+def changed(body: Object, wishes: Object) -> Object:
+    """`body` with what is wished."""
+    given = {key: _EMPTY[key] if value is None and key in _NEVER_NULL else value for key, value in wishes.items()}
+    return {**body, **given}
+
+
+def check(deployment: Deployment, body: Object) -> None:
+    """Raises `ApiError` for an assistant that no agent can be."""
+    if body["model"] is None:
+        raise missing("model")
+    agent = deployment.agents.get(body["model"])
+    if agent is None:
+        raise no_model(body["model"])
+    check_tools(agent, body["tools"])
+
+
+def check_tools(agent: Any, tools: list[Object]) -> None:
+    """Raises `ApiError` for functions that `agent` cannot be given."""
+    names = [inner_name(tool["function"]["name"]) for tool in tools if tool["type"] == "function"]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ApiError(400, f"Two functions are called '{twice}'.", param="tools", code="invalid_value")
+    try:
+        client_tools(agent, tools)
+    except RetinueError as error:
+        raise ApiError(400, f"Invalid 'tools': {error}.", param="tools", code="invalid_value") from error
+
+
+def configured(deployment: Deployment, config: Object, wishes: Object) -> Object:
+    """`wishes` with what OPEA's `agent_config` says: which agent, and those settings that a request may change."""
+    try:
+        heeded = AgentConfig.model_validate(config)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        raise told([{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]) from error
+    names = list(deployment.agents)
+    wanted = (wishes.get("model"), heeded.agent_name, names[0])
+    model = next(name for name in wanted if name in deployment.agents)
+    said = {
+        "temperature": heeded.temperature,
+        "top_p": heeded.top_p,
+        "max_tokens": heeded.max_new_tokens,  # of one reply
+    }
+    return {key: value for key, value in said.items() if value is not None} | wishes | {"model": model}

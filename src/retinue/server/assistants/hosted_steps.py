@@ -1,0 +1,81 @@
+"""Calls of hosted tools as run steps show them: other than functions, in shapes of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...runs.citations import FILE_SEARCH, passages_in
+from ..wire.objects import Object
+
+CODE_INTERPRETER = "code_interpreter"
+_CONTENT = "step_details.tool_calls[*].file_search.results[*].content"
+
+
+def included(include: Sequence[str] | None) -> bool:
+    """Whether an `include[]` asks for the texts that file searches found."""
+    return _CONTENT in (include or ())
+
+
+def shown(request: Mapping[str, Any], thing: Object, *, content: bool = False) -> Object:
+    """A run's step, or a delta of one, with its calls of the tools that `request` has as hosted ones. `content`: also
+    the texts that a file search found."""
+    details = (thing.get("delta") or thing).get("step_details") or {}
+    wishes = {one["type"]: one for one in request.get("tools") or () if one.get("type") != "function"}
+    if not wishes or not details.get("tool_calls"):
+        return thing
+    calls = [_call(one, wishes, content) for one in details["tool_calls"]]
+    told = {"step_details": {**details, "tool_calls": calls}}
+    return {**thing, "delta": told} if "delta" in thing else {**thing, **told}
+
+
+def logs_delta(step: Object, call: Object) -> Iterator[tuple[str, Object]]:
+    """What is told of a call, as it is kept in its step, once its output is there: only for programs."""
+    function = call["function"]
+    if function["name"] == CODE_INTERPRETER:
+        index = step["step_details"]["tool_calls"].index(call)
+        told = {
+            "index": index,
+            "type": "function",
+            "function": {"name": CODE_INTERPRETER, "output": function["output"]},
+        }
+        delta = {"step_details": {"type": "tool_calls", "tool_calls": [told]}}
+        yield "thread.run.step.delta", {"id": step["id"], "object": "thread.run.step.delta", "delta": delta}
+
+
+def _call(call: Object, wishes: Mapping[str, Any], content: bool) -> Object:
+    name = call.get("function", {}).get("name")
+    if name not in wishes:
+        return call
+    own = {key: value for key, value in call.items() if key not in ("type", "function")}
+    inner = _search if name == FILE_SEARCH else _program
+    return {**own, "type": name, name: inner(call, wishes[name], content)}
+
+
+def _program(call: Object, wish: Mapping[str, Any], content: bool) -> Object:
+    function = call["function"]
+    number = {"index": 0} if "index" in call else {}  # of a delta
+    logs = function.get("output")
+    outputs = [] if logs is None else [{**number, "type": "logs", "logs": logs}]
+    if "arguments" not in function:
+        return {"outputs": outputs}
+    given = json.loads(function["arguments"])
+    return {"input": str(given.get("code", given.get("input", ""))), "outputs": outputs}
+
+
+def _search(call: Object, wish: Mapping[str, Any], content: bool) -> Object:
+    output = call["function"].get("output")
+    if output is None:
+        return {}
+    options: Mapping[str, Any] = (wish.get(FILE_SEARCH) or {}).get("ranking_options") or {}
+    ranker = options.get("ranker") or "auto"
+    return {
+        "ranking_options": {"ranker": ranker, "score_threshold": options.get("score_threshold") or 0.0},
+        "results": [_result(one, content) for one in passages_in(output)],
+    }
+
+
+def _result(passage: Mapping[str, Any], content: bool) -> Object:
+    found = {name: passage[name] for name in ("file_id", "file_name", "score")}
+    return found | ({"content": [{"type": "text", "text": passage["text"]}]} if content else {})

@@ -1,0 +1,135 @@
+"""`/threads/{id}/messages`: what was said on a thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from sqlalchemy import Connection
+
+from ...store.scope import Kept, Scope
+from ...store.tables import messages, threads
+from ..context import At
+from ..wire.bodies import JsonRoute
+from ..wire.errors import ApiError, not_found
+from ..wire.finding import Wanted, active_run, deleted, found, listing
+from ..wire.ids import new_id
+from ..wire.objects import Object, message_object
+from .requests import MessageCreate, MessageUpdate
+from .resources import attach_to_thread, bring_files
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.post("/threads/{thread_id}/messages")
+async def create_message(at: At, thread_id: str, given: MessageCreate) -> Object:
+    """A new one, unless a run is active on the thread."""
+
+    def add(connection: Connection, scope: Scope) -> Object:
+        found(connection, scope, threads, thread_id)
+        if (run := active_run(connection, thread_id)) is not None:
+            raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
+        return message_object(add_messages(connection, scope, thread_id, [given])[0])
+
+    made = await at.write(add)
+    if bring_files([given]):
+        at.server.indexing.wake()
+    return made
+
+
+@router.get("/threads/{thread_id}/messages")
+async def list_messages(at: At, thread_id: str, page: Wanted, run_id: str | None = None) -> Object:
+    """A page of them, newest first; `run_id`: those that a run made."""
+
+    def read(connection: Connection, scope: Scope) -> Object:
+        found(connection, scope, threads, thread_id)
+        where = [messages.c.thread_id == thread_id]
+        if run_id is not None:
+            where.append(messages.c.run_id == run_id)
+        return listing(connection, scope, messages, page, message_object, *where)
+
+    return await at.read(read)
+
+
+@router.get("/threads/{thread_id}/messages/{message_id}")
+async def retrieve_message(at: At, thread_id: str, message_id: str) -> Object:
+    """One of them."""
+    return await at.read(
+        lambda connection, scope: message_object(_message(connection, scope, thread_id, message_id)),
+    )
+
+
+@router.post("/threads/{thread_id}/messages/{message_id}")
+async def modify_message(at: At, thread_id: str, message_id: str, given: MessageUpdate) -> Object:
+    """Replace its metadata."""
+
+    def change(connection: Connection, scope: Scope) -> Object:
+        row = _message(connection, scope, thread_id, message_id)
+        if "metadata" in given.model_fields_set:
+            body = {**row.body, "metadata": given.metadata or {}}
+            row = scope.change(connection, messages, message_id, {"body": body}) or row
+        return message_object(row)
+
+    return await at.write(change)
+
+
+@router.delete("/threads/{thread_id}/messages/{message_id}")
+async def delete_message(at: At, thread_id: str, message_id: str) -> Object:
+    """Remove it."""
+
+    def remove(connection: Connection, scope: Scope) -> Object:
+        _message(connection, scope, thread_id, message_id)
+        scope.remove(connection, messages, messages.c.id == message_id)
+        return deleted(message_id, "thread.message")
+
+    return await at.write(remove)
+
+
+def add_messages(connection: Connection, scope: Scope, thread_id: str, given: Sequence[MessageCreate]) -> list[Kept]:
+    """Add messages to a thread of which the caller knows that it is there, within his transaction; their rows."""
+    attach_to_thread(connection, scope, thread_id, given)
+    now = int(time.time())
+    return [
+        scope.add(
+            connection,
+            messages,
+            {"id": new_id("msg"), "created_at": now, "thread_id": thread_id, "body": _body(one, now)},
+        )
+        for one in given
+    ]
+
+
+def _message(connection: Connection, scope: Scope, thread_id: str, message_id: str) -> Kept:
+    found(connection, scope, threads, thread_id)
+    row = found(connection, scope, messages, message_id)
+    if row.thread_id != thread_id:
+        raise not_found("message", message_id)
+    return row
+
+
+def _body(given: MessageCreate, now: int) -> dict[str, Any]:
+    """What is kept of a message beside its ids."""
+    sent = given.sent()
+    content = sent["content"]
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {
+        "role": given.role,
+        "content": [_said(part) for part in parts],
+        "assistant_id": given.assistant_id,
+        "attachments": sent.get("attachments") or [],
+        "metadata": given.metadata or {},
+        "status": "completed",
+        "completed_at": now,
+        "incomplete_at": None,
+        "incomplete_details": None,
+    }
+
+
+def _said(part: Object) -> Object:
+    """A part as it is answered: its text is an object there."""
+    if part["type"] == "text":
+        return {"type": "text", "text": {"value": part["text"], "annotations": []}}
+    kind = part["type"]
+    return {"type": kind, kind: {"detail": "auto"} | part[kind]}

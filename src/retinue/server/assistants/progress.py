@@ -1,0 +1,286 @@
+"""A run's log as run steps and messages, and what of it is told when it is streamed (API of OpenAI's assistants)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...runs import Followed
+from ...runs.citations import Citations
+from ...runs.ending import pending
+from ...runs.messages import Speech, Spoken, derived_id, message_body, message_id
+from ...runs.waiting import Waiting, arguments_of, kept
+from ...schema import AgentAction, Usage
+from ...store.log import Entry
+from ...store.rows import RunRow, Status
+from ...tooling import Tool
+from ..context import Options
+from ..wire.objects import Object, assistant_of, message_object, run_object, tool_call
+from .hosted_steps import included, logs_delta, shown
+
+Told = tuple[str, Object]  # the event's name, and its object
+
+
+_CUT = {"code": "server_error", "message": "The reply was cut; what followed differs, and is another message."}
+
+
+class Progress:
+    """What a run has come to, told from its log: whoever reads the same is told the same, event by event. `steps` are
+    all of its run steps so far, oldest first; `tools` are its agent's, by name. `turn` counts how often it went on
+    after it had waited.
+
+    Its row is told what the log does not say: when it began, what it was answered when it waited, how it ended. What
+    ends a turn is told with the row that came of it.
+    """
+
+    def __init__(self, run: RunRow, tools: Mapping[str, Tool], options: Options) -> None:
+        self.steps: list[Object] = []
+        self.turn = 0
+        self._citations = Citations(run.request)
+        self._run = run
+        self._given = tools
+        self._options = options
+        self._status = ""  # that was told last
+        self._last: Entry | None = None  # what ended a turn and is not told yet
+        self._log: list[Event] = []  # what waited, and what became of it
+        self._asked: Counter[str] = Counter()  # how often a call waited, by the same
+        self._calls: dict[str, Object] = {}  # of the open step, by the calls' ids in the log
+        self._tools: Object | None = None
+        self._speech = Speech()
+        self._saying: Object | None = None
+        self._message: Object | None = None
+        self._usage = Usage()
+
+    def lacks(self, item: Followed) -> bool:
+        """Whether the run's row has to be known (`know`) as it is by now, before `item` is told."""
+        begins = self._status in ("", "queued") and not self._run.state.get("started_at")
+        waited = self._last is not None or self._status == "requires_action"
+        return isinstance(item, Entry) and (begins or (waited and len(self._turns) <= self.turn))
+
+    def know(self, run: RunRow) -> None:
+        """The run's row has changed; nothing is told of that yet."""
+        self._run = run
+
+    @property
+    def _turns(self) -> Sequence[tuple[int, Sequence[str]]]:
+        """When the run went on after it had waited, and the calls that were answered then."""
+        turns: Sequence[tuple[int, Sequence[str]]] = self._run.state.get("turns", ())
+        return turns
+
+    def tell(self, item: Followed) -> Iterator[Told]:
+        """What there is to tell of an entry of the log, or of the run's row."""
+        for name, value in self._tell(item):
+            yield name, shown(self._run.request, value, content=included(self._run.request.get("include")))
+
+    def _tell(self, item: Followed) -> Iterator[Told]:
+        if not self._status:
+            yield self._moved("queued", "created")
+            yield self._moved("queued")
+        if isinstance(item, RunRow):
+            self._run = item
+            yield from self._row(item)
+        else:
+            yield from self._resumed()
+            if isinstance(item.event, Finished | Stopped):
+                self._last = item
+            else:
+                if self._status == "queued":
+                    yield self._moved("in_progress")
+                yield from self._entry(item)
+
+    # ── the run ──────────────────────────────────────────────────────────────────────────────────
+
+    def _row(self, run: RunRow) -> Iterator[Told]:
+        if len(self._turns) > self.turn:
+            yield from self._resumed()
+        elif run.status == "requires_action":
+            yield from self._waits()
+        elif not run.active and self._status != run.status:
+            yield from self._ended(run)
+
+    def _resumed(self) -> Iterator[Told]:
+        """End the turn before, if that is not told, and begin the next, if there is one."""
+        yield from self._waits()
+        if self._status == "requires_action" and len(self._turns) > self.turn:
+            at, answered = self._turns[self.turn]
+            self.turn += 1
+            for call in answered:
+                yield from self._observed(call, self._run.state["decisions"][call]["message"], at)
+            yield self._moved("queued")
+
+    def _waits(self) -> Iterator[Told]:
+        if self._last is not None:
+            yield from self._entry(self._last)
+            yield self._moved("requires_action")
+            self._last = None
+
+    def _ended(self, run: RunRow) -> Iterator[Told]:
+        if self._status == "in_progress" and run.status == "cancelled":
+            yield self._moved("cancelling")
+        if self._last is not None:
+            yield from self._entry(self._last, run.status)
+            self._last = None
+        yield from self._close(run)
+        self._status = run.status
+        yield f"thread.run.{run.status}", run_object(run)
+
+    def _moved(self, status: Status, name: str = "") -> Told:
+        """The run as it was when it came to this status, whatever became of it since."""
+        self._status = status
+        run = self._run
+        began: int | None = run.created_at
+        state = {"metadata": run.state.get("metadata")}
+        if self.turn or status != "queued":
+            state["started_at"] = run.state.get("started_at")
+        if self.turn:
+            began = self._turns[self.turn - 1][0]
+        elif "additional_messages" in run.request:  # its time began when its thread was free
+            began = state.get("started_at")
+        until = None if began is None else began + self._options.run_ttl
+        if status == "requires_action" and self._last is not None:
+            until = int(self._last.at) + self._options.human_ttl
+            waiting = [Waiting(one, arguments_of(one, self._given), self._asked[one.id]) for one in pending(self._log)]
+            state["waiting"] = kept(waiting)
+        return f"thread.run.{name or status}", run_object(replace(run, status=status, expires_at=until, state=state))
+
+    def _close(self, run: RunRow) -> Iterator[Told]:
+        """End what is still open when the run has ended otherwise than by an answer."""
+        status = {"incomplete": "failed"}.get(run.status, run.status)
+        at = next((run.state[f"{name}_at"] for name in (status, "completed") if f"{name}_at" in run.state), 0)
+        for step in self.steps:
+            if step["status"] == "in_progress":
+                step["status"] = status
+                step[f"{status}_at"] = at
+                step["last_error"] = run.state.get("last_error") if status == "failed" else None
+                yield f"thread.run.step.{status}", step
+
+    # ── the log ──────────────────────────────────────────────────────────────────────────────────
+
+    def _entry(self, entry: Entry, status: str = "") -> Iterator[Told]:
+        self._citations.see(entry.event)
+        if isinstance(entry.event, Paused | Resumed | Observed):
+            self._log.append(entry.event)
+        match entry.event:
+            case Replied(reply=reply):
+                self._usage += reply.usage
+            case Called(action=action) | Paused(action=action):
+                yield from self._call(action, entry)
+            case Observed(observation=observation):
+                yield from self._observed(observation.call_id, observation.text, entry.at)
+        for said in self._speech.hear(entry, status):
+            yield from self._said(said, entry.at, over=status not in ("", "completed"))
+
+    def _call(self, action: AgentAction, entry: Entry) -> Iterator[Told]:
+        if isinstance(entry.event, Paused):
+            self._asked[action.id] += 1
+        if action.id in self._calls:  # a person may have edited what it is given, or is asked once more
+            shown = self._shown_call(action)
+            self._calls[action.id]["id"] = shown["id"]
+            self._calls[action.id]["function"]["arguments"] = shown["function"]["arguments"]
+            return
+        if self._tools is None:
+            details: Object = {"type": "tool_calls", "tool_calls": []}
+            self._tools = self._step("tools", action.id, "tool_calls", details, entry.at)
+            yield from self._opened(self._tools)
+        call = self._shown_call(action)
+        call["function"]["output"] = None
+        calls = self._tools["step_details"]["tool_calls"]
+        delta = {"index": len(calls), **call, "function": dict(call["function"])}
+        self._calls[action.id] = call
+        calls.append(call)
+        told = {"type": "tool_calls", "tool_calls": [delta]}
+        yield (
+            "thread.run.step.delta",
+            {"id": self._tools["id"], "object": "thread.run.step.delta", "delta": {"step_details": told}},
+        )
+
+    def _shown_call(self, action: AgentAction) -> Object:
+        return tool_call(self._run, action, arguments_of(action, self._given), self._asked[action.id])
+
+    def _observed(self, call: str, output: str, at: float) -> Iterator[Told]:
+        if self._tools is None or call not in self._calls:
+            return
+        self._calls[call]["function"]["output"] = output
+        yield from logs_delta(self._tools, self._calls[call])
+        if all(one["function"]["output"] is not None for one in self._calls.values()):
+            yield self._completed(self._tools, at)
+            self._tools, self._calls = None, {}
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+    def _said(self, said: Spoken, at: float, *, over: bool) -> Iterator[Told]:
+        """`over`: the run has ended without an answer, and so will the message's step."""
+        if self._message is None:
+            yield from self._speak(said)
+        message, step = self._message, self._saying
+        assert message is not None
+        assert step is not None
+        if said.more:
+            yield self._delta(message, said.more)
+        if not said.ended:
+            return
+        message |= message_body(self._run, said.text, int(at), said.reason, self._citations.annotations(said.text))
+        yield f"thread.message.{'incomplete' if said.reason else 'completed'}", message
+        if said.reason is None:
+            yield self._completed(step, at)
+        elif not over:
+            step |= {"status": "failed", "failed_at": int(at), "last_error": _CUT}
+            yield "thread.run.step.failed", step
+        self._message = self._saying = None
+
+    def _speak(self, said: Spoken) -> Iterator[Told]:
+        """Begin a message."""
+        id_ = message_id(self._run.id, said.number)
+        details = {"type": "message_creation", "message_creation": {"message_id": id_}}
+        self._saying = self._step("message", said.number, "message_creation", details, said.began)
+        yield from self._opened(self._saying)
+        body = message_body(self._run, "", 0, None)
+        body |= {"content": [], "status": "in_progress", "completed_at": None}
+        ids = {"id": id_, "created_at": int(said.began), "thread_id": self._run.thread_id}
+        self._message = message_object({**ids, "run_id": self._run.id, "body": body})
+        yield "thread.message.created", self._message
+        yield "thread.message.in_progress", self._message
+
+    def _delta(self, message: Object, text: str) -> Told:
+        content = [{"index": 0, "type": "text", "text": {"value": text, "annotations": []}}]
+        return (
+            "thread.message.delta",
+            {"id": message["id"], "object": "thread.message.delta", "delta": {"content": content}},
+        )
+
+    # ── steps ────────────────────────────────────────────────────────────────────────────────────
+
+    def _step(self, kind: str, which: str | int, type_: str, details: Object, at: float) -> Object:
+        step = {
+            "id": derived_id("step_", self._run.id, kind, which),
+            "object": "thread.run.step",
+            "created_at": int(at),
+            "assistant_id": assistant_of(self._run),
+            "thread_id": self._run.thread_id,
+            "run_id": self._run.id,
+            "type": type_,
+            "status": "in_progress",
+            "step_details": details,
+            "metadata": {},
+            "usage": None,
+        }
+        step |= dict.fromkeys(("last_error", "expires_at", "expired_at", "cancelled_at", "failed_at", "completed_at"))
+        self.steps.append(step)
+        return step
+
+    def _opened(self, step: Object) -> Iterator[Told]:
+        yield "thread.run.step.created", step
+        yield "thread.run.step.in_progress", step
+
+    def _completed(self, step: Object, at: float) -> Told:
+        usage: dict[str, Any] = {
+            "prompt_tokens": self._usage.input_tokens,
+            "completion_tokens": self._usage.output_tokens,
+            "total_tokens": self._usage.total_tokens,
+        }
+        self._usage = Usage()
+        step |= {"status": "completed", "completed_at": int(at), "usage": usage}
+        return "thread.run.step.completed", step

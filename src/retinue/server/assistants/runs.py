@@ -1,0 +1,156 @@
+"""Runs: made, watched, answered and cancelled."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from sqlalchemy import Connection
+
+from ...runs.crashing import crashpoint
+from ...runs.halting import halt
+from ...runs.waiting import decide
+from ...store.rows import RunRow
+from ...store.scope import Scope
+from ...store.tables import runs, threads
+from ..answers import decisions_in
+from ..context import At, Context
+from ..wire.bodies import JsonRoute
+from ..wire.errors import ApiError, not_found
+from ..wire.finding import Include, Wanted, found, listing
+from ..wire.objects import Object, run_object, thread_object
+from ..wire.sse import STREAMED, streamed
+from .requests import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
+from .starting import start_run
+from .streaming import number_of, resumed, run_events
+from .threads import add_thread
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.post("/threads/{thread_id}/runs", responses=STREAMED)
+async def create(thread_id: str, body: RunCreate, at: At, include: Include = ()) -> Any:
+    """Run an assistant on a thread."""
+    body = body.model_copy(update={"include": [*include]}) if include else body
+    run, halted = await at.write(lambda connection, scope: start_run(connection, scope, at.server, thread_id, body))
+    return _started(at, run, halted, stream=bool(body.stream))
+
+
+@router.post("/threads/runs", responses=STREAMED)
+async def create_with_thread(body: ThreadRunCreate, at: At) -> Any:
+    """Make a thread, and run an assistant on it."""
+    given = body.thread or ThreadCreate()
+    if body.tool_resources is not None:
+        given = given.model_copy(update={"tool_resources": body.tool_resources})
+
+    def start(connection: Connection, scope: Scope) -> tuple[Object, RunRow]:
+        thread = add_thread(connection, scope, given)
+        run, _ = start_run(connection, scope, at.server, thread.id, body)
+        return thread_object(thread), run
+
+    thread, run = await at.write(start)
+    return _started(at, run, None, stream=bool(body.stream), thread=thread)
+
+
+def _started(at: Context, run: RunRow, halted: RunRow | None, *, stream: bool, thread: Object | None = None) -> Any:
+    crashpoint("after run is made")
+    if halted is not None:
+        at.server.halted(halted)
+    if run.holds:
+        at.server.runs.start(run.id, run)
+    if not stream:
+        return run_object(run)
+    before = [("thread.created", thread)] if thread is not None else []
+    return streamed(run_events(at.server, run, before))
+
+
+@router.get("/threads/{thread_id}/runs")
+async def list_all(thread_id: str, at: At, page: Wanted) -> Object:
+    """The runs of a thread."""
+
+    def work(connection: Connection, scope: Scope) -> Object:
+        found(connection, scope, threads, thread_id)
+        mine = runs.c.thread_id == thread_id
+        return listing(connection, scope, runs, page, lambda row: run_object(RunRow.of(row)), mine)
+
+    return await at.read(work)
+
+
+@router.get("/threads/{thread_id}/runs/{run_id}", responses=STREAMED)
+async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said in two ways
+    thread_id: str,
+    run_id: str,
+    at: At,
+    request: Request,
+    response: Response,
+    stream: bool = False,
+    starting_after: Annotated[int | None, Query(ge=0)] = None,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> Any:
+    """The run; as a stream, what it does and did since the event that a client got last."""
+    run = await at.read(partial(run_of, thread_id=thread_id, run_id=run_id))
+    if stream or "text/event-stream" in request.headers.get("accept", ""):
+        return streamed(await resumed(at.server, run, number_of(last_event_id, starting_after)))
+    response.headers.update(at.server.poll_after())
+    return run_object(run)
+
+
+@router.post("/threads/{thread_id}/runs/{run_id}")
+async def update(thread_id: str, run_id: str, body: RunUpdate, at: At) -> Object:
+    """Change what is noted of a run."""
+
+    def work(connection: Connection, scope: Scope) -> RunRow:
+        run = run_of(connection, scope, thread_id, run_id)
+        if "metadata" in body.model_fields_set:
+            state = {**run.state, "metadata": body.metadata or {}}
+            scope.change(connection, runs, run_id, {"state": state})
+        return run_of(connection, scope, thread_id, run_id)
+
+    return run_object(await at.write(work))
+
+
+@router.post("/threads/{thread_id}/runs/{run_id}/submit_tool_outputs", responses=STREAMED)
+async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, at: At) -> Any:
+    """Say what came of the calls that the run waits for. The same, said twice, is said once."""
+    outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
+
+    def work(connection: Connection, scope: Scope) -> tuple[RunRow, bool]:
+        run = run_of(connection, scope, thread_id, run_id)
+        answer = decisions_in(run, outputs)
+        if answer is not None:
+            decide(connection, run, answer.decisions, at.server.options.run_ttl, answer.mark)
+        return run_of(connection, scope, thread_id, run_id), answer is not None
+
+    crashpoint("before decision")
+    run, new = await at.write(work)
+    crashpoint("after decision")
+    if new:
+        at.server.runs.start(run.id, run)
+    if body.stream:
+        return streamed(run_events(at.server, run, turn=len(run.state.get("turns", ()))))
+    return run_object(run)
+
+
+@router.post("/threads/{thread_id}/runs/{run_id}/cancel")
+async def cancel(thread_id: str, run_id: str, at: At) -> Object:
+    """End the run."""
+
+    def work(connection: Connection, scope: Scope) -> RunRow:
+        run = run_of(connection, scope, thread_id, run_id)
+        if not run.active or run.status == "cancelling":
+            raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
+        return halt(connection, run)
+
+    run = await at.write(work)
+    at.server.halted(run)
+    return run_object(run)
+
+
+def run_of(connection: Connection, scope: Scope, thread_id: str, run_id: str) -> RunRow:
+    """The run of a thread. Raises `ApiError` if one of them is not there."""
+    found(connection, scope, threads, thread_id)
+    row = found(connection, scope, runs, run_id)
+    if row.thread_id != thread_id:
+        raise not_found("run", run_id)
+    return RunRow.of(row)

@@ -1,0 +1,64 @@
+"""Run steps: read out of a run's log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+from sqlalchemy import Connection
+
+from ...runs import Followed
+from ...store.log import read
+from ...store.scope import Scope
+from ..context import At, Context
+from ..tailoring import tools_of
+from ..wire.bodies import JsonRoute
+from ..wire.errors import not_found
+from ..wire.finding import Include, Wanted
+from ..wire.objects import Object, listed
+from .hosted_steps import included, shown
+from .progress import Progress
+from .runs import run_of
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.get("/threads/{thread_id}/runs/{run_id}/steps")
+async def list_all(thread_id: str, run_id: str, at: At, page: Wanted, include: Include = ()) -> Object:
+    """The steps of a run."""
+    steps = await _steps(at, thread_id, run_id, include)
+    if page.order == "desc":
+        steps.reverse()
+    ids = [step["id"] for step in steps]
+    begin = ids.index(page.after) + 1 if page.after in ids else 0
+    end = ids.index(page.before) if page.before in ids else len(steps)
+    if page.before in ids and page.after not in ids:
+        begin = max(0, end - page.limit)
+    shown = steps[begin:end][: page.limit]
+    return listed(shown, end - begin > page.limit)
+
+
+@router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")
+async def retrieve(thread_id: str, run_id: str, step_id: str, at: At, include: Include = ()) -> Object:
+    """A step of a run."""
+    steps = await _steps(at, thread_id, run_id, include)
+    for step in steps:
+        if step["id"] == step_id:
+            return step
+    raise not_found("run step", step_id)
+
+
+async def _steps(at: Context, thread_id: str, run_id: str, include: Sequence[str]) -> list[Object]:
+    """The steps of a run so far, oldest first."""
+
+    def work(connection: Connection, scope: Scope) -> list[Object]:
+        run = run_of(connection, scope, thread_id, run_id)
+        log = read(connection, run_id)
+        run = run_of(connection, scope, thread_id, run_id)  # not older than its log
+        progress = Progress(run, tools_of(at.server.deployment, run), at.server.options)
+        items: list[Followed] = [*log, run]
+        for item in items:
+            list(progress.tell(item))
+        return [shown(run.request, step, content=included(include)) for step in progress.steps]
+
+    return await at.read(work)

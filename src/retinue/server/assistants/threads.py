@@ -1,0 +1,95 @@
+"""`/threads`: conversations. `GET /threads`, which lists them, is an extension."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from fastapi import APIRouter
+from sqlalchemy import Connection, delete, select
+
+from ...store.rows import RunRow
+from ...store.scope import Kept, Scope
+from ...store.tables import events, messages, runs, threads
+from ..context import At
+from ..wire.bodies import JsonRoute
+from ..wire.finding import Wanted, deleted, found, listing
+from ..wire.ids import new_id
+from ..wire.objects import Object, thread_object
+from .messages import add_messages
+from .requests import ThreadCreate, ThreadUpdate
+from .resources import with_thread_stores
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.post("/threads")
+async def create_thread(at: At, given: ThreadCreate | None = None) -> Object:
+    """A new one, with its first messages."""
+    asked = given or ThreadCreate()
+    made = await at.write(lambda connection, scope: thread_object(add_thread(connection, scope, asked)))
+    if made["tool_resources"]:
+        at.server.indexing.wake()
+    return made
+
+
+@router.get("/threads")
+async def list_threads(at: At, page: Wanted) -> Object:
+    """A page of them, newest first."""
+    return await at.read(lambda connection, scope: listing(connection, scope, threads, page, thread_object))
+
+
+@router.get("/threads/{thread_id}")
+async def retrieve_thread(at: At, thread_id: str) -> Object:
+    """One of them."""
+    return await at.read(lambda connection, scope: thread_object(found(connection, scope, threads, thread_id)))
+
+
+@router.post("/threads/{thread_id}")
+async def modify_thread(at: At, thread_id: str, given: ThreadUpdate) -> Object:
+    """Change what is sent."""
+
+    def change(connection: Connection, scope: Scope) -> Object:
+        before = found(connection, scope, threads, thread_id)
+        body = with_thread_stores(connection, scope, {**before.body, **_body(given)})
+        row = scope.change(connection, threads, thread_id, {"body": body})
+        assert row is not None
+        return thread_object(row)
+
+    return await at.write(change)
+
+
+@router.delete("/threads/{thread_id}")
+async def delete_thread(at: At, thread_id: str) -> Object:
+    """Remove it and all that is on it; what runs there ends at once."""
+
+    def remove(connection: Connection, scope: Scope) -> list[RunRow]:
+        found(connection, scope, threads, thread_id)
+        mine = runs.c.thread_id == thread_id
+        there = [RunRow.of(row) for row in connection.execute(select(runs).where(mine, runs.c.holds))]
+        connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(mine))))
+        scope.remove(connection, runs, mine)
+        scope.remove(connection, messages, messages.c.thread_id == thread_id)
+        scope.remove(connection, threads, threads.c.id == thread_id)
+        return there
+
+    for run in await at.write(remove):
+        at.server.runs.interrupt(run.id)
+        gone = replace(run, status="cancelled", holds=False, expires_at=None)
+        at.server.runs.followers.publish(run.id, [gone])  # else who follows it would wait for ever
+    return deleted(thread_id, "thread")
+
+
+def add_thread(connection: Connection, scope: Scope, given: ThreadCreate, key: str | None = None) -> Kept:
+    """Add a thread with its messages, within the caller's transaction; its row."""
+    body = with_thread_stores(connection, scope, {"tool_resources": None, "metadata": {}, **_body(given)})
+    values = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}
+    row = scope.add(connection, threads, values)
+    add_messages(connection, scope, row.id, given.messages or ())
+    return found(connection, scope, threads, row.id)  # messages may have brought files
+
+
+def _body(given: ThreadUpdate) -> Object:
+    sent = given.sent()
+    body: Object = {name: sent[name] for name in ("tool_resources", "metadata") if name in sent}
+    return body | ({"metadata": {}} if body.get("metadata", {}) is None else {})

@@ -1,0 +1,1 @@
+"""`/chat/completions`: each is a run, told as a completion."""

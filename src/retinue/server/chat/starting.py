@@ -1,0 +1,137 @@
+"""Chat completions as runs: a new one, or the one that waits for what the client's tools said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ...runs.waiting import decide
+from ...store.rows import RunRow
+from ...store.scope import Scope
+from ...store.tables import runs, threads
+from ..answers import decisions_in
+from ..assigning import text_of
+from ..assistants.messages import add_messages
+from ..assistants.requests import MessageCreate, ThreadCreate
+from ..assistants.starting import add_run
+from ..assistants.threads import add_thread
+from ..context import Options
+from ..wire.errors import ApiError, not_found
+from ..wire.finding import active_run
+from ..wire.objects import run_of_call
+
+_KEPT = (
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "temperature",
+    "top_p",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "store",
+)
+_SYSTEM = ("system", "developer")
+Said = Sequence[Mapping[str, Any]]
+
+
+def chat_run(
+    connection: Connection, scope: Scope, options: Options, asked: Mapping[str, Any], thread_key: str | None
+) -> tuple[RunRow, bool]:
+    """The run that answers a request, and whether it has to be started. Raises `ApiError`."""
+    said: Said = [{"content": None, **one} for one in asked["messages"]]
+    waiting = _waiting(connection, scope, said)
+    if waiting is not None:
+        run, outputs = waiting
+        answer = decisions_in(run, outputs)
+        if answer is not None:
+            decide(connection, run, answer.decisions, options.run_ttl, answer.mark)
+        return _again(connection, scope, run.id), answer is not None
+    request = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
+    request |= {
+        "kind": "chat",
+        "model": asked["model"],
+        "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in _SYSTEM),
+        "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
+    }
+    request |= {"stream": True} if asked.get("stream") else {}
+    thread_id = None
+    if thread_key is not None:
+        thread_id = _thread(connection, scope, thread_key)
+        add_messages(connection, scope, thread_id, _news(said))
+    else:
+        request["messages"] = conversation(said)
+    return add_run(connection, scope, request, thread_id, asked.get("metadata"), options.run_ttl), True
+
+
+def _again(connection: Connection, scope: Scope, run_id: str) -> RunRow:
+    row = scope.find(connection, runs, run_id)
+    assert row is not None
+    return RunRow.of(row)
+
+
+def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:
+    """The run whose calls the last messages answer, and the answers; `None` if it is not there (any more)."""
+    outputs: list[tuple[str, str]] = []
+    for one in reversed(said):
+        if one["role"] != "tool":
+            break
+        outputs.insert(0, (one.get("tool_call_id") or "", text_of(one.get("content"))))
+    run_id = run_of_call(outputs[0][0]) if outputs else None
+    row = None if run_id is None else scope.find(connection, runs, run_id)
+    if row is None or row.request.get("kind") != "chat":
+        return None
+    return RunRow.of(row), outputs
+
+
+def _thread(connection: Connection, scope: Scope, key: str) -> str:
+    """The thread of this id, or of this key, which is made if it is new; free for a run."""
+    if len(key) > 256 or "\0" in key:
+        raise ApiError(400, "Invalid 'thread_id': want 256 characters or less, and no NUL.", param="thread_id")
+    row = scope.find(connection, threads, key)
+    if row is None and key.startswith("thread_"):
+        raise not_found("thread", key)
+    if row is None:
+        own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
+        row = connection.execute(own).first() or add_thread(connection, scope, ThreadCreate(), key=key)
+    if (active := active_run(connection, row.id)) is not None:
+        raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
+    return str(row.id)
+
+
+def _news(said: Said) -> list[MessageCreate]:
+    """What the user said since the last answer: the thread has the rest."""
+    texts: list[MessageCreate] = []
+    for one in reversed(said):
+        if one["role"] == "assistant":
+            break
+        if one["role"] == "user" and (text := text_of(one.get("content"))):
+            texts.insert(
+                0, MessageCreate.model_construct(role="user", content=text)
+            )  # checked, but for its whole length
+    return texts
+
+
+def conversation(said: Said) -> list[dict[str, str]]:
+    """The turns of a request that brings its whole conversation. What came of calls that no run of ours waits for
+    is told with the question."""
+    turns: list[dict[str, str]] = []
+    calls: dict[str, str] = {}
+    for one in said:
+        text = text_of(one.get("content"))
+        for call in one.get("tool_calls") or ():
+            function = call.get("function") or {}
+            calls[call["id"]] = f"{function.get('name')}({function.get('arguments')})"
+        if one["role"] in ("tool", "function"):
+            called = calls.get(one.get("tool_call_id") or "", one.get("name") or "a tool")
+            told = f"What {called} came to: {json.dumps(text, ensure_ascii=False)}"
+            turns.append({"role": "user", "content": told})
+        elif one["role"] not in _SYSTEM and text.strip():
+            turns.append({"role": one["role"], "content": text})
+    return turns

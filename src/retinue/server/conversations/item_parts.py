@@ -1,0 +1,130 @@
+"""What items of the Responses API are made of: texts, images and files, and what is noted of a text."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Tag
+
+from ..wire.pieces import Id, Name, Wire, by_type, either
+
+Long = Annotated[str, Field(max_length=10_485_760)]
+
+
+class InputText(Wire):
+    """Text of who asks."""
+
+    type: Literal["input_text"]
+    text: Long
+
+
+class InputImage(Wire):
+    """An image, by its URL (http(s) or data) or its file."""
+
+    type: Literal["input_image"]
+    detail: Literal["low", "high", "auto", "original"] = "auto"
+    image_url: Long | None = None
+    file_id: Id | None = None
+
+
+class InputFile(Wire):
+    """A file: by its id or its URL, or as a data URL."""
+
+    type: Literal["input_file"]
+    detail: Literal["auto", "low", "high"] | None = None
+    file_id: Id | None = None
+    file_url: Long | None = None
+    file_data: Annotated[str, Field(max_length=20_000_000)] | None = None
+    filename: Name | None = None
+
+
+class FileCitation(Wire):
+    """A passage is from this file."""
+
+    type: Literal["file_citation"]
+    file_id: str
+    filename: str
+    index: int
+
+
+class UrlCitation(Wire):
+    """A passage is from this page."""
+
+    type: Literal["url_citation"]
+    url: str
+    title: str
+    start_index: int
+    end_index: int
+
+
+class ContainerFileCitation(Wire):
+    """A passage is from this file of a container."""
+
+    type: Literal["container_file_citation"]
+    container_id: str
+    file_id: str
+    filename: str
+    start_index: int
+    end_index: int
+
+
+class FilePath(Wire):
+    """A passage names this file."""
+
+    type: Literal["file_path"]
+    file_id: str
+    index: int
+
+
+Annotation = Annotated[
+    Annotated[FileCitation, Tag("<file_citation>")]
+    | Annotated[UrlCitation, Tag("<url_citation>")]
+    | Annotated[ContainerFileCitation, Tag("<container_file_citation>")]
+    | Annotated[FilePath, Tag("<file_path>")],
+    by_type("file_citation", "url_citation", "container_file_citation", "file_path"),
+]
+
+
+class TopLogprob(Wire):
+    """A token that might have come, and how likely it was."""
+
+    token: str
+    bytes: list[int]
+    logprob: float
+
+
+class Logprob(TopLogprob):
+    """A token that came, and those that might have."""
+
+    top_logprobs: list[TopLogprob]
+
+
+class OutputText(Wire):
+    """Text of the model."""
+
+    type: Literal["output_text"]
+    text: Long
+    annotations: list[Annotation] | None = None
+    logprobs: list[Logprob] | None = None
+
+
+class Refusal(Wire):
+    """What the model said instead of an answer."""
+
+    type: Literal["refusal"]
+    refusal: Long
+
+
+_Given = (
+    Annotated[InputText, Tag("<input_text>")]
+    | Annotated[InputImage, Tag("<input_image>")]
+    | Annotated[InputFile, Tag("<input_file>")]
+)
+Part = Annotated[
+    _Given | Annotated[OutputText, Tag("<output_text>")] | Annotated[Refusal, Tag("<refusal>")],
+    by_type("input_text", "input_image", "output_text", "refusal", "input_file"),
+]
+_STRING_OR_ARRAY = either("one of a string or array of objects", string=str, array=list)
+Content = Annotated[Annotated[Long, Tag("<string>")] | Annotated[list[Part], Tag("<array>")], _STRING_OR_ARRAY]
+GivenPart = Annotated[_Given, by_type("input_text", "input_image", "input_file")]
+Output = Annotated[Annotated[Long, Tag("<string>")] | Annotated[list[GivenPart], Tag("<array>")], _STRING_OR_ARRAY]

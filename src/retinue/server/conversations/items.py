@@ -1,0 +1,94 @@
+"""What is kept of conversations: their items, in the order in which they came."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from ...store.scope import Kept, Page, Scope
+from ...store.tables import conversations, items
+from ..wire.errors import ApiError
+from ..wire.ids import new_id
+from ..wire.objects import Object
+from .item_forms import PREFIXES, kept
+from .item_models import kind_of
+
+
+def found_conversation(connection: Connection, scope: Scope, conversation_id: str) -> Kept:
+    """The row of this id. Raises `ApiError` (404) if there is none."""
+    row = scope.find(connection, conversations, conversation_id)
+    if row is None:
+        raise ApiError(404, f"Conversation with id '{conversation_id}' not found.")
+    return row
+
+
+def find_item(connection: Connection, scope: Scope, conversation_id: str, item_id: str) -> Kept | None:
+    """The row of the item that clients know by this id."""
+    where = (items.c.conversation_id == conversation_id, items.c.item_id == item_id)
+    rows, _ = scope.page(connection, items, Page(1), *where)
+    return rows[0] if rows else None
+
+
+def items_of(connection: Connection, scope: Scope, conversation_id: str) -> list[Object]:
+    """The conversation's items, oldest first. Raises `ApiError` (404) if it is not there."""
+    found_conversation(connection, scope, conversation_id)
+    query = select(items.c.body).where(items.c.tenant == scope.tenant, items.c.conversation_id == conversation_id)
+    return list(connection.execute(query.order_by(items.c.number)).scalars())
+
+
+def append_items(
+    connection: Connection, tenant: str, conversation_id: str, given: Sequence[Object], run_id: str | None = None
+) -> list[Object]:
+    """Add items to a conversation, within the caller's transaction; those that were added, as they are then: each with
+    an id and, where its type has one, a status.
+
+    `run_id`: the run that they are of. What it brings that is there already is passed over, and so is all of it if
+    the conversation was deleted meanwhile. Raises `ApiError` else: 404 for a conversation that is not there and for a
+    reference to an item that is in none of the tenant's, 400 for an item that the conversation has already.
+    """
+    scope = Scope(tenant)
+    if run_id is None:
+        found_conversation(connection, scope, conversation_id)
+    elif scope.find(connection, conversations, conversation_id) is None:
+        return []
+    new = _new(connection, conversation_id, [_kept(connection, tenant, one) for one in given], strict=run_id is None)
+    common = {"tenant": tenant, "created_at": int(time.time()), "conversation_id": conversation_id, "run_id": run_id}
+    rows = [{**common, "id": new_id("item"), "item_id": one["id"], "body": one} for one in new]
+    if rows:
+        connection.execute(insert(items), rows)
+    return new
+
+
+def _new(connection: Connection, conversation_id: str, given: Sequence[Object], *, strict: bool) -> list[Object]:
+    """Those of the items that the conversation does not have; `strict`: it must have none."""
+    ids = [one["id"] for one in given]
+    there = select(items.c.item_id).where(items.c.conversation_id == conversation_id, items.c.item_id.in_(ids))
+    seen = set(connection.execute(there).scalars())
+    new: list[Object] = []
+    for one in given:
+        if one["id"] not in seen:
+            seen.add(one["id"])
+            new.append(one)
+        elif strict:
+            message = f"Duplicate item found with id {one['id']}. Remove duplicate items from your input and try again."
+            raise ApiError(400, message, param="items")
+    return new
+
+
+def _kept(connection: Connection, tenant: str, item: Mapping[str, Any]) -> Object:
+    """An item as it is kept and shown."""
+    if kind_of(item) == "item_reference":
+        return _referred(connection, tenant, item["id"])
+    form = kept(item)
+    return {**form, "id": item.get("id") or new_id(PREFIXES[form["type"]])}
+
+
+def _referred(connection: Connection, tenant: str, id_: str) -> Object:
+    query = select(items.c.body).where(items.c.tenant == tenant, items.c.item_id == id_)
+    body: Object | None = connection.execute(query.order_by(items.c.number.desc()).limit(1)).scalar()
+    if body is None:
+        raise ApiError(404, f"Item with id '{id_}' not found.", param="items")
+    return body

@@ -1,0 +1,246 @@
+"""`/vector_stores/{id}/files` and `/file_batches`: which files a store has."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+from fastapi import APIRouter, Response
+from sqlalchemy import ColumnElement, Connection, update
+
+from ...store.scope import Kept, Page, Scope
+from ...store.tables import vector_store_batches, vector_store_files
+from ...threads import in_thread
+from ..context import At
+from ..wire.bodies import JsonRoute
+from ..wire.errors import ApiError, not_found
+from ..wire.finding import Wanted, listing
+from ..wire.ids import new_id
+from ..wire.objects import Object
+from ..wire.validation import missing
+from .attaching import attach, counted, store_of
+from .requests import BatchCreate, FileChange, FileWish
+
+router = APIRouter(route_class=JsonRoute)
+_COLUMNS = vector_store_files.c
+_Status = Literal["in_progress", "completed", "failed", "cancelled"]
+
+
+@router.post("/vector_stores/{vector_store_id}/files")
+async def create_store_file(at: At, vector_store_id: str, given: FileWish) -> Object:
+    """Put a file into a store."""
+
+    def add(connection: Connection, scope: Scope) -> Object:
+        attach(connection, scope, store_of(connection, scope, vector_store_id, used=True), [given])
+        return file_object(_file(connection, scope, vector_store_id, given.file_id))
+
+    made = await at.write(add)
+    at.server.indexing.wake(vector_store_id)
+    return made
+
+
+@router.get("/vector_stores/{vector_store_id}/files")
+async def list_store_files(at: At, vector_store_id: str, page: Wanted, filter: _Status | None = None) -> Object:  # noqa: A002
+    """A page of them, newest first; `filter`: those of a status."""
+
+    def read(connection: Connection, scope: Scope) -> Object:
+        store_of(connection, scope, vector_store_id)
+        return _listed(connection, scope, vector_store_id, page, filter)
+
+    return await at.read(read)
+
+
+@router.get("/vector_stores/{vector_store_id}/files/{file_id}")
+async def retrieve_store_file(at: At, vector_store_id: str, file_id: str, response: Response) -> Object:
+    """One of them."""
+    response.headers.update(at.server.poll_after())
+    return await at.read(
+        lambda connection, scope: file_object(_file(connection, scope, vector_store_id, file_id)),
+    )
+
+
+@router.post("/vector_stores/{vector_store_id}/files/{file_id}")
+async def modify_store_file(at: At, vector_store_id: str, file_id: str, given: FileChange) -> Object:
+    """Replace its attributes."""
+
+    def change(connection: Connection, scope: Scope) -> Object:
+        row = _file(connection, scope, vector_store_id, file_id)
+        body = {**row.body, "attributes": given.attributes or {}}
+        return file_object(scope.change(connection, vector_store_files, row.id, {"body": body}) or row)
+
+    return await at.write(change)
+
+
+@router.delete("/vector_stores/{vector_store_id}/files/{file_id}")
+async def delete_store_file(at: At, vector_store_id: str, file_id: str) -> Object:
+    """Take a file out of a store; the file itself stays."""
+
+    def remove(connection: Connection, scope: Scope) -> None:
+        row = _file(connection, scope, vector_store_id, file_id)
+        scope.remove(connection, vector_store_files, _COLUMNS.id == row.id)
+
+    await at.write(remove)
+    at.server.indexing.wake(vector_store_id)
+    return {"id": file_id, "object": "vector_store.file.deleted", "deleted": True}
+
+
+@router.get("/vector_stores/{vector_store_id}/files/{file_id}/content")
+async def retrieve_store_file_content(at: At, vector_store_id: str, file_id: str) -> Object:
+    """The text that was found in a file."""
+    row = await at.read(lambda connection, scope: _file(connection, scope, vector_store_id, file_id))
+    text = await in_thread(at.server.indexing.passages.text, vector_store_id, row.id)
+    data = [{"type": "text", "text": text}] if text else []
+    return {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
+
+
+@router.post("/vector_stores/{vector_store_id}/file_batches")
+async def create_batch(at: At, vector_store_id: str, given: BatchCreate) -> Object:
+    """Put several files into a store at once."""
+
+    def add(connection: Connection, scope: Scope) -> Object:
+        store = store_of(connection, scope, vector_store_id, used=True)
+        wishes = _wishes(given)
+        values = {
+            "id": new_id("vsfb"),
+            "created_at": int(time.time()),
+            "vector_store_id": vector_store_id,
+            "body": {"cancelled": False},
+        }
+        row = scope.add(connection, vector_store_batches, values)
+        attach(connection, scope, store, wishes, row.id)
+        return batch_object(connection, row)
+
+    made = await at.write(add)
+    at.server.indexing.wake(vector_store_id)
+    return made
+
+
+@router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}")
+async def retrieve_batch(at: At, vector_store_id: str, batch_id: str, response: Response) -> Object:
+    """How far it is."""
+    response.headers.update(at.server.poll_after())
+
+    def read(connection: Connection, scope: Scope) -> Object:
+        return batch_object(connection, _batch(connection, scope, vector_store_id, batch_id))
+
+    return await at.read(read)
+
+
+@router.post("/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel")
+async def cancel_batch(at: At, vector_store_id: str, batch_id: str) -> Object:
+    """Leave out those of its files that are not done yet."""
+
+    def cancel(connection: Connection, scope: Scope) -> Object:
+        row = _batch(connection, scope, vector_store_id, batch_id)
+        left = (_COLUMNS.tenant == scope.tenant, _COLUMNS.batch_id == batch_id, _COLUMNS.status == "in_progress")
+        connection.execute(update(vector_store_files).where(*left).values(status="cancelled"))
+        row = scope.change(connection, vector_store_batches, batch_id, {"body": {"cancelled": True}}) or row
+        return batch_object(connection, row)
+
+    return await at.write(cancel)
+
+
+@router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}/files")
+async def list_batch_files(
+    at: At,
+    vector_store_id: str,
+    batch_id: str,
+    page: Wanted,
+    filter: _Status | None = None,  # noqa: A002
+) -> Object:
+    """A page of its files, newest first; `filter`: those of a status."""
+
+    def read(connection: Connection, scope: Scope) -> Object:
+        _batch(connection, scope, vector_store_id, batch_id)
+        return _listed(connection, scope, vector_store_id, page, filter, _COLUMNS.batch_id == batch_id)
+
+    return await at.read(read)
+
+
+def _listed(
+    connection: Connection,
+    scope: Scope,
+    store_id: str,
+    page: Page,
+    status: str | None,
+    *where: ColumnElement[bool],
+) -> Object:
+    """A page of a store's files, which are known by the ids of the files."""
+    named = {
+        name: row.id
+        for name in ("after", "before")
+        if (file_id := getattr(page, name)) is not None
+        and (row := _look(connection, scope, store_id, file_id)) is not None
+    }
+    mine = [_COLUMNS.vector_store_id == store_id, *where]
+    if status is not None:
+        mine.append(_COLUMNS.status == status)
+    page = page._replace(after=named.get("after"), before=named.get("before"))
+    return listing(connection, scope, vector_store_files, page, file_object, *mine)
+
+
+def _look(connection: Connection, scope: Scope, store_id: str, file_id: str) -> Kept | None:
+    mine = (_COLUMNS.vector_store_id == store_id, _COLUMNS.file_id == file_id)
+    rows, _ = scope.page(connection, vector_store_files, Page(1), *mine)
+    return rows[0] if rows else None
+
+
+def _file(connection: Connection, scope: Scope, store_id: str, file_id: str) -> Kept:
+    store_of(connection, scope, store_id)
+    row = _look(connection, scope, store_id, file_id)
+    if row is None:
+        raise ApiError(404, f"No file found with id '{file_id}' in vector store '{store_id}'.")
+    return row
+
+
+def _batch(connection: Connection, scope: Scope, store_id: str, batch_id: str) -> Kept:
+    store_of(connection, scope, store_id)
+    row = scope.find(connection, vector_store_batches, batch_id)
+    if row is None or row.vector_store_id != store_id:
+        raise not_found("file batch", batch_id)
+    return row
+
+
+def _wishes(given: BatchCreate) -> list[FileWish]:
+    """What is to be put there. Raises `ApiError` unless it is said in one of the two ways."""
+    if given.file_ids is not None and given.files is not None:
+        raise ApiError(400, "'file_ids' and 'files' are mutually exclusive.", param="files", code="invalid_value")
+    if given.files is not None:
+        return given.files
+    if given.file_ids is None:
+        raise missing("file_ids")
+    common: dict[str, Any] = {"attributes": given.attributes, "chunking_strategy": given.chunking_strategy}
+    return [FileWish(file_id=one, **common) for one in given.file_ids]
+
+
+def file_object(row: Kept) -> Object:
+    """`row` of the table of stores' files."""
+    return {
+        "id": row.file_id,
+        "object": "vector_store.file",
+        "created_at": row.created_at,
+        "vector_store_id": row.vector_store_id,
+        "status": row.status,
+        "usage_bytes": row.usage_bytes,
+        "last_error": row.body["last_error"],
+        "attributes": row.body["attributes"],
+        "chunking_strategy": {"type": "static", "static": row.body["chunking"]},
+    }
+
+
+def batch_object(connection: Connection, row: Kept) -> Object:
+    """`row` of the table of batches, with what came of its files."""
+    counts, _ = counted(connection, row.tenant, _COLUMNS.batch_id == row.id)
+    status = "cancelled" if row.body["cancelled"] else "completed"
+    if counts["in_progress"]:
+        status = "in_progress"
+    elif counts["failed"] and counts["failed"] == counts["total"]:
+        status = "failed"
+    return {
+        "id": row.id,
+        "object": "vector_store.files_batch",
+        "created_at": row.created_at,
+        "vector_store_id": row.vector_store_id,
+        "status": status,
+        "file_counts": counts,
+    }

@@ -1,0 +1,120 @@
+"""`/vector_stores`: files that can be searched."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from sqlalchemy import Connection
+
+from ...store.scope import Kept, Scope
+from ...store.tables import vector_store_batches, vector_store_files, vector_stores
+from ..context import At
+from ..wire.bodies import JsonRoute
+from ..wire.finding import Wanted, deleted, listing
+from ..wire.objects import Object
+from .attaching import counted, end_of, has_expired, make_store, store_of
+from .filters import checked
+from .requests import Search, StoreCreate, StoreUpdate
+from .searching import Searching, search
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.post("/vector_stores")
+async def create_store(at: At, given: StoreCreate | None = None) -> Object:
+    """A new one, with files of before."""
+
+    def add(connection: Connection, scope: Scope) -> Object:
+        return store_object(connection, make_store(connection, scope, given or StoreCreate()))
+
+    made = await at.write(add)
+    at.server.indexing.wake()
+    return made
+
+
+@router.get("/vector_stores")
+async def list_stores(at: At, page: Wanted) -> Object:
+    """A page of them, newest first."""
+
+    def read(connection: Connection, scope: Scope) -> Object:
+        return listing(connection, scope, vector_stores, page, lambda row: store_object(connection, row))
+
+    return await at.read(read)
+
+
+@router.get("/vector_stores/{vector_store_id}")
+async def retrieve_store(at: At, vector_store_id: str) -> Object:
+    """One of them."""
+    return await at.read(
+        lambda connection, scope: store_object(connection, store_of(connection, scope, vector_store_id))
+    )
+
+
+@router.post("/vector_stores/{vector_store_id}")
+async def modify_store(at: At, vector_store_id: str, given: StoreUpdate) -> Object:
+    """Change what is sent."""
+    sent = given.sent()
+
+    def change(connection: Connection, scope: Scope) -> Object:
+        body = {**store_of(connection, scope, vector_store_id).body, **sent}
+        body |= {"name": body["name"] or "", "metadata": body["metadata"] or {}}
+        values = {"body": body, "expires_at": end_of(body)}
+        row = scope.change(connection, vector_stores, vector_store_id, values)
+        assert row is not None
+        return store_object(connection, row)
+
+    return await at.write(change)
+
+
+@router.delete("/vector_stores/{vector_store_id}")
+async def delete_store(at: At, vector_store_id: str) -> Object:
+    """Remove it; its files stay."""
+
+    def remove(connection: Connection, scope: Scope) -> None:
+        store_of(connection, scope, vector_store_id)
+        for table in (vector_store_files, vector_store_batches):
+            scope.remove(connection, table, table.c.vector_store_id == vector_store_id)
+        scope.remove(connection, vector_stores, vector_stores.c.id == vector_store_id)
+
+    await at.write(remove)
+    at.server.indexing.wake(vector_store_id)
+    return deleted(vector_store_id, "vector_store")
+
+
+@router.post("/vector_stores/{vector_store_id}/search")
+async def search_store(at: At, vector_store_id: str, given: Search) -> Object:
+    """The passages that fit a query, or several, best first."""
+    queries = [given.query] if isinstance(given.query, str) else given.query
+    filters = None if given.filters is None else checked(given.filters)
+    where = Searching(at.server.database, at.server.indexing)
+    query, most = " ".join(queries), given.max_num_results
+    least = (given.ranking_options and given.ranking_options.score_threshold) or 0.0
+    results = await search(where, at.scope, [vector_store_id], query, most, filters)
+    found = [
+        {
+            "file_id": one.file_id,
+            "filename": one.file_name,
+            "score": one.score,
+            "attributes": one.attributes,
+            "content": [{"type": "text", "text": one.text}],
+        }
+        for one in results
+        if one.score >= least
+    ]
+    page = {"search_query": queries, "data": found, "has_more": False, "next_page": None}
+    return {"object": "vector_store.search_results.page", **page}
+
+
+def store_object(connection: Connection, row: Kept) -> Object:
+    """`row` of the table of stores, with what is in it."""
+    counts, size = counted(connection, row.tenant, vector_store_files.c.vector_store_id == row.id)
+    status = "in_progress" if counts["in_progress"] else "completed"
+    return {
+        "id": row.id,
+        "object": "vector_store",
+        "created_at": row.created_at,
+        "expires_at": row.expires_at,
+        "status": "expired" if has_expired(row) else status,
+        "file_counts": counts,
+        "usage_bytes": size,
+        **row.body,
+    }

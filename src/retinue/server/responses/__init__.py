@@ -1,0 +1,1 @@
+"""`/responses`: a run is a response, and one more each time it goes on after what its client said."""

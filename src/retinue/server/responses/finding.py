@@ -1,0 +1,102 @@
+"""Responses, and the items in them, by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ...runs import Followed
+from ...store.log import Entry, read
+from ...store.rows import RunRow
+from ...store.scope import Scope
+from ...store.tables import runs
+from ..conversations.items import append_items
+from ..deployment import Deployment
+from ..tailoring import tools_of
+from ..wire.errors import ApiError
+from ..wire.objects import Object
+from .parts import Part, item_named, named, part_of, parts_of
+from .progress import ResponseProgress
+
+_REFERENCES = 100  # of a request, to items: each may be another log's
+
+
+def found_response(connection: Connection, scope: Scope, id_: str) -> Part:
+    """The response of this id. Raises `ApiError` (404)."""
+    part = _stored(connection, scope, named(id_))
+    if part is None:
+        raise ApiError(404, f"Response with id '{id_}' not found.")
+    return part
+
+
+def previous_part(connection: Connection, scope: Scope, id_: str | None) -> Part | None:
+    """The response that a request goes on from, if it does. Raises `ApiError` (400)."""
+    if id_ is None:
+        return None
+    part = _stored(connection, scope, named(id_))
+    if part is None:
+        message = f"Previous response with id '{id_}' not found."
+        raise ApiError(400, message, param="previous_response_id", code="previous_response_not_found")
+    return part
+
+
+def _stored(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
+    row = None if name is None else scope.find(connection, runs, name[0])
+    part = None if row is None or name is None else part_of(RunRow.of(row), name[1])
+    return part if part is not None and part.stored else None
+
+
+def told(connection: Connection, deployment: Deployment, part: Part) -> ResponseProgress:
+    """All that a response has come to by now."""
+    return told_by(deployment, part, read(connection, part.run.id))
+
+
+def told_by(deployment: Deployment, part: Part, log: Sequence[Entry]) -> ResponseProgress:
+    """What a response came to by this log."""
+    progress = ResponseProgress(part, tools_of(deployment, part.run))
+    items: list[Followed] = [*log, part.run]
+    for item in items:
+        list(progress.tell(item))
+    return progress
+
+
+def referred(
+    connection: Connection, scope: Scope, deployment: Deployment, items: Sequence[Mapping[str, Any]]
+) -> list[Object]:
+    """`items`, with those that others refer to in their places. Raises `ApiError` for one that is not there (404),
+    and for too many."""
+    if sum(item["type"] == "item_reference" for item in items) > _REFERENCES:
+        raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
+    find = partial(_item, connection, scope, deployment, {})
+    return [find(item["id"]) if item["type"] == "item_reference" else dict(item) for item in items]
+
+
+def _item(
+    connection: Connection, scope: Scope, deployment: Deployment, known: dict[str, list[Object]], id_: str
+) -> Object:
+    part = _stored(connection, scope, item_named(id_))
+    if part is not None:
+        if part.id not in known:
+            known[part.id] = [*part.input, *told(connection, deployment, part).output]
+        for item in known[part.id]:
+            if item["id"] == id_:
+                return {key: value for key, value in item.items() if key != "id"}
+    raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
+
+
+def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence[Entry]], None]:
+    """What `Runs` has to write where a response's run ends or waits: its items belong to its conversation from then
+    on."""
+
+    def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
+        part = part_of(run, len(parts_of(run)))
+        if part is None or run.thread_id is None:
+            return
+        last = told_by(deployment, part, log).last
+        if last is not None and last["status"] in ("completed", "incomplete"):
+            append_items(connection, run.tenant, run.thread_id, [*part.input, *last["output"]], run.id)
+
+    return conclude

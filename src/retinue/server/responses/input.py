@@ -1,0 +1,96 @@
+"""The input of a response: as it is kept, and as a conversation for an agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..assigning import text_of
+from ..chat.starting import conversation
+from ..conversations.item_forms import kept
+from ..wire.objects import Object
+
+SYSTEM = ("system", "developer")
+_ANSWERS = ("function_call_output", "mcp_approval_response")
+Items = Sequence[Mapping[str, Any]]
+
+
+def as_items(given: Any) -> list[Object]:
+    """The input as items, in the one form in which they are kept: without ids, contents as parts."""
+    if isinstance(given, str):
+        given = [{"type": "message", "role": "user", "content": given}]
+    return [_nameless(kept(one)) for one in given or ()]
+
+
+def _nameless(item: Object) -> Object:
+    """References only keep their ids: an item gets its own where it is kept."""
+    return item if item["type"] == "item_reference" else {name: item[name] for name in item if name != "id"}
+
+
+def answers_at_the_end(items: Items) -> list[tuple[str, str]]:
+    """What the last items say to calls that wait, by the calls' ids; a word on an approval as `decision` reads it."""
+    answers: list[tuple[str, str]] = []
+    for item in reversed(items):
+        if item["type"] not in _ANSWERS:
+            break
+        answers.insert(0, _answer(item))
+    return answers
+
+
+def _answer(item: Mapping[str, Any]) -> tuple[str, str]:
+    if item["type"] == "function_call_output":
+        return item["call_id"], words(item["output"])
+    call = f"call_{item['approval_request_id'].partition('_')[2]}"
+    if item["approve"]:
+        return call, "approve"
+    return call, json.dumps({"decision": "reject", "message": item.get("reason") or ""})
+
+
+def turns(items: Items) -> list[dict[str, str]]:
+    """The items as a conversation; what came of calls is told with the question. What the server's own tools did, its
+    answers tell of."""
+    return conversation(list(_said(items)))
+
+
+def _said(items: Items) -> Iterator[Mapping[str, Any]]:
+    for item in items:
+        match item["type"]:
+            case "message" if item["role"] not in SYSTEM:
+                yield {"role": item["role"], "content": words(item["content"])}
+            case "function_call":
+                call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": item["arguments"]}}
+                yield {"role": "assistant", "content": "", "tool_calls": [call]}
+            case "function_call_output":
+                yield {"role": "tool", "tool_call_id": item["call_id"], "content": words(item["output"])}
+
+
+def rules(items: Items) -> list[str]:
+    """What the items of the system say."""
+    return [words(item["content"]) for item in items if item["type"] == "message" and item["role"] in SYSTEM]
+
+
+def unanswered(items: Items) -> str | None:
+    """The id of a call that an item says something to, but no item makes."""
+    calls = {item["call_id"] for item in items if item["type"] == "function_call"}
+    outputs = (item["call_id"] for item in items if item["type"] == "function_call_output")
+    return next((call for call in outputs if call not in calls), None)
+
+
+def words(content: Any) -> str:
+    """The text of a content."""
+    return content if isinstance(content, str) else text_of(list(map(_told, content)))
+
+
+def _told(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    match part:
+        case {"text": str() as text} | {"refusal": str() as text}:
+            return {"type": "text", "text": text}
+        case {"type": "input_image", "image_url": str() as url}:
+            return {"type": "image_url", "image_url": {"url": url}}
+    return part
+
+
+def count(texts: Iterable[str]) -> int:
+    """About how many tokens texts are; engines count by themselves what they are asked."""
+    return sum(len(text) // 3 + 4 for text in texts)

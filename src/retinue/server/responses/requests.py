@@ -1,0 +1,191 @@
+"""What a request for a response may say. What means nothing to a server of one's own is taken and ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import ConfigDict, Discriminator, Field, Tag
+
+from ..conversations.item_models import Input
+from ..wire.pieces import Effort, FunctionName, Id, Instructions, Metadata, Share, Temperature, Wire, by_type, either
+
+Here = Literal["file_search", "code_interpreter"]  # a run that wants one finds out whether it is enabled
+Elsewhere = Literal[
+    "web_search",
+    "web_search_preview",
+    "mcp",
+    "image_generation",
+    "computer",
+    "computer_use_preview",
+    "local_shell",
+    "shell",
+    "custom",
+    "apply_patch",
+]
+ELSEWHERE: tuple[str, ...] = get_args(Elsewhere)
+_TYPES = ("function", *get_args(Here), *ELSEWHERE)
+
+
+class FunctionTool(Wire):
+    """A function that the client runs; `parameters` is a JSON Schema."""
+
+    type: Literal["function"]
+    name: FunctionName
+    description: Annotated[str, Field(max_length=16_384)] | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class HostedTool(Wire):
+    """A tool that OpenAI runs for its clients; kept as it is sent, with whatever else is in it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Here | Elsewhere
+
+
+def _tool(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    if not isinstance(kind, str) or kind not in _TYPES:
+        return None
+    return "<function>" if kind == "function" else "<hosted>"
+
+
+ToolOf = Annotated[
+    Annotated[FunctionTool, Tag("<function>")] | Annotated[HostedTool, Tag("<hosted>")],
+    Discriminator(_tool, "by_type", ", ".join(f"'{name}'" for name in _TYPES)),
+]
+
+
+class FunctionChoice(Wire):
+    """This function is to be called."""
+
+    type: Literal["function"]
+    name: FunctionName
+
+
+class McpChoice(Wire):
+    """This tool of the agent's own is to be called: its agent is the server's label."""
+
+    type: Literal["mcp"]
+    server_label: str
+    name: str | None = None
+
+
+class HostedChoice(Wire):
+    """This hosted tool is to be used."""
+
+    type: Literal["code_interpreter", "file_search"]
+
+
+class AllowedChoice(Wire):
+    """Only these may be called, or one of them must be."""
+
+    type: Literal["allowed_tools"]
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[dict[str, Any]], Field(max_length=128)]
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("<string>")]
+    | Annotated[
+        Annotated[
+            Annotated[FunctionChoice, Tag("<function>")]
+            | Annotated[AllowedChoice, Tag("<allowed_tools>")]
+            | Annotated[McpChoice, Tag("<mcp>")]
+            | Annotated[HostedChoice, Tag("<code_interpreter>")]
+            | Annotated[HostedChoice, Tag("<file_search>")],
+            by_type("function", "allowed_tools", "mcp", "code_interpreter", "file_search"),
+        ],
+        Tag("<object>"),
+    ],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class SchemaFormat(Wire):
+    """Answers are JSON of a schema."""
+
+    type: Literal["json_schema"]
+    name: FunctionName
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    description: str | None = None
+    strict: bool | None = None
+
+
+class PlainFormat(Wire):
+    """Answers are text, or JSON of any kind."""
+
+    type: Literal["text", "json_object"]
+
+
+class TextConfig(Wire):
+    """The form of the answer."""
+
+    format: (
+        Annotated[
+            Annotated[PlainFormat, Tag("<text>")]
+            | Annotated[PlainFormat, Tag("<json_object>")]
+            | Annotated[SchemaFormat, Tag("<json_schema>")],
+            by_type("text", "json_object", "json_schema"),
+        ]
+        | None
+    ) = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class Reasoning(Wire):
+    """How much a model is to think, and say of it."""
+
+    effort: Effort | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+class ConversationId(Wire):
+    """A conversation by its id."""
+
+    id: Id
+
+
+ConversationOf = Annotated[
+    Annotated[Id, Tag("<string>")] | Annotated[ConversationId, Tag("<object>")],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class InputTokens(Wire):
+    """`POST /responses/input_tokens`: what a response would be asked."""
+
+    model: str | None = None
+    input: Input | None = None
+    instructions: Instructions | None = None
+    previous_response_id: Id | None = None
+    conversation: ConversationOf | None = None
+    tools: Annotated[list[ToolOf], Field(max_length=128)] | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    text: TextConfig | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    reasoning: Reasoning | None = None
+
+
+class ResponseCreate(InputTokens):
+    """`POST /responses`. Without `model` the first agent of the file answers."""
+
+    stream: bool | None = None
+    store: bool | None = None
+    background: bool | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    max_output_tokens: Annotated[int, Field(ge=16)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=0)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    metadata: Metadata | None = None
+    user: str | None = None
+    safety_identifier: Annotated[str, Field(max_length=64)] | None = None
+    prompt_cache_key: str | None = None
+    include: list[str] | None = None
+    stream_options: dict[str, Any] | None = None
+    service_tier: str | None = None
+    prompt: dict[str, Any] | None = None
+    context_management: list[dict[str, Any]] | None = None

@@ -1,0 +1,211 @@
+"""Responses as runs: a new one, or the one that waits for what its client was to say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from ...runs.halting import halt
+from ...runs.waiting import decide, waiting_for
+from ...store.log import length, read
+from ...store.rows import RunRow
+from ...store.scope import Scope
+from ...store.tables import runs
+from ..answers import decisions_in, mark_of
+from ..assistants.starting import add_run
+from ..context import Server
+from ..conversations.items import items_of
+from ..tailoring import inner_name
+from ..wire.errors import ApiError
+from ..wire.finding import active_run
+from ..wire.objects import Object, call_id, run_of_call
+from .finding import previous_part, referred, told_by
+from .input import answers_at_the_end, as_items, rules, turns, unanswered
+from .objects import asked_of
+from .parts import KIND, Part, part_of, parts_of
+from .requests import InputTokens, ResponseCreate
+from .wishes import wishes_of
+
+
+class Answering(NamedTuple):
+    """The response that answers a request, whether its run has to be started, and the run that was ended for it."""
+
+    part: Part
+    new: bool
+    halted: RunRow | None = None
+
+
+class Before(NamedTuple):
+    """What a request stands on: the conversation before, in turns and as far as needed in items, the rules in it."""
+
+    items: Sequence[Mapping[str, Any]] = ()
+    turns: Sequence[Mapping[str, str]] = ()
+    rules: Sequence[str] = ()
+
+
+def start_response(connection: Connection, scope: Scope, server: Server, body: ResponseCreate) -> Answering:
+    """The response to a request, in its run. Raises `ApiError`."""
+    conversation_id = conversation_of(body)
+    previous = previous_part(connection, scope, body.previous_response_id)
+    sent = body.sent()
+    items = referred(connection, scope, server.deployment, as_items(sent.get("input")))
+    sent["model"] = body.model or next(iter(server.deployment.agents))
+    asked = asked_of(sent, sent["model"], conversation_id)
+    waiting = _waiting(connection, scope, items, previous, conversation_id)
+    if waiting is not None:
+        return _go_on(connection, scope, server, waiting, asked, items)
+    before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
+    halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
+    request = {
+        **wishes_of(sent),
+        "kind": KIND,
+        "model": sent["model"],
+        "asked": asked,
+        "input": items,
+        "store": asked["store"],
+        "stream": bool(body.stream),
+        **_conversation(before, items, body.instructions),
+    }
+    run = add_run(connection, scope, request, conversation_id, body.metadata, server.options.run_ttl)
+    return Answering(Part(run), True, halted)
+
+
+def conversation_of(body: InputTokens) -> str | None:
+    """The id of the conversation that a request is part of. Raises `ApiError` if it goes on from a response, too."""
+    if body.conversation is not None and body.previous_response_id is not None:
+        message = (
+            "The parameters 'previous_response_id' and 'conversation' are mutually exclusive. "
+            "Ensure you are only providing one of: 'previous_response_id' or 'conversation'."
+        )
+        raise ApiError(400, message, code="mutually_exclusive_parameters")
+    given = body.conversation
+    return given if given is None or isinstance(given, str) else given.id
+
+
+def context_of(
+    connection: Connection,
+    scope: Scope,
+    server: Server,
+    previous: Part | None,
+    conversation_id: str | None,
+    items: Sequence[Mapping[str, Any]],
+) -> Before:
+    """What `items` follow. Raises `ApiError` if they do not fit to it."""
+    before = Before()
+    if conversation_id is not None:
+        before = Before(items_of(connection, scope, conversation_id))
+    elif previous is not None:
+        before = _chain(connection, server, previous)
+        if previous.run.status == "requires_action" and not previous.over:
+            _answered(previous.run, items)
+    if (call := unanswered([*before.items, *items])) is not None:
+        message = f"No tool call found for function call output with call_id {call}."
+        raise ApiError(400, message, param="input")
+    for item in items[-1:]:
+        if item["type"] == "mcp_approval_response":
+            message = f"No approval request is waiting with id '{item['approval_request_id']}'."
+            raise ApiError(400, message, param="input")
+    return before
+
+
+def _chain(connection: Connection, server: Server, previous: Part) -> Before:
+    """The conversation up to the end of a response: its run's, and what was said and done in it."""
+    items: list[Object] = []
+    run, log = previous.run, read(connection, previous.run.id)
+    for number in range(previous.number + 1):
+        part = Part(run, number)
+        last = told_by(server.deployment, part, log).last
+        if last is None:
+            message = f"Previous response with id '{previous.id}' is still in progress."
+            raise ApiError(400, message, param="previous_response_id")
+        items += [*(part.input if number else ()), *last["output"]]
+    return Before(items, run.request["messages"], run.request["rules"])
+
+
+def _conversation(before: Before, items: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:
+    said = [*before.items, *items]
+    kept = [*before.rules, *rules(said)]
+    words = "\n\n".join(filter(None, [instructions, *kept]))
+    return {"messages": [*before.turns, *turns(said)], "rules": kept, "instructions": words}
+
+
+# ── going on with a run that waits ───────────────────────────────────────────────────────────────
+
+
+def _waiting(
+    connection: Connection,
+    scope: Scope,
+    items: Sequence[Mapping[str, Any]],
+    previous: Part | None,
+    conversation_id: str | None,
+) -> Part | None:
+    """The response whose calls the last items answer, if its run waits for that, or went on after just that."""
+    answers = answers_at_the_end(items)
+    run_id = run_of_call(answers[0][0]) if answers else None
+    row = None if run_id is None else scope.find(connection, runs, run_id)
+    run = None if row is None else RunRow.of(row)
+    if run is None or run.request.get("kind") != KIND or run.thread_id != conversation_id:
+        return None
+    marks = [one["mark"] for one in parts_of(run)]
+    mark = mark_of(answers)
+    number = marks.index(mark) if mark in marks else len(marks)
+    if previous is not None and (previous.run.id, previous.number) != (run.id, number):
+        return None
+    calls = {call_id(run.id, action.id, asked) for action, _, asked in waiting_for(run)}
+    return part_of(run, number) if mark in marks or calls & {call for call, _ in answers} else None
+
+
+def _go_on(
+    connection: Connection,
+    scope: Scope,
+    server: Server,
+    waiting: Part,
+    asked: Object,
+    items: list[Object],
+) -> Answering:
+    """The response after the one that waits. The run goes on as it was begun; `asked` is only said again."""
+    run, answers = waiting.run, answers_at_the_end(items)
+    if waiting.over:
+        return Answering(Part(run, waiting.number + 1), False)
+    _answered(run, items)
+    answer = decisions_in(run, answers)
+    assert answer is not None
+    part = {
+        "asked": {**asked, "model": run.request["model"]},
+        "input": items,
+        "created_at": int(time.time()),
+        "told": length(connection, run.id),
+        "mark": answer.mark,
+    }
+    run = replace(run, state={**run.state, "parts": [*parts_of(run), part]})
+    decide(connection, run, answer.decisions, server.options.run_ttl, answer.mark)
+    row = scope.find(connection, runs, run.id)
+    assert row is not None
+    return Answering(Part(RunRow.of(row), waiting.number + 1), True)
+
+
+def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
+    """Raises `ApiError` unless `items` have outputs for all of the client's own functions that `run` waits for."""
+    given = {item["call_id"] for item in items if item["type"] == "function_call_output"}
+    own = {inner_name(one["function"]["name"]) for one in run.request["tools"] if "function" in one}
+    for action, _, asked in waiting_for(run):
+        call = call_id(run.id, action.id, asked)
+        if action.tool in own and call not in given:
+            raise ApiError(400, f"No tool output found for function call {call}.", param="input")
+
+
+def _make_room(connection: Connection, conversation_id: str, items: Sequence[Mapping[str, Any]]) -> RunRow | None:
+    """End a run that waits on the conversation for an answer that these items are not; that run. Raises `ApiError` if
+    one is under way, or if they leave a call unanswered."""
+    active = active_run(connection, conversation_id)
+    if active is None:
+        return None
+    if active.status != "requires_action":
+        message = "Another process is currently operating on this conversation. Please retry in a few seconds."
+        raise ApiError(400, message, param="conversation", code="conversation_locked")
+    _answered(active, items)
+    return halt(connection, active)

@@ -1,0 +1,1 @@
+"""What every route speaks: bodies in, objects, errors and streams out, in OpenAI's shapes."""

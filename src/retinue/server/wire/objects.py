@@ -1,0 +1,107 @@
+"""What is kept, as OpenAI's objects: every key is there, `null` where there is nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...runs.waiting import waiting_for
+from ...schema import AgentAction
+from ...store.rows import RunRow
+from ...store.scope import Kept
+
+Object = dict[str, Any]
+_ENDED = ("started_at", "cancelled_at", "failed_at", "completed_at")
+_AS_ASKED = ("temperature", "top_p", "max_prompt_tokens", "max_completion_tokens")
+
+
+def assistant_object(row: Kept) -> Object:
+    """`row` of the table of assistants; its body has OpenAI's keys."""
+    return {"id": row.id, "object": "assistant", "created_at": row.created_at, **row.body}
+
+
+def thread_object(row: Kept) -> Object:
+    """`row` of the table of threads."""
+    return {"id": row.id, "object": "thread", "created_at": row.created_at, **row.body}
+
+
+def message_object(row: Kept | Mapping[str, Any]) -> Object:
+    """A row of the table of messages, or one that is about to be."""
+    values = row if isinstance(row, Mapping) else row._mapping
+    kept = {name: values[name] for name in ("id", "created_at", "thread_id", "run_id")}
+    return {**kept, "object": "thread.message", **values["body"]}
+
+
+def run_object(run: RunRow) -> Object:
+    """A run."""
+    asked, state = run.request, run.state
+    usage = state.get("usage") if not run.active else None
+    counted = ("prompt_tokens", "completion_tokens", "total_tokens")
+    return {
+        "id": run.id,
+        "object": "thread.run",
+        "created_at": run.created_at,
+        "thread_id": run.thread_id,
+        "assistant_id": assistant_of(run),
+        "status": run.status,
+        "required_action": required_action(run) if run.status == "requires_action" else None,
+        "last_error": state.get("last_error"),
+        "expires_at": run.expires_at if run.active else None,
+        **{name: state.get(name) for name in _ENDED},
+        "incomplete_details": state.get("incomplete_details"),
+        "model": asked["model"],
+        "instructions": asked.get("instructions") or "",
+        "tools": asked.get("tools") or [],
+        "metadata": state.get("metadata") or {},
+        "usage": {name: usage[name] for name in counted} if usage else None,
+        **{name: asked.get(name) for name in _AS_ASKED},
+        "truncation_strategy": asked.get("truncation_strategy") or {"type": "auto", "last_messages": None},
+        "response_format": asked.get("response_format") or "auto",
+        "tool_choice": asked.get("tool_choice") or "auto",
+        "parallel_tool_calls": asked.get("parallel_tool_calls") is not False,
+    }
+
+
+def assistant_of(run: RunRow) -> str:
+    """Who answers, as a run's object says it: a chat completion on a thread has no assistant but its model."""
+    return str(run.request.get("assistant_id") or run.request["model"])
+
+
+def required_action(run: RunRow) -> Object:
+    """What the client, or a person, is to do: run these functions, or decide on these calls."""
+    calls = [tool_call(run, *one) for one in waiting_for(run)]
+    return {"type": "submit_tool_outputs", "submit_tool_outputs": {"tool_calls": calls}}
+
+
+def tool_call(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], asked: int = 1) -> Object:
+    """A call as clients see it; `asked`: how often it waited."""
+    given = json.dumps(arguments, ensure_ascii=False)
+    function = {"name": outer_name(run.request, action.tool), "arguments": given}
+    return {"id": call_id(run.id, action.id, asked), "type": "function", "function": function}
+
+
+def call_id(run_id: str, call: str, asked: int = 1) -> str:
+    """The id by which clients know a call of a run: unlike the run's own, no other run has it. One that waits once more
+    has another: what was said the first time, and arrives again, is not taken for an answer to the second."""
+    again = f"y{asked}" if asked > 1 else ""
+    return f"call_{run_id.partition('_')[2]}x{call.replace('_', 'x')}{again}"
+
+
+def run_of_call(id_: str) -> str | None:
+    """The run to which a call's id belongs, if it is one of ours."""
+    found = re.fullmatch(r"call_([0-9a-f]{24})x[a-z]+[0-9x]+(?:y[0-9]+)?", id_)
+    return f"run_{found[1]}" if found else None
+
+
+def outer_name(request: Mapping[str, Any], tool: str) -> str:
+    """A tool's name as the client gave it."""
+    functions = [one["function"]["name"] for one in request.get("tools") or () if one.get("type") == "function"]
+    return next((name for name in functions if name.replace("-", "_") == tool), tool)
+
+
+def listed(objects: Sequence[Object], more: bool) -> Object:
+    """A page of a list."""
+    ids = [one["id"] for one in objects] or [None]
+    return {"object": "list", "data": list(objects), "first_id": ids[0], "last_id": ids[-1], "has_more": more}
