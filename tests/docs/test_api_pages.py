@@ -1,4 +1,4 @@
-"""docs/responses.md: its Python works, with the server of its file."""
+"""The pages of the server's APIs: their Python works, with the server of docs/responses.md."""
 
 from __future__ import annotations
 
@@ -12,21 +12,34 @@ import pytest
 from docs.test_docs import ROOT, blocks
 from fakes.served import Served, serving
 
-PAGE = (ROOT / "docs" / "responses.md").read_text(encoding="utf-8")
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("responses", "conversations", "files")}
+CODES = [
+    pytest.param(code, id=f"{name}-{at}") for name, page in PAGES.items() for at, code in enumerate(blocks(page, "py"))
+]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    (text,) = blocks(PAGE, "yaml")
+    (text,) = blocks(PAGES["responses"], "yaml")
     folder = tmp_path_factory.mktemp("page")
     (folder / "tables.py").write_text('def book(place):\n    return f"{place} is booked"\n')
     with serving(folder, text) as server:
         yield server
 
 
-@pytest.mark.parametrize("code", blocks(PAGE, "py"), ids=["asked", "with_tools", "in_the_background"])
+@pytest.mark.parametrize("code", CODES)
 def test_its_python_runs(code: str, server: Served) -> None:
     environ = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
-    words = [sys.executable, "-W", "error", "-W", "ignore::ResourceWarning", "-c", code]
+    words = [
+        sys.executable,
+        "-W",
+        "error",
+        "-W",
+        "ignore::DeprecationWarning",
+        "-W",
+        "ignore::ResourceWarning",
+        "-c",
+        code,
+    ]
     done = subprocess.run(words, env=environ, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
