@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 from sqlalchemy import insert, select
 
+from retinue import Agent, PromptModel
 from retinue.store.keys import hashed
 from retinue.store.tables import events, keys, metadata, runs
 
@@ -19,6 +20,12 @@ from .until import until
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
 _REST = ("requires_action", "completed", "failed", "cancelled", "incomplete", "expired")
+_SCRIPT = [{"when": "weather", "call": {"tool": "get_weather", "input": {}}}, {"when": "", "say": "Hello."}]
+
+
+def agents() -> dict[str, Agent]:
+    """What the server has for all of them: who asked for the weather is asked to look, anybody else is greeted."""
+    return {"agent-1": Agent(PromptModel(script=_SCRIPT), name="agent-1", strategy="tool_calling")}
 
 
 class Customer:

@@ -18,13 +18,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from fakes.app_server import Serving
 from fakes.openapi import document, operations
-from fakes.tenants import Customer
+from fakes.tenants import Customer, agents
 from fakes.until import until_async
-from retinue import Agent, PromptModel
 from retinue.store.tables import metadata, runs, versions
 
 DOCUMENT = document()
-SCRIPT = [{"when": "weather", "call": {"tool": "get_weather", "input": {}}}, {"when": "", "say": "Hello."}]
 CANARY = "tampered-canary"
 RUNS_CODE = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "marshal.loads")
 _GETS = [one for one in operations(DOCUMENT) if one.method == "GET" and one.path.startswith("/v1/")]
@@ -85,8 +83,7 @@ def watching() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    agent = Agent(PromptModel(script=SCRIPT), name="agent-1", strategy="tool_calling")
-    with Serving(tmp_path_factory.mktemp("tampered"), {"agent-1": agent}) as server:
+    with Serving(tmp_path_factory.mktemp("tampered"), agents()) as server:
         yield server
 
 

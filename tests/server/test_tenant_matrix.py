@@ -16,13 +16,11 @@ import pytest
 
 from fakes.app_server import Answer, Serving
 from fakes.openapi import Operation, Place, document, example, operations, places
-from fakes.tenants import MAKERS, Customer, unlike
-from retinue import Agent, PromptModel
+from fakes.tenants import MAKERS, Customer, agents, unlike
 from retinue.store import keys as keys_module
 
 DOCUMENT = document()
 OPERATIONS = operations(DOCUMENT)
-SCRIPT = [{"when": "weather", "call": {"tool": "get_weather", "input": {}}}, {"when": "", "say": "Hello."}]
 
 # What each parameter's name stands for: a kind of tests/fakes/tenants.py, or None for what is no tenant's.
 KINDS: Mapping[str, str | None] = {
@@ -152,8 +150,7 @@ def _required(operation: Operation, slot: Slot) -> bool:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    agent = Agent(PromptModel(script=SCRIPT), name="agent-1", strategy="tool_calling")
-    with Serving(tmp_path_factory.mktemp("tenants"), {"agent-1": agent}) as server:
+    with Serving(tmp_path_factory.mktemp("tenants"), agents()) as server:
         yield server
 
 
