@@ -13,6 +13,8 @@ from .ports import Effects
 from .recording import Recording
 from .schema import AgentAction, Decision, Observation, StopReason
 
+AT_ONCE = 16  # calls of one reply that run side by side; the others wait, and so do the records of their intents
+
 
 class Turn:
     """Actions of one step, in which `acted` others were run before these (a call that was reflected on). What
@@ -49,9 +51,22 @@ class Turn:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Do what is left to do. Ends with `Stopped` if a person's decision is still missing."""
-        ready: list[AgentAction] = []
         waiting: list[AgentAction] = []
-        for action in [action for action in self._actions if action.id not in self._seen]:
+        left = [action for action in self._actions if action.id not in self._seen]
+        for start in range(0, len(left), AT_ONCE):
+            async with aclosing(self._together(left[start : start + AT_ONCE], waiting)) as events:
+                async for event in events:
+                    yield event
+        if waiting:
+            calls = ", ".join(f"{action.tool} ({action.id})" for action in waiting)
+            yield Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {calls}")
+
+    async def _together(
+        self, actions: Sequence[AgentAction], waiting: list[AgentAction]
+    ) -> AsyncGenerator[Event, None]:
+        """Do these side by side. Those that a person must decide on first are added to `waiting`."""
+        ready: list[AgentAction] = []
+        for action in actions:
             if problem := self._must_ask(action):
                 async with aclosing(self._consulted(action, problem)) as events:
                     async for event in events:
@@ -63,13 +78,9 @@ class Turn:
                 yield settled
             if action.id not in self._seen:
                 ready.append(self._begun[action.id])
-        if ready:
-            async with aclosing(self._run(ready)) as observations:
-                async for observation in observations:
-                    yield self._observed(observation)
-        if waiting:
-            calls = ", ".join(f"{action.tool} ({action.id})" for action in waiting)
-            yield Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {calls}")
+        async with aclosing(self._run(ready)) as observations:
+            async for observation in observations:
+                yield self._observed(observation)
 
     @property
     def observations(self) -> tuple[Observation, ...]:

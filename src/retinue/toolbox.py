@@ -14,6 +14,7 @@ from .schema import AgentAction, Observation, Outcome
 from .signature import InvalidInput
 from .tooling import Effects, Tool
 
+MAX_INPUT = 2**18  # characters of a call's input
 MAX_RESULT = 8_000  # characters of a tool's result that a model is shown
 Call = tuple[Tool, AgentAction, Observation]
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
@@ -102,9 +103,14 @@ class Toolbox:
         if tool is None:
             there_are = ", ".join(self._tools) or "none"
             return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
+        key = _key(action)
+        if (size := len(key[1])) > MAX_INPUT:
+            return (
+                "invalid_input",
+                f"The input of {tool.name} has {size:,} characters; the most is {MAX_INPUT:,}.",
+            )
         if tool.polls:
             return await _outcome(action, tool)
-        key = _key(action)
         while under_way := self._running.get(key):
             await under_way.wait()
         if (former := self._said.get(key)) is not None:

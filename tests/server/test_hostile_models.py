@@ -3,6 +3,7 @@ texts that would break a log or a stream."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from pathlib import Path
@@ -37,11 +38,25 @@ def call(name: str, **given: Any) -> dict[str, Any]:
     return {"tool": name, "input": given}
 
 
-def test_five_hundred_calls_at_once_are_bounded(tmp_path: Path) -> None:
-    calls = [call("look", what=str(number)) for number in range(500)]
-    answer = chat(tmp_path, [{"when": "^Go", "call": calls}, {"when": "", "say": "Done."}])
+def test_of_five_hundred_calls_sixteen_run_at_once(tmp_path: Path) -> None:
+    under_way, most = set[int](), 0
+
+    @tool
+    async def wait(number: int) -> str:
+        """Waits."""
+        nonlocal most
+        under_way.add(number)
+        most = max(most, len(under_way))
+        await asyncio.sleep(0)
+        under_way.remove(number)
+        CALLED.append(str(number))
+        return "done"
+
+    calls = [call("wait", number=number) for number in range(500)]
+    answer = chat(tmp_path, [{"when": "^Go", "call": calls}, {"when": "", "say": "Done."}], [wait])
     assert answer.status == 200
-    assert len(CALLED) <= 500
+    assert len(CALLED) == 500
+    assert most == 16
 
 
 @pytest.mark.parametrize("name", ["Look", "look ", "l\u043eok", "look\u200b", "__class__", "os.system", "book"])
@@ -55,6 +70,7 @@ def test_arguments_that_do_not_fit_are_an_observation(tmp_path: Path, given: Any
     answer = chat(tmp_path, [{"when": "^Go", "call": call("look", **given)}, {"when": "", "say": "Done."}])
     assert answer.status == 200, answer.text[:300]
     assert len(answer.text) < 10_000
+    assert CALLED == []
 
 
 def test_a_model_that_calls_for_ever_is_stopped(tmp_path: Path) -> None:
