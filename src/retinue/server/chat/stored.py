@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,14 +13,14 @@ from sqlalchemy import Connection
 
 from ...store.log import read
 from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...store.scope import Page, Scope
 from ...store.tables import events, runs
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, not_found
 from ..wire.finding import Rising
 from ..wire.objects import Object, listed
-from .completing import completion
+from .completing import completion, completion_id
 from .requests import ChatUpdate
 
 router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
@@ -31,15 +33,27 @@ async def list_all(at: At, request: Request, page: Rising, model: str | None = N
     wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
 
     def work(connection: Connection, scope: Scope) -> Object:
-        stored = runs.c.request["store"].as_boolean().is_(True)
-        chat = runs.c.request["kind"].as_string() == "chat"
-        kept = (runs.c.thread_id.is_(None), chat, stored, runs.c.status == "completed")
-        rows, more = scope.page(connection, runs, page, *kept)
-        found = [RunRow.of(row) for row in rows]
-        fitting = [run for run in found if model in (None, run.request["model"]) and _has(run, wanted)]
-        return listed([_stored(connection, run) for run in fitting], more)
+        fitting = (
+            run
+            for run in _all_after(connection, scope, page)
+            if model in (None, run.request["model"]) and _has(run, wanted)
+        )
+        found = list(islice(fitting, page.limit + 1))
+        return listed([_stored(connection, run) for run in found[: page.limit]], len(found) > page.limit)
 
     return await at.read(work)
+
+
+def _all_after(connection: Connection, scope: Scope, page: Page) -> Iterator[RunRow]:
+    """All of them from where the page begins."""
+    stored = runs.c.request["store"].as_boolean().is_(True)
+    chat = runs.c.request["kind"].as_string() == "chat"
+    kept = (runs.c.thread_id.is_(None), chat, stored, runs.c.status == "completed")
+    after, more = _run_id(page.after or ""), True
+    while more:
+        rows, more = scope.page(connection, runs, page._replace(after=after), *kept)
+        yield from map(RunRow.of, rows)
+        after = rows[-1].id if rows else None
 
 
 @router.get("/{completion_id}")
@@ -77,10 +91,7 @@ async def delete(completion_id: str, at: At) -> Object:
 async def messages(completion_id: str, at: At, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
     run = await at.read(partial(_found, id_=completion_id))
-    said = [
-        {"id": f"{completion_id}-{number}", "role": one["role"], "content": one.get("content"), "content_parts": None}
-        for number, one in enumerate(run.request.get("messages") or ())
-    ]
+    said = [_message(f"{completion_id}-{number}", one) for number, one in enumerate(run.request.get("messages") or ())]
     if page.order == "desc":
         said.reverse()
     ids = [one["id"] for one in said]
@@ -89,18 +100,31 @@ async def messages(completion_id: str, at: At, page: Rising) -> Object:
 
 
 def _found(connection: Connection, scope: Scope, id_: str) -> RunRow:
-    name = re.fullmatch(r"chatcmpl-([0-9a-f]{24})(x\d+)?", id_)
-    row = scope.find(connection, runs, f"run_{name[1]}") if name else None
+    run_id = _run_id(id_)
+    row = scope.find(connection, runs, run_id) if run_id else None
     if row is None or row.request.get("kind") != "chat" or not row.request.get("store"):
         raise not_found("chat completion", id_)
     return RunRow.of(row)
+
+
+def _message(id_: str, said: Mapping[str, Any]) -> Object:
+    content = said.get("content")
+    in_parts = isinstance(content, list)
+    parts = {"content": None if in_parts else content, "content_parts": content if in_parts else None}
+    return {"id": id_, "role": said["role"], **parts}
+
+
+def _run_id(id_: str) -> str | None:
+    """The run that a completion's id names."""
+    name = re.fullmatch(r"chatcmpl-([0-9a-f]{24})(x\d+)?", id_)
+    return f"run_{name[1]}" if name else None
 
 
 def _stored(connection: Connection, run: RunRow) -> Object:
     try:
         answer = completion(run, read(connection, run.id, int(run.state.get("told", 0))))
     except ApiError:
-        answer = {"id": run.id, "object": "chat.completion", "choices": []}
+        answer = {"id": completion_id(run), "object": "chat.completion", "choices": []}
     return {**answer, "metadata": run.state.get("metadata") or {}}
 
 
