@@ -14,8 +14,8 @@ from ..context import At, Context
 from ..tailoring import tools_of
 from ..wire.bodies import JsonRoute
 from ..wire.errors import not_found
-from ..wire.finding import Include, Wanted
-from ..wire.objects import Object, listed
+from ..wire.finding import Include, Wanted, paged
+from ..wire.objects import Object
 from .hosted_steps import included, shown
 from .progress import Progress
 from .runs import run_of
@@ -26,16 +26,7 @@ router = APIRouter(route_class=JsonRoute)
 @router.get("/threads/{thread_id}/runs/{run_id}/steps")
 async def list_all(thread_id: str, run_id: str, at: At, page: Wanted, include: Include = ()) -> Object:
     """The steps of a run."""
-    steps = await _steps(at, thread_id, run_id, include)
-    if page.order == "desc":
-        steps.reverse()
-    ids = [step["id"] for step in steps]
-    begin = ids.index(page.after) + 1 if page.after in ids else 0
-    end = ids.index(page.before) if page.before in ids else len(steps)
-    if page.before in ids and page.after not in ids:
-        begin = max(0, end - page.limit)
-    shown = steps[begin:end][: page.limit]
-    return listed(shown, end - begin > page.limit)
+    return paged(await _steps(at, thread_id, run_id, include), page)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")

@@ -18,7 +18,7 @@ from ...store.tables import events, runs
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, not_found
-from ..wire.finding import Rising
+from ..wire.finding import Rising, paged
 from ..wire.objects import Object, listed
 from .completing import completion, completion_id
 from .requests import ChatUpdate
@@ -92,11 +92,7 @@ async def messages(completion_id: str, at: At, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
     run = await at.read(partial(_found, id_=completion_id))
     said = [_message(f"{completion_id}-{number}", one) for number, one in enumerate(run.request.get("messages") or ())]
-    if page.order == "desc":
-        said.reverse()
-    ids = [one["id"] for one in said]
-    begin = ids.index(page.after) + 1 if page.after in ids else 0
-    return listed(said[begin : begin + page.limit], len(said) > begin + page.limit)
+    return paged(said, page)
 
 
 def _found(connection: Connection, scope: Scope, id_: str) -> RunRow:

@@ -13,13 +13,13 @@ from sqlalchemy import Connection
 from ...runs.halting import halt
 from ...store.log import alter
 from ...store.rows import RunRow
-from ...store.scope import Page, Scope
+from ...store.scope import Scope
 from ...store.tables import events, runs
 from ..context import At, Context
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError
-from ..wire.finding import Wanted
-from ..wire.objects import Object, listed
+from ..wire.finding import Wanted, paged
+from ..wire.objects import Object
 from ..wire.sse import STREAMED, streamed
 from .finding import found_response, told
 from .parts import Part, parts_of
@@ -85,16 +85,6 @@ async def input_items(response_id: str, at: At, page: Wanted) -> Object:
     """The items of the request that the response answers."""
     part = await at.read(partial(found_response, id_=response_id))
     return paged(part.input, page)
-
-
-def paged(items: list[Object], page: Page) -> Object:
-    """A page of items, of which the oldest comes first."""
-    items = items if page.order == "asc" else items[::-1]
-    ids = [item["id"] for item in items]
-    begin = ids.index(page.after) + 1 if page.after in ids else 0
-    end = ids.index(page.before) if page.before in ids else len(ids)
-    end = min(end, begin + page.limit)
-    return listed(items[begin:end], end < len(items))
 
 
 async def _shown(at: Context, response_id: str) -> Object:

@@ -60,6 +60,17 @@ def listing(
     return listed([shown(row) for row in rows], more)
 
 
+def paged(objects: Sequence[Object], page: Page) -> Object:
+    """The same of objects that are no rows, of which the oldest comes first."""
+    objects = objects if page.order == "asc" else objects[::-1]
+    ids = [one["id"] for one in objects]
+    begin = ids.index(page.after) + 1 if page.after in ids else 0
+    end = ids.index(page.before) if page.before in ids else len(ids)
+    if page.before in ids and page.after not in ids:
+        return listed(objects[max(0, end - page.limit) : end], end > page.limit)
+    return listed(objects[begin : min(end, begin + page.limit)], end - begin > page.limit)
+
+
 def active_run(connection: Connection, thread_id: str) -> RunRow | None:
     """The run that holds a thread."""
     row = connection.execute(select(runs).where(runs.c.thread_id == thread_id, runs.c.holds)).first()
