@@ -33,6 +33,8 @@ from retinue.store.database import Database
 from retinue.store.keys import Keys
 from retinue.store.tables import events, runs
 
+from .until import until_async
+
 KEY = "sk-for-tests-only-0123456789"
 
 
@@ -130,12 +132,24 @@ class Serving:
         if given is not None:
             more["json"] = given
 
+        sockets: list[socket.socket] = []
+
+        def opened(address: Any) -> socket.socket:
+            sockets.append(socket.socket(*address[:3]))
+            return sockets[-1]
+
+        async def closed() -> bool:
+            await asyncio.sleep(0)
+            return all(one.fileno() == -1 for one in sockets)
+
         async def asked() -> Answer:
             async with (
-                aiohttp.ClientSession() as session,
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=opened)) as session,
                 session.request(method, self.url + path, headers=headers, **more) as response,
             ):
-                return Answer(response.status, response.headers, await response.text())
+                answer = Answer(response.status, response.headers, await response.text())
+            await until_async(closed)  # not at once where the server answered before it had heard all
+            return answer
 
         return asyncio.run(asked())
 
