@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ASKING = ("README.md", "ranking.md")  # pages whose programs ask the embedded model, or the embedder
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -24,13 +26,18 @@ def commands() -> list[str]:
     return [line for line in lines if line.startswith("retinue ")]
 
 
-@pytest.mark.model
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name
-)
-def test_a_pages_python_runs(page: Path, embedded_model: Path) -> None:
+def with_python() -> list[object]:
+    """The pages with programs, those that ask a real model marked so."""
+    pages = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
+    return [pytest.param(page, marks=pytest.mark.model if page.name in ASKING else (), id=page.name) for page in pages]
+
+
+@pytest.mark.parametrize("page", with_python())
+def test_a_pages_python_runs(page: Path, tmp_path: Path) -> None:
     code = "\n".join(blocks(page.read_text(encoding="utf-8"), "python"))
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True)
+    environ = os.environ if page.name in ASKING else {**os.environ, "RETINUE_CACHE": str(tmp_path)}
+    words = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     if page.name == "README.md":
         assert "520" in done.stdout.replace(",", "")
