@@ -234,10 +234,12 @@ def test_what_came_before_an_error_is_read_first(runner: asyncio.Runner) -> None
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """What comes of it; nothing may be left open."""
+    gc.freeze()  # all that other tests have left in this process need not be looked through
     try:
         return asyncio.run(work)
     finally:
         gc.collect()
+        gc.unfreeze()
 
 
 async def asked(*answers: bytes, times: int = 1) -> tuple[list[Any], RawServer]:
