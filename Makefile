@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test lint fix eval tasks memory fuzz conformance schemathesis chaos bench lock
+.PHONY: help setup model demo test long lint fix eval tasks memory fuzz conformance schemathesis chaos bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -31,7 +31,10 @@ demo: model ## Answer two questions with the embedded model
 
 test: model ## Run the tests: in a process for each core, then those that need the model in one
 	$(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-	$(BIN)/pytest -m model
+	$(BIN)/pytest -m "model and not long"
+
+long: model ## Run the tests that ask the embedded model for half a minute or more
+	$(BIN)/pytest -m long
 
 lint: setup ## Check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

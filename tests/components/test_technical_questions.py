@@ -43,6 +43,7 @@ def test_a_scripted_model_needs_both_tools(strategy: str) -> None:
 
 
 @pytest.mark.model
+@pytest.mark.long
 def test_the_embedded_model_answers_with_both_tools(embedded_model: Path) -> None:
     """In a process of its own, where it says the same each time."""
     done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True)

@@ -83,6 +83,7 @@ FINANCE = (
 SUMMARY = "def summarize(doc_name, company): return {'summary': 'nothing'}\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "code", "question", "tool", "answer"),
     [

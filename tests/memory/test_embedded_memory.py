@@ -13,6 +13,7 @@ PART = (0, 3, 4, 5, 9, 10, 15, 24)  # of the turns; the others are in `make memo
 
 
 @pytest.mark.model
+@pytest.mark.long
 def test_a_small_model_finds_people_places_and_facts_and_what_is_outdated(embedded_model: Path) -> None:
     held = talk([turns()[at] for at in PART], ["Where do I live?", "How is Tom?"])
     expected = [
