@@ -29,7 +29,7 @@ demo: model ## Answer two questions with the embedded model
 	$(BIN)/retinue ask "What creature of American folklore gained notoriety in 1964?" \
 		--passages data/hotpotqa/passages.jsonl
 
-test: model ## Run the tests: in a process for each core, then those that need the model in one
+test: model ## Run the tests: side by side, then those that need the model one after the other
 	$(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(BIN)/pytest -m "model and not long"
 
