@@ -14,7 +14,7 @@ from ...schema import AgentAction
 from ...store.log import Entry
 from ...store.rows import RunRow
 from ..tailoring import inner_name
-from ..wire.errors import ApiError
+from ..wire.errors import failure
 from ..wire.objects import Object, call_id, tool_call
 
 HUMAN = "human_input"
@@ -89,18 +89,6 @@ class Chunks:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         chunk = {**_head(self._run, "chat.completion.chunk"), "choices": [choice]}
         return {**chunk, "usage": None} if self._with_usage else chunk
-
-
-def failure(run: RunRow) -> ApiError:
-    """A run that came to nothing, as an answer."""
-    error: Mapping[str, Any] = run.state.get("last_error") or {}
-    said = error.get("message") or f"The run was {run.status}."
-    match error.get("code"):
-        case "rate_limit_exceeded":
-            return ApiError(429, said, kind="requests", code="rate_limit_exceeded")
-        case "invalid_prompt":
-            return ApiError(400, said)
-    return ApiError(500, said, kind="server_error")
 
 
 def usage(run: RunRow) -> Object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,12 +12,12 @@ from ...store.rows import RunRow
 from ...store.scope import Scope
 from ...store.tables import runs, threads
 from ..answers import decisions_in
-from ..assigning import text_of
 from ..assistants.messages import add_messages
 from ..assistants.requests import MessageCreate, ThreadCreate
 from ..assistants.starting import add_run
 from ..assistants.threads import add_thread
 from ..context import Options
+from ..conversing import SYSTEM, conversation, text_of
 from ..wire.errors import ApiError, not_found
 from ..wire.finding import active_run
 from ..wire.objects import run_of_call
@@ -37,7 +36,6 @@ _KEPT = (
     "logit_bias",
     "store",
 )
-_SYSTEM = ("system", "developer")
 Said = Sequence[Mapping[str, Any]]
 
 
@@ -57,7 +55,7 @@ def chat_run(
     request |= {
         "kind": "chat",
         "model": asked["model"],
-        "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in _SYSTEM),
+        "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in SYSTEM),
         "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
     }
     request |= {"stream": True} if asked.get("stream") else {}
@@ -116,22 +114,3 @@ def _news(said: Said) -> list[MessageCreate]:
                 0, MessageCreate.model_construct(role="user", content=text)
             )  # checked, but for its whole length
     return texts
-
-
-def conversation(said: Said) -> list[dict[str, str]]:
-    """The turns of a request that brings its whole conversation. What came of calls that no run of ours waits for
-    is told with the question."""
-    turns: list[dict[str, str]] = []
-    calls: dict[str, str] = {}
-    for one in said:
-        text = text_of(one.get("content"))
-        for call in one.get("tool_calls") or ():
-            function = call.get("function") or {}
-            calls[call["id"]] = f"{function.get('name')}({function.get('arguments')})"
-        if one["role"] in ("tool", "function"):
-            called = calls.get(one.get("tool_call_id") or "", one.get("name") or "a tool")
-            told = f"What {called} came to: {json.dumps(text, ensure_ascii=False)}"
-            turns.append({"role": "user", "content": told})
-        elif one["role"] not in _SYSTEM and text.strip():
-            turns.append({"role": one["role"], "content": text})
-    return turns

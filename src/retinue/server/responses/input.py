@@ -6,12 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..assigning import text_of
-from ..chat.starting import conversation
 from ..conversations.item_forms import kept
+from ..conversing import SYSTEM, conversation, text_of
 from ..wire.objects import Object
 
-SYSTEM = ("system", "developer")
 _ANSWERS = ("function_call_output", "mcp_approval_response")
 Items = Sequence[Mapping[str, Any]]
 

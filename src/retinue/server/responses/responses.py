@@ -13,12 +13,11 @@ from sqlalchemy import Connection
 from ...errors import RetinueError
 from ...store.rows import RunRow
 from ...store.scope import Scope
-from ..chat.completing import failure
 from ..context import At, Context, Server
 from ..tailoring import tools_of
 from ..wire.attending import gone
 from ..wire.bodies import JsonRoute
-from ..wire.errors import ApiError, no_model
+from ..wire.errors import ApiError, failure, no_model
 from ..wire.objects import Object
 from ..wire.sse import STREAMED, frame, streamed
 from .finding import previous_part, referred

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...store.rows import RunRow
+
 
 class ApiError(Exception):
     """An answer that is an error: `{"error": {"message", "type", "param", "code"}}`, with `headers`."""
@@ -33,3 +35,15 @@ def not_found(what: str, id_: str) -> ApiError:
 def no_model(name: str) -> ApiError:
     """No agent of the file has this name."""
     return ApiError(404, f"The model '{name}' does not exist.", param="model", code="model_not_found")
+
+
+def failure(run: RunRow) -> ApiError:
+    """A run that came to nothing, as an answer."""
+    error: Mapping[str, Any] = run.state.get("last_error") or {}
+    said = error.get("message") or f"The run was {run.status}."
+    match error.get("code"):
+        case "rate_limit_exceeded":
+            return ApiError(429, said, kind="requests", code="rate_limit_exceeded")
+        case "invalid_prompt":
+            return ApiError(400, said)
+    return ApiError(500, said, kind="server_error")
