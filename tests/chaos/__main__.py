@@ -171,19 +171,24 @@ _FAULTS: dict[str, Callable[[], faults.Suffered]] = {
 
 
 def _streams(told: Callable[[str], None]) -> tuple[str, int]:
-    seen = streams.cut(500, 20, told=told)
-    for problem in seen.problems:
-        told(problem)
+    broken, rows = 0, []
+    for what, kind in (("assistants' runs", streams.ASSISTANTS), ("responses", streams.RESPONSES)):
+        seen = streams.cut(500, 20, kind=kind, told=told)
+        for problem in seen.problems:
+            told(problem)
+        broken += seen.broken
+        rows.append(
+            f"{seen.streams} streams of {what}, left by their readers at {seen.left} places and cut by {seen.kills} "
+            f"kills of the server ({seen.across} streams were under way then): of {seen.events} events {seen.gaps} "
+            f"missing, {seen.repeats} told twice; {seen.changed} streams were told otherwise, letter by letter, when "
+            f"they were read again; {seen.other_texts} had other texts than those that are stored.\n\n"
+        )
     slow = streams.slow(30, told=told)
-    text = (
-        f"{seen.streams} streams of assistants' runs, left by their readers at {seen.left} places and cut by "
-        f"{seen.kills} kills of the server ({seen.across} streams were under way then): of {seen.events} events "
-        f"{seen.gaps} missing, {seen.repeats} told twice; {seen.changed} streams were told otherwise, letter by "
-        f"letter, when they were read again; {seen.other_texts} had other texts than the stored messages.\n\n"
+    text = "".join(rows) + (
         f"{slow.readers} readers of a byte a second, of streams of 600 kB: {slow.kilobytes:.0f} kB of the server's "
         f"memory each; a run took {slow.beside:.1f} s beside them, and {slow.alone:.1f} s alone.\n"
     )
-    return text, seen.broken + (slow.kilobytes > 2_000)
+    return text, broken + (slow.kilobytes > 2_000)
 
 
 _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {

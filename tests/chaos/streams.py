@@ -6,7 +6,7 @@ import asyncio
 import random
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from fakes.streams import DONE, Streams, Told
+from fakes.streams import Streams, Told
 
 from .harness import Site, again, client_of, site
 
@@ -25,11 +25,12 @@ _BETWEEN = (0.3, 1.5)  # seconds from ready to the next kill
 
 class Kind(NamedTuple):
     """A kind of stream. `begin`: where it is asked for a question, and with what; `find`: where it can be read on, if
-    it was begun; `texts`: by message, what is stored. `on`: with what query it goes on after an event, beside the
-    header; `number` and `piece`: an event's number, and the message and text in it, if it has one."""
+    it was begun (and this was told of it); `texts`: by message, what is stored. `on`: with what query it goes on after
+    an event, beside the header; `number` and `piece`: an event's number, and the message and text in it, if it has one.
+    """
 
     begin: Callable[[Streams, str], Any]
-    find: Callable[[Streams, str], Any]
+    find: Callable[[Streams, str, Sequence[Told]], Any]
     texts: Callable[[Streams, str], Any]
     on: Callable[[int | None], str]
     number: Callable[[Told], int | None]
@@ -45,7 +46,7 @@ async def _begin_run(client: Streams, question: str) -> tuple[str, Mapping[str, 
     return f"/threads/{thread['id']}/runs", {"assistant_id": assistant["id"], "stream": True}
 
 
-async def _find_run(client: Streams, runs: str) -> str | None:
+async def _find_run(client: Streams, runs: str, told: Sequence[Told]) -> str | None:
     found = (await _asked(client, "GET", runs))["data"]
     return f"{runs}/{found[0]['id']}" if found else None
 
@@ -62,7 +63,33 @@ def _piece_of_message(event: Told) -> tuple[str, str] | None:
     return event.data["id"], event.data["delta"]["content"][0]["text"]["value"]
 
 
+async def _begin_response(client: Streams, question: str) -> tuple[str, Mapping[str, Any]]:
+    return "/responses", {"model": "worker", "input": question, "background": True, "stream": True}
+
+
+async def _find_response(client: Streams, responses: str, told: Sequence[Told]) -> str | None:
+    return f"{responses}/{told[0].data['response']['id']}" if told else None
+
+
+async def _output(client: Streams, response: str) -> dict[str, str]:
+    items = (await _asked(client, "GET", response))["output"]
+    return {one["id"]: one["content"][0]["text"] for one in items if one["type"] == "message"}
+
+
+def _after(last: int | None) -> str:
+    return "?stream=true" if last is None else f"?stream=true&starting_after={last}"
+
+
+def _piece_of_output(event: Told) -> tuple[str, str] | None:
+    if event.name != "response.output_text.delta":
+        return None
+    return event.data["item_id"], event.data["delta"]
+
+
 ASSISTANTS = Kind(_begin_run, _find_run, _messages, lambda last: "", lambda event: event.number, _piece_of_message)
+RESPONSES = Kind(
+    _begin_response, _find_response, _output, _after, lambda event: int(event.data["sequence_number"]), _piece_of_output
+)
 
 
 # ── cutting ──────────────────────────────────────────────────────────────────────────────────────
@@ -95,7 +122,7 @@ def cut(
     streams: int,
     across: int,
     *,
-    kind: Kind = ASSISTANTS,
+    kind: Kind,
     at_once: int = 8,
     seed: int = 0,
     told: Callable[[str], None],
@@ -134,9 +161,9 @@ async def _one(client: Streams, kind: Kind, question: str, seen: Cuts, dice: ran
     found: list[Told] = []
     deaths = 0
     deaths += await _connection(client, kind, found, path, dice, seen, body)
-    while (where := await kind.find(client, path)) is None:
+    while (where := await kind.find(client, path, found)) is None:
         deaths += await _connection(client, kind, found, path, dice, seen, body)
-    while not found or found[-1].text != DONE:
+    while not found or not found[-1].last:
         deaths += await _connection(client, kind, found, where, dice, seen)
     seen.across += deaths > 0
     _count(seen, question, kind, found, await _whole(client, kind, where), await kind.texts(client, where))

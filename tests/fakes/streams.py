@@ -9,6 +9,7 @@ import aiohttp
 
 End: TypeAlias = Literal["over", "left", "cut"]
 DONE = "event: done\ndata: [DONE]"
+_LAST = ("response.completed", "response.failed", "response.incomplete")  # after which a response says nothing
 
 
 class Told(NamedTuple):
@@ -21,6 +22,11 @@ class Told(NamedTuple):
     def name(self) -> str:
         """What it is called."""
         return next((line[7:] for line in self.text.split("\n") if line.startswith("event: ")), "")
+
+    @property
+    def last(self) -> bool:
+        """Whether nothing follows it."""
+        return self.text == DONE or self.name in _LAST
 
     @property
     def data(self) -> Any:
@@ -72,12 +78,12 @@ class Streams:
                     found += map(_told, whole)
                     if most is not None and len(found) - before >= most:
                         del found[before + most :]
-                        return "over" if found[-1].text == DONE else "left"
+                        return "over" if found[-1].last else "left"
                     if size is not None and (size := size - len(chunk)) <= 0:
-                        return "over" if len(found) > before and found[-1].text == DONE else "left"
+                        return "over" if len(found) > before and found[-1].last else "left"
         except (aiohttp.ClientError, OSError):
             return "cut"
-        return "over" if len(found) > before and found[-1].text == DONE else "cut"
+        return "over" if len(found) > before and found[-1].last else "cut"
 
 
 def _told(said: bytes) -> Told:

@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from chaos.harness import died
-from chaos.streams import cut
+from chaos.streams import ASSISTANTS, RESPONSES, Kind, cut
 from fakes.app_server import KEY, Serving, answering
 from fakes.sdk import MARKS, WEATHER
 from fakes.served import Served, serving
@@ -237,7 +237,8 @@ async def test_signs_of_life_disturb_no_client(
         assert events[-1] == "thread.run.completed"
 
 
-def test_streams_that_are_cut_anywhere_and_by_kills_are_whole() -> None:
-    seen = cut(6, 2, seed=1, told=lambda said: None)  # `make chaos` has 500
+@pytest.mark.parametrize("kind", [ASSISTANTS, RESPONSES], ids=["assistants", "responses"])
+def test_streams_that_are_cut_anywhere_and_by_kills_are_whole(kind: Kind) -> None:
+    seen = cut(6, 2, kind=kind, seed=1, told=lambda said: None)  # `make chaos` has 500
     assert not seen.broken, seen.problems
     assert seen.left > 6
