@@ -54,7 +54,9 @@ def append_items(
         found_conversation(connection, scope, conversation_id)
     elif scope.find(connection, conversations, conversation_id) is None:
         return []
-    new = _new(connection, conversation_id, [_kept(connection, tenant, one) for one in given], strict=run_id is None)
+    new = _new(
+        connection, conversation_id, [_identified(connection, tenant, one) for one in given], strict=run_id is None
+    )
     common = {"tenant": tenant, "created_at": int(time.time()), "conversation_id": conversation_id, "run_id": run_id}
     rows = [{**common, "id": new_id("item"), "item_id": one["id"], "body": one} for one in new]
     if rows:
@@ -78,7 +80,7 @@ def _new(connection: Connection, conversation_id: str, given: Sequence[Object], 
     return new
 
 
-def _kept(connection: Connection, tenant: str, item: Mapping[str, Any]) -> Object:
+def _identified(connection: Connection, tenant: str, item: Mapping[str, Any]) -> Object:
     """An item as it is kept and shown."""
     if kind_of(item) == "item_reference":
         return _referred(connection, tenant, item["id"])
