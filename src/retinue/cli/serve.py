@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +53,14 @@ def command(file: Path | None, **given: Any) -> int:
     Keys may also be in RETINUE_API_KEYS, with commas between them; if there are none at all, one is made and shown.
     Without FILE, the environment describes an agent as OPEA's do (strategy, llm_endpoint_url, model, tools, ...).
     """
+    gc.disable()  # until it is ready: a start makes much, and lets go of nothing
+    try:
+        return _serve(file, given)
+    finally:
+        gc.enable()
+
+
+def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     try:
         from ..server.context import Options
         from ..server.middleware.limits import NAMES, Bounds
@@ -83,6 +93,8 @@ def command(file: Path | None, **given: Any) -> int:
 
 
 def _ready(address: str) -> None:
+    gc.freeze()  # what is there now stays, and need not be looked through again and again
+    gc.enable()
     click.echo(f"Retinue is ready on {address}")  # which flushes
 
 

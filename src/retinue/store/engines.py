@@ -12,7 +12,13 @@ from ..errors import UsageError
 from ..hiding import hide_in
 
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
-_PRAGMAS = (f"busy_timeout = {_BUSY}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
+_PRAGMAS = (
+    f"busy_timeout = {_BUSY}",
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "cache_size = -500",  # kB of each connection, of which there are ten; what is read again the system has, too
+)
 
 _REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds, milliseconds: PostgreSQL, if nothing answers
 
