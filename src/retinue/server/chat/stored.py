@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -91,7 +91,10 @@ async def delete(completion_id: str, at: At) -> Object:
 async def messages(completion_id: str, at: At, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
     run = await at.read(partial(_found, id_=completion_id))
-    said = [_message(f"{completion_id}-{number}", one) for number, one in enumerate(run.request.get("messages") or ())]
+    said = [
+        {"id": f"{completion_id}-{number}", "role": one["role"], "content": one["content"], "content_parts": None}
+        for number, one in enumerate(run.request.get("messages") or ())  # which are texts
+    ]
     return paged(said, page)
 
 
@@ -101,13 +104,6 @@ def _found(connection: Connection, scope: Scope, id_: str) -> RunRow:
     if row is None or row.request.get("kind") != "chat" or not row.request.get("store"):
         raise not_found("chat completion", id_)
     return RunRow.of(row)
-
-
-def _message(id_: str, said: Mapping[str, Any]) -> Object:
-    content = said.get("content")
-    in_parts = isinstance(content, list)
-    parts = {"content": None if in_parts else content, "content_parts": content if in_parts else None}
-    return {"id": id_, "role": said["role"], **parts}
 
 
 def _run_id(id_: str) -> str | None:
