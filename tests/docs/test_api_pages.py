@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-from docs.test_docs import ROOT, blocks
+from docs.test_docs import ROOT, blocks, run
 from fakes.served import Served, serving
 
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("responses", "conversations", "files")}
@@ -29,17 +26,4 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.mark.parametrize("code", CODES)
 def test_its_python_runs(code: str, server: Served) -> None:
-    environ = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
-    words = [
-        sys.executable,
-        "-W",
-        "error",
-        "-W",
-        "ignore::DeprecationWarning",
-        "-W",
-        "ignore::ResourceWarning",
-        "-c",
-        code,
-    ]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    run(code, {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}, "DeprecationWarning", "ResourceWarning")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-from docs.test_docs import ROOT, blocks
+from docs.test_docs import ROOT, blocks, run
 from fakes import node
 from fakes.served import Served, serving
 
@@ -39,9 +37,7 @@ def first_lines(code: str) -> str:
 
 @pytest.mark.parametrize("code", blocks(PAGE, "py"), ids=first_lines)
 def test_its_python_runs(code: str, server: Served) -> None:
-    words = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-W", "ignore::ResourceWarning", "-c"]
-    done = subprocess.run([*words, code], env={**os.environ, **environ(server)}, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    run(code, environ(server), "DeprecationWarning", "ResourceWarning")
 
 
 def test_its_node_runs(pytestconfig: pytest.Config, server: Served) -> None:
