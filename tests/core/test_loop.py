@@ -72,6 +72,14 @@ def test_the_intent_is_logged_before_the_tool_is_called() -> None:
     assert log == ["Called", "effect of x", "Observed"]
 
 
+def test_the_intents_of_many_calls_are_logged_when_it_is_their_turn() -> None:
+    calls = [{"tool": "lookup", "input": {"name": f"number {at}"}} for at in range(20)]
+    script = scripted({"call": calls, "times": 1}, {"finish": "y"})
+    result = Agent(script, [lookup], strategy="tool_calling").run("?")
+    acted = [kind for kind in kinds(result) if kind in (Called, Observed)]
+    assert acted == [Called] * 16 + [Observed] * 16 + [Called] * 4 + [Observed] * 4
+
+
 def test_the_transcript_is_what_the_model_saw_and_wrote() -> None:
     result = agent(call("Ada"), {"finish": "47"}).run("How old is Ada?")
     assert result.transcript.endswith(
