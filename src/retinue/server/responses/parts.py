@@ -8,19 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...store.rows import RunRow
+from ..conversations.item_forms import PREFIXES
 from ..wire.objects import Object
 
 KIND = "response"
 _RESPONSE = re.compile(r"resp_([0-9a-f]{24})(?:x([1-9][0-9]{0,3}))?")
 _ITEM = re.compile(r"[a-z]+_([0-9a-f]{24})p([0-9]{1,4})[io][0-9]{1,5}")
-_PREFIXES = {
-    "message": "msg",
-    "function_call": "fc",
-    "function_call_output": "fco",
-    "mcp_call": "mcp",
-    "mcp_approval_response": "mcpa",
-    "reasoning": "rs",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,7 @@ class Part:
 
     def item_id(self, kind: str, at: int, side: str = "o") -> str:
         """The id of the item at this place of its output, or its input (side "i")."""
-        return f"{_PREFIXES.get(kind, 'item')}_{self.run.id.partition('_')[2]}p{self.number}{side}{at}"
+        return f"{PREFIXES.get(kind, 'item')}_{self.run.id.partition('_')[2]}p{self.number}{side}{at}"
 
     def _identified(self, at: int, item: Mapping[str, Any]) -> Object:
         return {"id": self.item_id(item["type"], at, "i"), **item}
