@@ -18,7 +18,7 @@ def dump(event: Event) -> tuple[str, str]:
     database takes, become question marks."""
     kind = type(event).__name__.lower()
     try:
-        return kind, _adapter(kind).dump_json(event).decode()
+        return kind, _adapter(kind).serializer.to_json(event).decode()
     except PydanticSerializationError:
         values = json.loads(to_json(event).encode("utf-8", "replace"))
         del values["kind"]

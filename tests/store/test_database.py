@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, func, insert, select, text, update
+from hypothesis import HealthCheck, given, settings, strategies as st
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from fakes.postgres import Postgres
 from retinue.errors import DataError, StoreUnavailable, UsageError
@@ -17,8 +20,9 @@ from retinue.events import Started
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.keys import make
-from retinue.store.log import Change, Entry, Fenced, append, find, length, read
+from retinue.store.log import Change, Entry, Fenced, alter, append, find, length, read
 from retinue.store.migrations import MIGRATIONS
+from retinue.store.rows import RunRow
 from retinue.store.scope import Page, Scope
 from retinue.store.tables import items, keys, messages, metadata, runs, threads, versions
 
@@ -111,6 +115,33 @@ async def test_only_the_last_epoch_appends(database: Database) -> None:
     after = await database.write(partial(append, run_id="run_1", epoch=2, entries=[entry(2)], change=change))
     assert after is not None
     assert after.status == "completed"
+
+
+VALUES: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_characters="\0")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.text("abc"), VALUES, max_size=3), st.booleans(), st.none() | st.integers(0, 2**31 - 1))
+async def test_a_row_that_a_step_alters_is_what_sqlalchemy_reads(
+    database: Database, state: Any, holds: bool, expires_at: int | None
+) -> None:
+    """What goes past SQLAlchemy on every step converts as it does; half a surrogate pair becomes a question mark."""
+
+    def there(connection: Connection) -> tuple[RunRow, RunRow | None, RunRow]:
+        connection.execute(delete(runs))
+        connection.execute(insert(runs).values(RUN))
+        run = find(connection, "run_1")
+        assert run is not None
+        changed = alter(connection, run, state=state, holds=holds, expires_at=expires_at)
+        return changed, find(connection, "run_1", lock=True), RunRow.of(connection.execute(select(runs)).one())
+
+    changed, found, read_ = await database.write(there)
+    said = json.loads(json.dumps(state, ensure_ascii=False).encode("utf-8", "replace"))
+    assert found == read_ == replace(changed, state=said)
 
 
 async def test_what_was_written_and_is_said_again_is_there_once(database: Database) -> None:

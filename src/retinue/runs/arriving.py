@@ -16,6 +16,11 @@ class Arriving:
     def __bool__(self) -> bool:
         return bool(self._begun)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of the reply has arrived, told or not."""
+        return self._pieces > 0
+
     def add(self, delta: Delta) -> bool:
         """Another piece; whether it is the first."""
         if not self._begun or bool(self._begun[-1][2][0]) != bool(delta.answer):

@@ -57,9 +57,9 @@ class Turns:
             if self._waiting.get(run.id) is turn:
                 del self._waiting[run.id]
             turn.come.cancel()
-            self._here -= Counter([run.key_id])
+            _one_less(self._here, run.key_id)
             if turn.counted:
-                self._driven -= Counter([run.key_id])
+                _one_less(self._driven, run.key_id)
             self._call()
 
     def let_by(self, run_id: str) -> None:
@@ -110,3 +110,10 @@ class _Turn:
 
     def __lt__(self, other: _Turn) -> bool:
         return self._age < other._age
+
+
+def _one_less(counted: Counter[str | None], key_id: str | None) -> None:
+    """Keys of which there is nothing here are not remembered."""
+    counted[key_id] -= 1
+    if not counted[key_id]:
+        del counted[key_id]

@@ -43,10 +43,11 @@ class Writer:
 
     def put(self, event: Event) -> None:
         """Add `event`; it is written with the next that is. What was said before it comes before it."""
-        self._put_said()
+        if self._arriving.has_begun:
+            self._put_said()
+            if not isinstance(event, Retried):  # a reply that is begun anew goes on from what was shown of it
+                self._arriving = Arriving()
         self._add(event)
-        if not isinstance(event, Retried):  # a reply that is begun anew goes on from what was shown of it
-            self._arriving = Arriving()
 
     def tell(self, delta: Delta) -> None:
         """Pass on what the model says, if somebody reads along, once it is written: who comes back is told the same.

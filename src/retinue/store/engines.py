@@ -17,6 +17,7 @@ _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
+    "wal_autocheckpoint = 500",  # pages; a file that grows costs more at each sync than one that is written over
     "cache_size = -500",  # kB of each connection, of which there are ten; what is read again the system has, too
 )
 

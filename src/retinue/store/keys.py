@@ -93,7 +93,7 @@ def count(connection: Connection) -> int:
 
 
 def every(connection: Connection) -> Sequence[Key]:
-    """All keys, oldest first."""
+    """All keys, oldest first; those of one second by their ids."""
     return [Key.of(row) for row in connection.execute(select(keys).order_by(keys.c.created_at, keys.c.id))]
 
 

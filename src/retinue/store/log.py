@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Dialect, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from ..events import Event, Said
 from ..reading import dump, load
+from .prepared import Prepared
 from .rows import RunRow
 from .tables import events, messages, runs
 
 _HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))
 _COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload")
-_APPEND = insert(
-    events
-).from_select(
-    _COLUMNS,  # and only from the holder: one statement that fences and writes
-    select(runs.c.id, *(bindparam(name, type_=events.c[name].type) for name in _COLUMNS[1:]))
-    .where(*_HOLDER)
-    .with_for_update(key_share=True),  # on PostgreSQL nobody else becomes it meanwhile; SQLite has one writer
+_APPEND = Prepared(
+    insert(events).from_select(
+        _COLUMNS,  # and only from the holder: one statement that fences and writes
+        select(runs.c.id, *(bindparam(name, type_=events.c[name].type) for name in _COLUMNS[1:]))
+        .where(*_HOLDER)
+        .with_for_update(key_share=True),  # on PostgreSQL nobody else becomes it meanwhile; SQLite has one writer
+    )
 )
 _READ = (
     select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
@@ -32,13 +32,13 @@ _READ = (
 _PAGE = _READ.limit(100)
 _PAGE_SIZE = 100_000  # characters, after which a page ends
 _MUTABLE = ("status", "holds", "expires_at", "epoch", "state")
-_ALTER = (
+_ALTER = Prepared(
     update(runs)
     .where(runs.c.id == bindparam("run"))
     .values({name: bindparam(f"new_{name}", type_=runs.c[name].type) for name in _MUTABLE})
 )
-_FIND = select(runs).where(runs.c.id == bindparam("run"))
-_LOCK = _FIND.with_for_update(key_share=True)
+_ROW = select(*(runs.c[name] for name in RunRow.__slots__)).where(runs.c.id == bindparam("run"))
+_FIND, _LOCK = Prepared(_ROW), Prepared(_ROW.with_for_update(key_share=True))
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
 _DONE = (
     select(events.c.seq, events.c.kind)
@@ -47,6 +47,11 @@ _DONE = (
     .limit(1)
 )
 _SAID = select(messages.c.id).where(messages.c.run_id == bindparam("run"))
+_SAY = Prepared(
+    insert(messages).values(
+        {one.name: bindparam(one.name, type_=one.type) for one in messages.c if one.name != "number"}
+    )
+)
 
 
 class Fenced(Exception):
@@ -84,7 +89,7 @@ def append(
         written = length(connection, run_id)
         entries = [entry for entry in entries if entry.seq > written]
     rows = [_row(run_id, epoch, entry) for entry in entries]
-    if rows and connection.exec_driver_sql(_sql(_APPEND, connection), rows).rowcount != len(rows):
+    if rows and _APPEND.run_many(connection, rows) != len(rows):
         raise Fenced(run_id)
     run = find(connection, run_id) if change or not rows else None
     if not rows and (run is None or run.epoch != epoch):
@@ -95,7 +100,7 @@ def append(
     there = set(connection.execute(_SAID, {"run": run_id}).scalars()) if said and epoch > 1 else ()
     new = [row for row in said if row["id"] not in there]  # the others were written by a former drive
     if new:
-        connection.execute(insert(messages), new)
+        _SAY.run_many(connection, new)
     after = alter(connection, run, **values)
     if run.status != after.status:  # else it was written before
         also(connection, after)
@@ -134,15 +139,15 @@ def came_to(connection: Connection, run_id: str) -> tuple[int, str]:
 
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
     """The run, of whatever tenant; `lock`: until the transaction ends, nobody else changes it."""
-    row = connection.execute(_LOCK if lock else _FIND, {"run": run_id}).first()
-    return None if row is None else RunRow.of(row)
+    rows = (_LOCK if lock else _FIND).rows(connection, {"run": run_id})
+    return RunRow(**dict(zip(RunRow.__slots__, rows[0], strict=True))) if rows else None
 
 
 def alter(connection: Connection, run: RunRow, **values: Any) -> RunRow:
     """Write `values` into the run's row; the run as it is then."""
     changed = replace(run, **values)
     kept = {name: getattr(changed, name) for name in _MUTABLE}
-    connection.execute(_ALTER, {"run": run.id, **{f"new_{name}": value for name, value in kept.items()}})
+    _ALTER.run(connection, {"run": run.id, **{f"new_{name}": value for name, value in kept.items()}})
     return changed
 
 
@@ -150,13 +155,3 @@ def _row(run_id: str, epoch: int, entry: Entry) -> dict[str, Any]:
     kind, payload = dump(entry.event)
     held = {"run": run_id, "held": epoch}
     return {**held, "seq": entry.seq, "epoch": epoch, "at": entry.at, "kind": kind, "payload": payload}
-
-
-@cache
-def _compiled(statement: Any, dialect: Dialect) -> str:
-    return str(statement.compile(dialect=dialect))
-
-
-def _sql(statement: Any, connection: Connection) -> str:
-    """A statement's text: what each step of each run does is not put together anew each time."""
-    return _compiled(statement, connection.dialect)

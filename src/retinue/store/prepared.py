@@ -1,0 +1,84 @@
+"""Statements of every step of every run: what SQLAlchemy works out for each execution is worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Dialect, Insert, Select, Update
+
+_Convert = Callable[[Any], Any]
+
+
+class _Plan(NamedTuple):
+    """A statement for one dialect: its text, and what turns values into those of the driver, and columns back."""
+
+    text: str
+    given: Sequence[tuple[str, _Convert]]
+    found: Sequence[tuple[int, _Convert]]
+
+
+class Prepared:
+    """A statement whose values are bound by name (`bindparam`), each with the type of its column.
+
+    On SQLite it goes to the driver itself, so what that raises is `sqlite3.Error`.
+    """
+
+    def __init__(self, statement: Select[Any] | Insert | Update) -> None:
+        self._statement = statement
+        self._plans: dict[str, _Plan] = {}
+
+    def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """What a SELECT finds, all of it, in the order of its columns."""
+        plan = self._plan(connection.dialect)
+        found = _execute(connection, plan.text, _converted(values, plan.given)).fetchall()
+        return [_read(row, plan.found) for row in found]
+
+    def run(self, connection: Connection, values: Mapping[str, Any]) -> None:
+        """Write once."""
+        plan = self._plan(connection.dialect)
+        _execute(connection, plan.text, _converted(values, plan.given))
+
+    def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Write once for each of `rows`, of which there is one at least; how many rows were written."""
+        plan = self._plan(connection.dialect)
+        given = [_converted(values, plan.given) for values in rows]
+        if connection.dialect.name == "sqlite":
+            return int(_driver(connection).executemany(plan.text, given).rowcount)
+        return connection.exec_driver_sql(plan.text, given).rowcount
+
+    def _plan(self, dialect: Dialect) -> _Plan:
+        return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
+
+
+def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
+    compiled: Any = statement.compile(dialect=dialect)
+    given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in compiled.binds.items()}
+    columns = statement.selected_columns if isinstance(statement, Select) else ()
+    found = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
+    return _Plan(
+        str(compiled),
+        [(name, convert) for name, convert in given.items() if convert is not None],
+        [(place, convert) for place, convert in enumerate(found) if convert is not None],
+    )
+
+
+def _converted(values: Mapping[str, Any], given: Sequence[tuple[str, _Convert]]) -> Mapping[str, Any]:
+    return {**values, **{name: convert(values[name]) for name, convert in given}} if given else values
+
+
+def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[Any, ...]:
+    values = list(row)
+    for place, convert in found:
+        values[place] = convert(values[place])
+    return tuple(values)
+
+
+def _execute(connection: Connection, text: str, values: Mapping[str, Any]) -> Any:
+    if connection.dialect.name == "sqlite":
+        return _driver(connection).execute(text, values)
+    return connection.exec_driver_sql(text, dict(values))
+
+
+def _driver(connection: Connection) -> Any:
+    return connection.connection.dbapi_connection
