@@ -16,9 +16,10 @@ from sqlalchemy import Connection, insert
 
 from bench.loop import cpu, note
 from retinue import Agent, Budget
-from retinue.events import Delta, Event, to_json
+from retinue.events import Delta, Event
 from retinue.ports import Chunks
 from retinue.prompt import Ask, Decided
+from retinue.reading import dump
 from retinue.runs import Assignment, Runs
 from retinue.schema import Abilities, AgentAction, AgentFinish, Usage
 from retinue.store.database import Database
@@ -80,17 +81,17 @@ async def _by_hand(agent: Agent, path: Path, rounds: int) -> float:
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
-    database.execute("CREATE TABLE events (run, seq, payload, PRIMARY KEY (run, seq))")
+    database.execute("CREATE TABLE events (run, seq, kind, payload, PRIMARY KEY (run, seq)) WITHOUT ROWID")
     numbers = count()
 
     async def run() -> None:
-        rows: list[tuple[int, int, str]] = []
+        rows: list[tuple[int, int, str, str]] = []
         name = next(numbers)
         async for seq, event in _numbered(agent):
-            rows.append((name, seq, to_json(event)))
+            rows.append((name, seq, *dump(event)))
             if type(event).__name__ in ("Observed", "Finished"):
                 database.execute("BEGIN IMMEDIATE")
-                database.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+                database.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
                 database.execute("COMMIT")
                 rows.clear()
 

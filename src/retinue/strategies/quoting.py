@@ -90,7 +90,15 @@ def quoted(text: str) -> str:
     looks = text if _PLAIN.fullmatch(text) else text.translate(_FOLDED)
     edits: dict[int, str] = {}
     marker = _MARKER if len(looks) == len(text) else _MARKER_ANYWHERE
-    for pattern in (_TOKEN, marker, _KEY, _ESCAPED_LETTER, _TURN):
+    patterns = []
+    if "<" in looks or ">" in looks or "[" in looks:
+        patterns.append(_TOKEN)
+    if ":" in looks:  # most of what tools return is plain words
+        patterns += [marker, _KEY]
+    if "\\" in looks:
+        patterns.append(_ESCAPED_LETTER)
+    patterns.append(_TURN)  # the last: it adds to what another puts at the same place
+    for pattern in patterns:
         for match in pattern.finditer(looks):
             group = match.lastindex
             if group is None:
