@@ -17,7 +17,7 @@ from fakes.app_server import KEY, Serving
 from fakes.served import Served, serving
 from fakes.until import until
 from retinue.cli import main
-from retinue.store.keys import hashed, id_of, make
+from retinue.store.keys import find, hashed, id_of, make
 
 AGENT = """
 agents:
@@ -63,7 +63,8 @@ def refused(client: openai.OpenAI) -> bool:
 def test_a_key_has_its_time(tmp_path: Path) -> None:
     at = [1_000_000_000.0]
     with Serving(tmp_path, now=lambda: at[0]) as served:
-        key = served.in_loop(served.database.write(partial(make, expires_at=int(at[0]) + 60)))
+        key = served.in_loop(served.database.write(partial(make, expires_in=60)))
+        at[0] = served.in_loop(served.database.read(partial(find, wanted=hashed(key)))).created_at
         for seconds, status in ((0, 200), (59, 200), (1, 401), (3600, 401)):
             at[0] += seconds
             assert served.ask("GET", "/v1/models", key=key).status == status

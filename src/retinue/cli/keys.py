@@ -69,10 +69,9 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
     if len(name) > 256 or not name.isprintable():
         raise UsageError("a key's name is one line of up to 256 characters")
     keys, visited = _store()
-    ends = None if wanted["expires"] is None else int(time.time()) + wanted["expires"]
     with visited(url_of(db), new=True) as connection:
         scopes = None if not wanted["scopes"] or "all" in wanted["scopes"] else sorted(set(wanted["scopes"]))
-        key = keys.make(connection, tenant, name, scopes, dict(wanted["limits"]), ends)
+        key = keys.make(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
         made = keys.find(connection, keys.hashed(key))
     if as_json:
         click.echo(json.dumps({"key": key, **_shown(made)}))

@@ -103,20 +103,21 @@ def make(
     name: str = "",
     scopes: Sequence[str] | None = None,
     limits: Mapping[str, int | None] | None = None,
-    expires_at: int | None = None,
+    expires_in: int | None = None,
 ) -> str:
-    """A new key, which nobody can show again. What it shall be is as in `Key`."""
+    """A new key, which nobody can show again, good for `expires_in` seconds. What else it shall be is as in `Key`."""
     key = f"sk-{secrets.token_urlsafe(32)}"
+    now = int(time.time())
     values = {
         "hash": hashed(key),
         "tenant": tenant,
-        "created_at": int(time.time()),
+        "created_at": now,
         "id": id_of(hashed(key)),
         "name": name,
         "prefix": key[:_SHOWN],
         "scopes": None if scopes is None else list(scopes),
         "limits": dict(limits or {}),
-        "expires_at": expires_at,
+        "expires_at": None if expires_in is None else now + expires_in,
     }
     connection.execute(insert(keys).values(values))
     return key
