@@ -55,8 +55,9 @@ tasks: model ## Give ten small tasks to the embedded model under each strategy, 
 memory: model ## Have a conversation of thirty turns and see what entity memory holds, into bench/RESULTS.md (two minutes on idle cores)
 	$(BIN)/python -m bench.memory
 
-fuzz: setup ## Read 100,000 generated and mutated replies with every parser
+fuzz: setup ## Read 100,000 generated and mutated replies with every parser; try each property of the tests with new examples
 	$(BIN)/python -m bench fuzz
+	$(BIN)/pytest -m "hypothesis and not model" --hypothesis-profile=new -n $(WORKERS) --dist loadfile
 
 conformance: setup ## Run the openai SDK's own tests against the server and report into bench/RESULTS.md
 	PYTHONPATH=tests $(BIN)/python -m conformance

@@ -223,7 +223,7 @@ def refused(url: str) -> bool:
     return address.ip is not None and not is_public(address.host)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(SPECIAL).map(ip_network).flatmap(inside))
 def test_a_special_address_is_refused_in_every_form(ip: IPv4Address | IPv6Address) -> None:
     assert not is_public(str(ip))
@@ -238,7 +238,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(st.lists(PIECES | st.text(max_size=3), max_size=9).map("".join) | st.text())
 @example("http://example.com/%zz%")
 def test_what_is_read_is_what_is_asked_for(url: str) -> None:

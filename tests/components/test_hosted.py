@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fakes.ranking_server import KEY, RankingServer
 from retinue import Document, Ranker, ToolError, TopPSampler, UsageError
@@ -141,7 +141,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(body=JSON)
 def test_whatever_comes_is_numbers_or_refused(server: RankingServer, body: Any) -> None:
     server.body = body

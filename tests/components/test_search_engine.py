@@ -190,7 +190,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(sorted(PROVIDERS)), JSON)
 def test_odd_answers_are_read_or_refused(name: str, body: Any) -> None:
     provider = PROVIDERS[name]()

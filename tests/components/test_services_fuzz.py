@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fakes.free_services import FORECAST
 from fakes.github_server import GitHubServer, issue
@@ -80,7 +80,7 @@ def server() -> Iterator[GitHubServer]:
 
 
 @pytest.mark.parametrize("name", MAKE)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(st.lists(st.tuples(STATUSES, BODIES, HEADERS), min_size=3, max_size=3))
 def test_any_answer(server: GitHubServer, name: str, answers: list[Any]) -> None:
     server.instead[:] = [*answers, *[(200, {}, {})] * 6]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fakes.free_services import MediaWikiServer
 from retinue import Agent, Budget, Pipeline, PromptModel, RunResult, Tool, ToolError, UsageError, Wikipedia
@@ -142,7 +142,7 @@ CALLS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(CALLS)
 def test_any_calls_give_what_the_papers_environment_gives(wiki: MediaWikiServer, calls: list[tuple[str, str]]) -> None:
     environment = Environment()

@@ -153,7 +153,7 @@ def test_a_long_pipeline_is_checked(tmp_path: Path) -> None:
 PIECES = st.sampled_from([b"", b"[]", b"{a: b}", b"null", b"5", b"- ", b": ", b"\n", b"  ", b"'", b"name: a", b"\xff"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(FILES), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), PIECES), max_size=4))
 def test_checking_never_raises(path: Path, changes: list[tuple[float, int, bytes]]) -> None:
     data = bytearray(path.read_bytes()[:4_000])

@@ -66,7 +66,7 @@ def test_the_seeds_files_mean_the_same_as_to_pyyaml(path: Path, monkeypatch: pyt
     assert read_file(path) == ours
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.one_of(st.text(), st.binary(), st.lists(WORDS).map("".join)), st.booleans())
 def test_nothing_but_problems_comes_of_any_text(text: str | bytes, in_python: bool) -> None:
     kept = reading._LOADER
@@ -90,7 +90,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TREES, st.sampled_from([None, 1, 2]))
 def test_places_are_right_and_json_is_yaml(tree: Any, indent: int | None) -> None:
     text = json.dumps(tree, indent=indent)
@@ -112,7 +112,7 @@ def test_places_are_right_and_json_is_yaml(tree: Any, indent: int | None) -> Non
 NAMES = st.lists(st.from_regex(r"[a-zé💡][a-z 💡]{0,5}[a-z]", fullmatch=True), unique=True, max_size=5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(NAMES, st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from(["", "# a comment 💡", "---"]))
 def test_places_are_right_in_blocks(names: list[str], line_break: str, first: str) -> None:
     lines = [first, *(line for name in names for line in (f"{name}:", f"  - {name} : 1", f"    x{name}:"))]

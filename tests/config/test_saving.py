@@ -23,7 +23,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TREES)
 @example(["\x85", "\u2028", "\ufeff", "💡", "a\r\nb", "\t", " a", "\n", "a\n "])
 def test_what_is_written_is_read_as_the_same(tree: Any) -> None:

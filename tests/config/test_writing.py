@@ -179,7 +179,7 @@ PARAMS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(NAMES, PARAMS, min_size=1, max_size=3))
 def test_load_of_save_is_the_same(agents: dict[str, dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

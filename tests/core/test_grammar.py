@@ -83,7 +83,7 @@ def fitting(model: type[BaseModel], text: str) -> bool:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_fits_the_pattern_is_json_that_fits_the_schema(data: st.DataObject, model: type[Strict]) -> None:
     pattern = regex(json_pattern(model.model_json_schema(), max_string=8))

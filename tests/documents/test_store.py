@@ -67,7 +67,7 @@ def as_kept(document: Document) -> tuple[str, str]:
     return document.content, json.dumps(dict(document.meta), sort_keys=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example([("write", [("a", "", {"year": 1}), ("a", "", {"year": True})])], {})
 @given(st.lists(OPERATIONS, max_size=6), WHERES)
 def test_a_store_is_a_dict_of_documents(operations: list[tuple[str, Any]], where: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def test_a_store_is_a_dict_of_documents(operations: list[tuple[str, Any]], where
         assert [one.id for one in store.get("dcbae")] == [one for one in "dcbae" if one in model]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=40))
 @example('"alpha" OR (NEAR(beta, 2) * ^gamma) AND NOT title: x')
 @example("' \" ; DROP TABLE documents; --")

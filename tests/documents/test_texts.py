@@ -15,7 +15,7 @@ from retinue.documents.texts import Text, text_of
 KINDS = ["text/html", "application/pdf", "text/markdown", "text/plain", "application/json", "", "image/png", "text/"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.binary(max_size=300), st.sampled_from(KINDS), st.text(max_size=8) | st.sampled_from(["utf-16", "idna", "hex"])
 )
@@ -30,7 +30,7 @@ def test_any_bytes_are_read_or_refused(data: bytes, kind: str, charset: str) -> 
     found.text.encode()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=50),
     st.sampled_from(["", "latin-1", "klingon"]),

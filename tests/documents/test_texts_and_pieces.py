@@ -15,7 +15,7 @@ KINDS = ["text/html", "application/pdf", "text/markdown", "text/plain"]
 PROSE = st.text(alphabet=st.sampled_from("ab .!?\n\t。é💡"), max_size=200) | st.text(max_size=60)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PROSE, st.integers(1, 40))
 @example("a. " * 20 + "b" * 50 + ". End.", 10)
 def test_pieces_are_small_and_nothing_but_blank_space_is_lost(text: str, size: int) -> None:
@@ -39,7 +39,7 @@ def test_pieces_end_where_a_reader_would_pause(text: str, pieces: list[str]) -> 
     assert [piece.content for piece in split([Document(text)], 16)] == pieces
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.binary(max_size=300) | st.text(max_size=100).map(str.encode),
     st.sampled_from(KINDS),

@@ -190,7 +190,7 @@ JSON = st.recursive(
 OFFERS = st.builds(Offer, TEXTS, TEXTS, st.dictionaries(TEXTS, JSON, max_size=2))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(offers=st.lists(OFFERS, max_size=3), server=TEXTS)
 def test_what_is_approved_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, offers: list[Offer], server: str
@@ -201,7 +201,7 @@ def test_what_is_approved_is_read_as_it_was_written(
     assert read_pins(path) == pins
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(content=st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_what_is_no_such_file_is_said(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("pins") / PINS

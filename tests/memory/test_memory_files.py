@@ -49,7 +49,7 @@ def test_a_process_that_is_killed_while_it_writes_loses_no_turn(tmp_path: Path) 
     assert path.stat().st_mode & 0o077 == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.text(st.characters()), st.text(st.characters())), max_size=5))
 def test_any_text_is_there_again(tmp_path_factory: pytest.TempPathFactory, said: list[tuple[str, str]]) -> None:
     path = tmp_path_factory.mktemp("memory") / "c.json"
@@ -60,7 +60,7 @@ def test_any_text_is_there_again(tmp_path_factory: pytest.TempPathFactory, said:
     assert len(memory.turns) == len(said)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.binary(max_size=200)
     | st.recursive(

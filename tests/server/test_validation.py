@@ -342,7 +342,7 @@ def there(on_both: Serving) -> dict[str, str]:
     }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(request=spoilt())
 def test_no_body_however_odd_is_more_than_a_mistake(
     on_both: Serving, there: dict[str, str], request: tuple[str, Any]

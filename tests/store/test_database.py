@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from fakes.postgres import Postgres
@@ -124,7 +124,7 @@ VALUES: Any = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 @given(st.dictionaries(st.text("abc"), VALUES, max_size=3), st.booleans(), st.none() | st.integers(0, 2**31 - 1))
 async def test_a_row_that_a_step_alters_is_what_sqlalchemy_reads(
     database: Database, state: Any, holds: bool, expires_at: int | None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
 from fakes.parrot import Parrot
@@ -139,7 +139,7 @@ def test_a_run_cut_after_any_event_goes_on_to_the_same_end() -> None:
         assert (result.answer, len(result.events)) == (GOOD, len(whole))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=40) | st.just(GOOD), min_size=1))
 def test_whatever_the_model_says_it_is_asked_only_so_often(said: list[str]) -> None:
     script = [FREE, *({"when": "", "raw": text, "times": 1} for text in said), {"when": "", "raw": "x"}]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fakes.parrot import Parrot
 from retinue import Agent, Budget, Decision, PromptModel, RunResult, StopReason, Tool
@@ -362,7 +362,7 @@ SAID = st.sampled_from(
 ) | st.text(max_size=60)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.lists(SAID, min_size=1, max_size=12), st.booleans(), st.booleans())
 def test_whatever_the_model_says_it_ends_within_its_bounds(said: list[str], approve: bool, check: bool) -> None:
     by = PlanExec(approve=approve, check=check)

@@ -105,7 +105,7 @@ def test_a_line_that_pretends_to_be_a_turn_is_defused(turn: str) -> None:
     assert quoted(f"so {turn.rstrip(':')} and") == f"so {turn.rstrip(':')} and" or ":" in turn.rstrip(":")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TEXTS)
 def test_no_text_is_protocol_once_quoted(text: str) -> None:
     once = quoted(text)
@@ -114,7 +114,7 @@ def test_no_text_is_protocol_once_quoted(text: str) -> None:
     assert quoted(once) == once
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXTS)
 def test_quoting_keeps_every_word(text: str) -> None:
     assert re.findall(r"[^\W_]+", quoted(text)) == re.findall(r"[^\W_]+", text)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from retinue import Agent, Budget, Decision, PromptModel, RunResult, StopReason, Tool, ToolError
 from retinue.events import Asked, Called, Observed, Paused, Replied
@@ -203,7 +203,7 @@ def test_a_run_cut_after_any_event_goes_on_to_the_same_end() -> None:
 SAID = st.text(max_size=20).map(" rephrase: {}".format) | st.just(LOOK) | st.text()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     st.lists(st.text(max_size=20).map(" rephrase: {}".format) | st.just(LOOK) | st.text(), min_size=1),
     st.integers(0, 3),

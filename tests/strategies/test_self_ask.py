@@ -129,7 +129,7 @@ def shape(request: Ask) -> str:
     return regex(request.constraint.pattern)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.one_of(*(st.from_regex(shape(request), fullmatch=True) for request in (*asks(ONE), *asks(TWO)))))
 def test_any_reply_in_shape_is_read(text: str) -> None:
     assume(not text.endswith("So the final answer is:"))
@@ -154,7 +154,7 @@ PIECES = (
 ).split(" ")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text() | st.lists(st.sampled_from([*PIECES, "\n", "Follow up: "]) | st.text(max_size=4)).map(" ".join))
 def test_any_text_is_a_decision_or_unreadable(text: str) -> None:
     with suppress(UnreadableReply):

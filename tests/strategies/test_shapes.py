@@ -18,7 +18,6 @@ from retinue.strategies.shapes import answer_shape, step_shape
 
 SLOW = settings(
     max_examples=50,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 MARKER = re.compile(r"[\s>*_#`-]*(thought|action|tool|observation|final[ _]*answer|question)", re.IGNORECASE)

@@ -168,7 +168,7 @@ WORDS = (
 ).split()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text() | st.lists(st.sampled_from(WORDS)).map("".join) | st.lists(st.sampled_from(WORDS)).map(" ".join))
 def test_any_text_is_a_number_or_a_tool_error(text: str) -> None:
     with suppress(ToolError):
@@ -210,7 +210,7 @@ def deeper(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
     return negated | pairs.filter(lambda case: case is not None).map(lambda case: case or ("0", 0))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.recursive(LEAF, deeper, max_leaves=8))
 def test_arithmetic_agrees_with_pythons_own(case: Case) -> None:
     expression, expected = case

@@ -55,7 +55,7 @@ def test_stop_words_alone_are_searched_as_they_are() -> None:
     assert titles(who.search("the who"))[0] == "The Who"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.text()
     | st.lists(
@@ -168,7 +168,6 @@ def test_an_excerpt_keeps_the_first_sentence_and_those_that_fit_the_query() -> N
     assert excerpt(text, "where was Ada born", 50) == "Ada was a countess. She was born in London."
 
 
-@settings(deadline=None)
 @given(PROSE | st.text() | st.lists(PROSE).map("\n\n".join), st.integers(1, 50))
 def test_cutting_loses_nothing_but_whitespace_and_keeps_the_length(text: str, most: int) -> None:
     pieces = list(cut(text, most))

@@ -44,8 +44,9 @@ class EmbeddingScorer:
         first = _scaled(_scaled(vectors[1:] @ vectors[0]) + _scaled(told @ asked))
         untold = told * (asked == 0)
         links = untold @ untold.T * (1 - numpy.eye(len(texts)))
-        best = numpy.argsort(-first, kind="stable")[:_LOOKED_AT]
-        trust = numpy.exp(first[best] - first[best[0]])
+        least = numpy.sort(first)[-_LOOKED_AT:][0]
+        best = numpy.flatnonzero(first > least - 1e-9)  # with what equals the last of them, wherever it stands
+        trust = numpy.exp(first[best] - first.max())
         scores = first + _LINKED * _scaled(trust / trust.sum() @ links[best])
         return [float(score) for score in scores]
 
