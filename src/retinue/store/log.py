@@ -37,7 +37,7 @@ _ALTER = Prepared(
     .where(runs.c.id == bindparam("run"))
     .values({name: bindparam(f"new_{name}", type_=runs.c[name].type) for name in _MUTABLE})
 )
-_ROW = select(*(runs.c[name] for name in RunRow.__slots__)).where(runs.c.id == bindparam("run"))
+_ROW = select(*(runs.c[name] for name in RunRow.__slots__)).where(runs.c.id == bindparam("run"))  # in its order
 _FIND, _LOCK = Prepared(_ROW), Prepared(_ROW.with_for_update(key_share=True))
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
 _DONE = (
@@ -140,7 +140,7 @@ def came_to(connection: Connection, run_id: str) -> tuple[int, str]:
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
     """The run, of whatever tenant; `lock`: until the transaction ends, nobody else changes it."""
     rows = (_LOCK if lock else _FIND).rows(connection, {"run": run_id})
-    return RunRow(**dict(zip(RunRow.__slots__, rows[0], strict=True))) if rows else None
+    return RunRow(*rows[0]) if rows else None
 
 
 def alter(connection: Connection, run: RunRow, **values: Any) -> RunRow:
