@@ -42,10 +42,7 @@ class Prepared:
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Write once for each of `rows`, of which there is one at least; how many rows were written."""
         plan = self._plan(connection.dialect)
-        given = [_converted(values, plan.given) for values in rows]
-        if connection.dialect.name == "sqlite":
-            return int(_driver(connection).executemany(plan.text, given).rowcount)
-        return connection.exec_driver_sql(plan.text, given).rowcount
+        return int(_execute(connection, plan.text, [_converted(values, plan.given) for values in rows]).rowcount)
 
     def _plan(self, dialect: Dialect) -> _Plan:
         return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
@@ -63,8 +60,8 @@ def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Pla
     )
 
 
-def _converted(values: Mapping[str, Any], given: Sequence[tuple[str, _Convert]]) -> Mapping[str, Any]:
-    return {**values, **{name: convert(values[name]) for name, convert in given}} if given else values
+def _converted(values: Mapping[str, Any], given: Sequence[tuple[str, _Convert]]) -> dict[str, Any]:
+    return {**values, **{name: convert(values[name]) for name, convert in given}}
 
 
 def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[Any, ...]:
@@ -74,11 +71,8 @@ def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[An
     return tuple(values)
 
 
-def _execute(connection: Connection, text: str, values: Mapping[str, Any]) -> Any:
-    if connection.dialect.name == "sqlite":
-        return _driver(connection).execute(text, values)
-    return connection.exec_driver_sql(text, dict(values))
-
-
-def _driver(connection: Connection) -> Any:
-    return connection.connection.dbapi_connection
+def _execute(connection: Connection, text: str, given: dict[str, Any] | list[dict[str, Any]]) -> Any:
+    if connection.dialect.name != "sqlite":
+        return connection.exec_driver_sql(text, given)
+    driver: Any = connection.connection.dbapi_connection
+    return driver.executemany(text, given) if isinstance(given, list) else driver.execute(text, given)
