@@ -51,11 +51,19 @@ def acquit(connection: Connection, run_ids: Sequence[str]) -> None:
             alter(connection, run, state=state)
 
 
-def unfinished(connection: Connection) -> list[tuple[RunRow, int]]:
-    """The runs to be driven, oldest first, and how often each was driven since it came any further."""
-    query = select(runs).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
-    found = [RunRow.of(row) for row in connection.execute(query)]
-    return [(run, _tries(run, came_to(connection, run.id)[0])) for run in found]
+def unfinished(connection: Connection) -> list[tuple[str, RunRow | None, int]]:
+    """The runs to be driven, oldest first: their ids, their rows, and how often each was driven since it came any
+    further. A row that is not what we wrote is `None`: who drives it sees to that, and the others begin."""
+    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
+    return [(run_id, *_left(connection, run_id)) for run_id in connection.execute(query).scalars()]
+
+
+def _left(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:
+    try:
+        run = find(connection, run_id)
+        return run, 0 if run is None else _tries(run, came_to(connection, run_id)[0])
+    except (ValueError, TypeError, AttributeError):
+        return None, 0
 
 
 def _tries(run: RunRow, now: int) -> int:

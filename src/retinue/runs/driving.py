@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Entry, Fenced, find, read
 from ..store.rows import RunRow
+from ..supervision import supervised
 from ..tooling import Tool
 from .claiming import acquit, claim, is_new, is_suspect
 from .crashing import crashpoint
@@ -31,7 +32,7 @@ from .messages import messages_of
 from .turns import Turns
 from .writing import BACK_OFF, Writer
 
-_LOG = logging.getLogger("retinue.runs")
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,14 @@ class Runs:
         task = self._tasks.get(run_id)
         self._wanted.add(run_id)
         if task is None or task.done():
-            task = self._tasks[run_id] = asyncio.create_task(self._keep_driving(run_id, run), name=run_id)
+            work = supervised(f"the driving of {run_id}", partial(self._keep_driving, run_id, run))
+            task = self._tasks[run_id] = asyncio.create_task(work, name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
 
-    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do something beside the runs, until it is done or they are closed."""
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(supervised(name, work))
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
@@ -118,8 +120,6 @@ class Runs:
         if self._tasks.get(run_id) is task:
             del self._tasks[run_id]
             self._interrupted.discard(run_id)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.error("the run %s could not be driven", run_id, exc_info=error)
 
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive, also when the database is away for a while."""
@@ -137,12 +137,15 @@ class Runs:
                 seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1
                 self._wanted.add(run_id)
-                _LOG.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
+                logger.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
                 await asyncio.sleep(seconds)
             except Exception as error:  # what stands in its row is not what we wrote
-                _LOG.exception("the run %s cannot be driven", run_id)
+                logger.exception("the run %s cannot be driven", run_id)
                 problem = f"what is kept of this run cannot be read ({type(error).__name__})"
+                self._wanted.add(run_id)  # until that is written
                 await self.database.write(partial(discard, run_id=run_id, problem=problem))
+                self._wanted.discard(run_id)
+                self.followers.look(run_id)
 
     async def drive(self, run_id: str) -> None:
         """Go on with the run until it ends, waits for a person, or another drive takes it over. Raises
@@ -164,11 +167,11 @@ class Runs:
         try:
             await self._drive(run, writer)
         except Fenced:
-            _LOG.info("the run %s was taken over", run_id)
+            logger.info("the run %s was taken over", run_id)
         except StoreUnavailable:
             raise
         except Exception as error:  # no run may be left to itself
-            _LOG.exception("the run %s failed", run_id)
+            logger.exception("the run %s failed", run_id)
             await self._end(run, writer, Stopped(StopReason.ERROR, f"{type(error).__name__}: {error}"))
         finally:
             self._live.pop(run_id, None)

@@ -38,10 +38,10 @@ def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
     return after
 
 
-def set_aside(connection: Connection, run: RunRow, problem: str) -> RunRow:
-    """`run`, failed: its log cannot be read, so nobody can go on with it, and nothing is added to it."""
+def set_aside(connection: Connection, run: RunRow, problem: str, code: str = "server_error") -> RunRow:
+    """`run`, failed: nobody can begin it or go on with it, and nothing is added to its log. `code` is OpenAI's."""
     now = int(time.time())
-    state = {**run.state, "failed_at": now, "last_error": {"code": "server_error", "message": problem}}
+    state = {**run.state, "failed_at": now, "last_error": {"code": code, "message": problem}}
     return alter(connection, run, epoch=run.epoch + 1, status="failed", holds=False, expires_at=None, state=state)
 
 

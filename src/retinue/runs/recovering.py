@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 from operator import itemgetter
 
 from ..events import Said
@@ -19,12 +20,13 @@ async def recover(runs: Runs) -> int:
     one, those that were driven least first, each as soon as the one before has come any further: what ends the
     process is then known, and the others have their turn before it."""
     found = await runs.database.read(unfinished)
-    suspects = [(run, tries) for run, tries in found if is_suspect(tries)]
-    for run, tries in found:
-        if not is_suspect(tries):
-            runs.start(run.id, run)
+    suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]
+    for run_id, run, tries in found:
+        if run is None or not is_suspect(tries):
+            runs.start(run_id, run)
     if suspects:
-        runs.beside(_one_by_one(runs, [run for run, _ in sorted(suspects, key=itemgetter(1))]))
+        in_turn = [run for run, _ in sorted(suspects, key=itemgetter(1))]
+        runs.beside("the beginning of runs that may end the process", partial(_one_by_one, runs, in_turn))
     return len(found)
 
 

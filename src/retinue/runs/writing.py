@@ -16,7 +16,7 @@ from ..store.rows import RunRow
 from .arriving import Arriving
 from .following import Followers
 
-_LOG = logging.getLogger("retinue.runs")
+logger = logging.getLogger(__name__)
 BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
 _SAYS = 0.02  # seconds at least between two writes of what the model is saying
 
@@ -131,7 +131,7 @@ class Writer:
                 self._writing = None
                 seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1
-                _LOG.warning("the run %s is parked for %.1f s: %s", self._run.id, seconds, error)
+                logger.warning("the run %s is parked for %.1f s: %s", self._run.id, seconds, error)
                 await asyncio.sleep(seconds)
 
     def _submit(

@@ -5,53 +5,119 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from sqlalchemy import Connection, delete, false, func, select, update
 
 from ..errors import RetinueError, StoreUnavailable
-from ..runs.halting import halt
+from ..runs.halting import discard, halt, set_aside
 from ..store.clock import CLOCK
 from ..store.database import Database
+from ..store.log import find
 from ..store.rows import ACTIVE, RunRow
 from ..store.tables import events, runs
-from .assistants.starting import promote
+from .assistants.starting import next_in_turn, promote
 from .context import Server
 from .files.indexing import expire
 from .middleware.repeating import sweep
+from .wire.errors import ApiError
 
-_LOG = logging.getLogger("retinue.server")
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
 _EVERY, _FORGETS = 1.0, 600.0  # seconds
 _CHATS = 86_400  # seconds that a chat completion, which nobody asked to store, is kept
 _AT_ONCE = 500
 
 
 async def keep(server: Server) -> None:
-    """End runs whose time is up, begin those whose thread is free, and now and then forget old ones, for ever."""
-    forgot = -_FORGETS
+    """End runs whose time is up, begin those whose thread is free, and now and then forget old ones, for ever. What
+    one of these duties raises is logged, and keeps neither the others nor the next time from being done."""
+    now_and_then = _Seldom(server)
+    duties = {
+        "setting ends of runs by the clock": partial(_follow_clock, server.database),
+        "ending runs whose time is up": partial(_end_late, server),
+        "beginning runs that wait": partial(_begin_waiting, server),
+        "forgetting what is old": now_and_then.forget,
+    }
+    said: dict[str, str] = {}
     while True:
-        try:
-            await _follow_clock(server.database)
-            for run in await server.database.read(_late):
-                server.halted(await server.database.write(partial(_expire, run_id=run.id)))
-            for thread_id in await server.database.read(_waiting):
-                await begin_next(server, thread_id)
-            if time.monotonic() - forgot >= min(_FORGETS, server.options.retention or _FORGETS):
-                await server.database.write(sweep)
-                while await server.database.write(partial(_forget, retention=server.options.retention)):
-                    pass  # a few at a time: others write, too
-                server.indexing.wake(*await server.database.write(expire))
-                forgot = time.monotonic()
-        except RetinueError as error:  # whatever is wrong with one run, the others are kept
-            _LOG.warning("%s", error)
+        for name, duty in duties.items():
+            try:
+                await duty()
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+                if said.get(name) != problem:  # once, and not each second
+                    unknown = not isinstance(error, RetinueError)
+                    logger.log(logging.ERROR if unknown else logging.WARNING, "%s: %s", name, error, exc_info=unknown)
+                said[name] = problem
+            else:
+                said.pop(name, None)
         await asyncio.sleep(_EVERY)
 
 
+async def _end_late(server: Server) -> None:
+    for run_id in await server.database.read(_late):
+        server.halted(await _of_run(server, run_id, partial(_expire, run_id=run_id)))
+
+
+async def _begin_waiting(server: Server) -> None:
+    for thread_id in await server.database.read(_waiting):
+        await begin_next(server, thread_id)
+
+
 async def begin_next(server: Server, thread_id: str) -> None:
-    """Begin the run that waits for a thread, if it is free."""
-    run_id = await server.database.write(partial(promote, thread_id=thread_id, options=server.options))
-    if run_id is not None:
-        server.runs.start(run_id)
+    """Begin the run that waits for a thread, if it is free. One that cannot be begun fails, and the next has its turn."""
+    while (run_id := await server.database.read(partial(next_in_turn, thread_id=thread_id))) is not None:
+        begun = await _of_run(server, run_id, partial(promote, run_id=run_id, options=server.options))
+        if begun is True:
+            server.runs.start(run_id)
+        if not isinstance(begun, RunRow):
+            return
+        server.halted(begun)
+
+
+async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
+    """What `work`, which is about one run, returns. Where it raises, that run has failed, and nobody else is held up."""
+    try:
+        return await server.database.write(work)
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        known = isinstance(error, ApiError | RetinueError)
+        problem = str(error) if known else f"what is kept of this run cannot be read ({type(error).__name__})"
+        logger.warning("the run %s failed: %s", run_id, problem, exc_info=not known)
+        code = "invalid_prompt" if isinstance(error, ApiError) else "server_error"
+        return await server.database.write(partial(_fail, run_id=run_id, problem=problem, code=code))
+
+
+def _fail(connection: Connection, run_id: str, problem: str, code: str) -> RunRow | None:
+    try:
+        run = find(connection, run_id, lock=True)
+    except ValueError:  # not even its row is what we wrote
+        discard(connection, run_id, problem)
+        return None
+    return set_aside(connection, run, problem, code) if run is not None and run.active else None
+
+
+class _Seldom:
+    """What need not be done each second."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._done = -_FORGETS
+
+    async def forget(self) -> None:
+        """Forget runs, keys of requests and files whose time is over, if it is time to."""
+        database, retention = self._server.database, self._server.options.retention
+        if time.monotonic() - self._done < min(_FORGETS, retention or _FORGETS):
+            return
+        await database.write(sweep)
+        while await database.write(partial(_forget, retention=retention)):
+            pass  # a few at a time: others write, too
+        self._server.indexing.wake(*await database.write(expire))
+        self._done = time.monotonic()
 
 
 async def _follow_clock(database: Database) -> None:
@@ -70,12 +136,13 @@ async def _follow_clock(database: Database) -> None:
     except StoreUnavailable:
         CLOCK.ahead = before
         raise
-    _LOG.warning("the system's clock was set by %+d s, and the ends of the runs with it", by)
+    logger.warning("the system's clock was set by %+d s, and the ends of the runs with it", by)
 
 
-def _late(connection: Connection) -> list[RunRow]:
-    query = select(runs).where(runs.c.holds, runs.c.expires_at <= int(CLOCK.now()))
-    return [RunRow.of(row) for row in connection.execute(query)]
+def _late(connection: Connection) -> list[str]:
+    """The ids of runs whose time is up; their rows are read one by one."""
+    query = select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= int(CLOCK.now()))
+    return list(connection.execute(query).scalars())
 
 
 def _expire(connection: Connection, run_id: str) -> RunRow | None:

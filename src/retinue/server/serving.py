@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
@@ -20,6 +21,7 @@ from ..runs import Runs, Turns, recover
 from ..store.database import Database
 from ..store.keys import Keys, count, every, make
 from ..store.rows import RunRow
+from ..supervision import supervised
 from .app import create_app
 from .assigning import assigning
 from .connections import connections
@@ -88,7 +90,8 @@ def _server(deployment: Deployment, database: Database, how: Serving, limits: Li
     def ended(run: RunRow) -> None:
         limits.spent(run.key_id, run.state.get("usage", {}).get("total_tokens", 0))
         if run.thread_id is not None:
-            task = asyncio.create_task(_begin_next(server, run.thread_id))
+            work = partial(_begin_next, server, run.thread_id)
+            task = asyncio.create_task(supervised("the beginning of a thread's next run", work))
             begun.add(task)
             task.add_done_callback(begun.discard)
 
@@ -126,7 +129,7 @@ async def _serve(
     _on_signals(stop)
     server.indexing.wake()
     await recover(server.runs)
-    keeping = asyncio.create_task(keep(server), name="keep")
+    keeping = asyncio.create_task(supervised("the keeping of runs", partial(keep, server)), name="keep")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:

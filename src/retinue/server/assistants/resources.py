@@ -84,6 +84,19 @@ def attach_to_thread(connection: Connection, scope: Scope, thread_id: str, messa
     scope.change(connection, threads, thread_id, {"body": {**thread.body, "tool_resources": resources}})
 
 
+def check_attachments(
+    connection: Connection, scope: Scope, thread_id: str, messages: Sequence[MessageCreate]
+) -> None:
+    """See whether `attach_to_thread` could be done now, and leave nothing of it. Raises `ApiError`."""
+    if not bring_files(messages):
+        return
+    trial = connection.begin_nested()
+    try:
+        attach_to_thread(connection, scope, thread_id, messages)
+    finally:
+        trial.rollback()
+
+
 def _files(attachments: Iterable[Attachment], tool: str) -> list[str]:
     wanted = [one for one in attachments if any(each.type == tool for each in one.tools or ())]
     if any(one.file_id is None for one in wanted):

@@ -20,6 +20,7 @@ from ..wire.finding import active_run, found
 from ..wire.ids import new_id
 from .messages import add_messages
 from .requests import MessageCreate, RunCreate, ThreadRunCreate
+from .resources import check_attachments
 
 _FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens")
 _AS_ASKED = (
@@ -47,6 +48,7 @@ def start_run(
     waits = active is not None and (halted is None or halted.active)
     added = (more and more.additional_messages) or ()
     if waits:
+        check_attachments(connection, scope, thread_id, added)
         request["additional_messages"] = [one.sent() for one in added]
     else:
         add_messages(connection, scope, thread_id, added)
@@ -106,17 +108,29 @@ def request_of(
     return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}
 
 
-def promote(connection: Connection, thread_id: str, options: Options) -> str | None:
-    """If a thread is free and a run waits for it, let the oldest have it; its id."""
-    if active_run(connection, thread_id) is not None:
+def next_in_turn(connection: Connection, thread_id: str) -> str | None:
+    """The id of the oldest run that waits for a thread; `None` if the thread is not free, or none waits."""
+    if _is_held(connection, thread_id):
         return None
     waiting = (runs.c.thread_id == thread_id, runs.c.status == "queued")
-    row = connection.execute(select(runs).where(*waiting).order_by(runs.c.number).limit(1)).first()
-    if row is None:
-        return None
+    found: str | None = connection.execute(select(runs.c.id).where(*waiting).order_by(runs.c.number).limit(1)).scalar()
+    return found
+
+
+def promote(connection: Connection, run_id: str, options: Options) -> bool:
+    """Let the run have its thread; whether it still waited for it. Raises `ApiError` where what it brings along cannot
+    be put there (any more), and whatever a row raises that is not what we wrote."""
+    row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
+    if row is None or row.status != "queued" or _is_held(connection, row.thread_id):
+        return False
     values = {"holds": True, "expires_at": int(CLOCK.now()) + options.run_ttl}
-    connection.execute(update(runs).where(runs.c.id == row.id).values(values))
+    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
     if added := row.request.get("additional_messages"):
         given = [MessageCreate.model_validate(one) for one in added]
-        add_messages(connection, Scope(row.tenant), thread_id, given)
-    return str(row.id)
+        add_messages(connection, Scope(row.tenant), row.thread_id, given)
+    return True
+
+
+def _is_held(connection: Connection, thread_id: str) -> bool:
+    holder = select(runs.c.id).where(runs.c.thread_id == thread_id, runs.c.holds)
+    return connection.execute(holder).first() is not None

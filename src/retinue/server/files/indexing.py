@@ -22,6 +22,7 @@ from ...documents.texts import media_type_of, needs_parser, text_of
 from ...errors import DataError, StoreUnavailable, UsageError
 from ...store.database import Database
 from ...store.tables import contents, files, vector_store_files, vector_stores
+from ...supervision import supervised
 from ...threads import in_thread
 
 _LOG = logging.getLogger("retinue.server")
@@ -62,7 +63,7 @@ class Indexing:
         self._woken = True
         self._changed |= set(changed)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work(), name="indexing")
+            self._task = asyncio.create_task(supervised("the indexing of files", self._work), name="indexing")
 
     async def close(self) -> None:
         """Stop. What is not done is done at the next start."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreUnavailable
 from ...store.keys import Key, Keys
+from ...supervision import supervised
 from ..wire.errors import ApiError
 from ..wire.sse import frame
 from .edge import answer_of
@@ -60,7 +62,8 @@ class Keyed:
         async def sending(message: Message) -> None:
             nonlocal watching
             if message["type"] == "http.response.start" and is_stream(message):
-                watching = asyncio.create_task(self._watch(said, limit))
+                watch = supervised("the watch of a stream's key", partial(self._watch, said, limit))
+                watching = asyncio.create_task(watch)
             await send(message)
 
         try:

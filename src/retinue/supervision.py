@@ -1,0 +1,33 @@
+"""Background tasks that nobody waits for: what ends one is said, and it begins again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+logger = logging.getLogger(__name__)
+BACK_OFF = (0.1, 0.5, 2.0, 5.0, 30.0)  # seconds from a death to the next beginning
+_WELL = 60.0  # seconds without a death, after which it is the first again
+
+
+async def supervised(name: str, work: Callable[[], Awaitable[None]], back_off: Sequence[float] = BACK_OFF) -> None:
+    """Do `work` until it returns. Whatever it raises is logged as an error under `name`, and it is begun again, after
+    a wait that grows. Only a cancellation of the task itself ends it: a `CancelledError` that comes out of `work` by
+    itself is a death as any other."""
+    deaths = 0
+    while True:
+        began = time.monotonic()
+        try:
+            await work()
+            return
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
+            deaths = 1 if time.monotonic() - began > _WELL else deaths + 1
+            wait = back_off[min(deaths, len(back_off)) - 1]
+            said = f"{type(error).__name__}: {error}"
+            logger.error("%s died and begins again in %.1f s: %s", name, wait, said, exc_info=error)
+        await asyncio.sleep(wait)
