@@ -9,6 +9,7 @@ RetinueError
 │   └── ModelUnavailable  it could not be reached or broke off, also after retries
 ├── NodeFailed        a node of a pipeline raised; names the node, and `__cause__` is what it raised
 ├── StoreUnavailable  the database is away, locked or full; what is under way is parked and goes on later
+│   └── StoreLost         its file or its log was deleted, replaced or cut off; somebody has to put it back
 ├── LogMismatch       a recorded run does not fit the strategy that should continue it
 └── ToolError         raise it in a tool: the model reads the message and can try something else
 """
@@ -59,6 +60,15 @@ class NodeFailed(RetinueError):
 
 class StoreUnavailable(RetinueError):
     """The database cannot be reached, is locked or is full: nobody's fault, and never a run's outcome."""
+
+
+class StoreLost(StoreUnavailable):
+    """What would be committed would not be found again: the file of the database, or its log, is not the one that was
+    opened. Waiting does not help; the message says what does. `only_log`: its file is as it should be."""
+
+    def __init__(self, message: str, *, only_log: bool = False) -> None:
+        super().__init__(message)
+        self.only_log = only_log
 
 
 class LogMismatch(RetinueError):

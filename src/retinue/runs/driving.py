@@ -10,7 +10,6 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 from sqlalchemy import Connection
 

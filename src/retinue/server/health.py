@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Request
 from sqlalchemy import Connection, func, select
 
+from ..errors import StoreUnavailable
 from ..store.scope import Scope
-from ..store.tables import runs
+from ..store.tables import runs, versions
 from .context import At
 from .wire.errors import ApiError
 from .wire.objects import Object
 
 router = APIRouter()
 opea = APIRouter()
+_SECONDS = 5.0  # for the database to answer in
 
 
 @router.get("/health")
@@ -23,11 +27,16 @@ async def health() -> Object:
 
 @router.get("/ready")
 async def ready(request: Request) -> Object:
-    """Its database answers, and it is not about to stop."""
+    """Its database is there, is this server's alone and answers, and it is not about to stop."""
     state = request.app.state
     if state.stopping:
         raise ApiError(503, "The server is stopping.", kind="server_error")
-    await state.server.database.read(lambda connection: connection.execute(select(1)).scalar())
+    state.server.database.check()
+    try:
+        async with asyncio.timeout(_SECONDS):
+            await state.server.database.read(lambda connection: connection.execute(select(versions.c.version)).all())
+    except TimeoutError as error:
+        raise StoreUnavailable(f"the database does not answer within {_SECONDS:g} s") from error
     return {"status": "ready"}
 
 

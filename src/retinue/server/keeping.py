@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ async def keep(server: Server) -> None:
     """End runs whose time is up, begin those whose thread is free, and now and then forget old ones, for ever. What
     one of these duties raises is logged, and keeps neither the others nor the next time from being done."""
     now_and_then = _Seldom(server)
-    duties = {
+    duties: dict[str, Callable[[], Awaitable[None]]] = {
         "setting ends of runs by the clock": partial(_follow_clock, server.database),
         "ending runs whose time is up": partial(_end_late, server),
         "beginning runs that wait": partial(_begin_waiting, server),
@@ -68,7 +68,7 @@ async def _begin_waiting(server: Server) -> None:
 
 
 async def begin_next(server: Server, thread_id: str) -> None:
-    """Begin the run that waits for a thread, if it is free. One that cannot be begun fails, and the next has its turn."""
+    """Begin the run that waits for a thread, if it is free. One that cannot be begun fails; the next has its turn."""
     while (run_id := await server.database.read(partial(next_in_turn, thread_id=thread_id))) is not None:
         begun = await _of_run(server, run_id, partial(promote, run_id=run_id, options=server.options))
         if begun is True:
@@ -79,7 +79,7 @@ async def begin_next(server: Server, thread_id: str) -> None:
 
 
 async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
-    """What `work`, which is about one run, returns. Where it raises, that run has failed, and nobody else is held up."""
+    """What `work`, which is about one run, returns. Where it raises, that run fails, and nobody else is held up."""
     try:
         return await server.database.write(work)
     except StoreUnavailable:

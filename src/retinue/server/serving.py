@@ -26,6 +26,7 @@ from .app import create_app
 from .assigning import assigning
 from .connections import connections
 from .context import Options, Server
+from .database_watch import watch
 from .deployment import Deployment
 from .files.indexing import Indexing, index_folder
 from .files.searching import Searching
@@ -130,6 +131,8 @@ async def _serve(
     server.indexing.wake()
     await recover(server.runs)
     keeping = asyncio.create_task(supervised("the keeping of runs", partial(keep, server)), name="keep")
+    looking = partial(watch, server.database, server.runs)
+    watching = asyncio.create_task(supervised("the watch of the database", looking), name="watch")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -137,9 +140,9 @@ async def _serve(
     finally:
         app.state.stopping = True
         http.should_exit = True
-        for task in (keeping, stopping):
+        for task in (keeping, watching, stopping):
             task.cancel()
-        await asyncio.gather(keeping, stopping, return_exceptions=True)
+        await asyncio.gather(keeping, watching, stopping, return_exceptions=True)
         await server.runs.close(how.grace)
         await server.indexing.close()
         await serving

@@ -8,26 +8,30 @@ process, or away, pieces wait, and the thread looks again and again: nothing of 
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from ..errors import StoreUnavailable
+from ..errors import StoreLost
 from ..threads import in_thread
-from .engines import begin_at_once, engine_of
+from .engines import engine_of, only_what_is_there
 from .locking import Lock, locked
 from .migrations import migrate
+from .tables import versions
 from .telling import telling
+from .transactions import Piece, Work, committed
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
-Work = Callable[[Connection], T]
 _AT_ONCE = 200  # pieces of work in one transaction
 _QUICK = 0.002  # seconds: what a transaction may hold up the loop
 _READERS = 8  # at once: more have threads that wait for each other
@@ -50,16 +54,17 @@ class Database:
         except BaseException:
             self.engine.dispose()
             raise
+        self._anchor: Connection | None = None  # while one is open, SQLite keeps its log
         try:
             with telling():
-                migrate(self.engine)
+                self._open()
         except BaseException:
             self.close()
             raise
         self._reading: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._turn = threading.Condition()  # of all below
-        self._ready: list[_Piece[Any]] = []  # what a loop gave; it is about to see how it is written
-        self._given: deque[_Piece[Any]] = deque()  # to the thread
+        self._ready: list[Piece[Any]] = []  # what a loop gave; it is about to see how it is written
+        self._given: deque[Piece[Any]] = deque()  # to the thread
         self._writing = False
         self._ending = False
         self._local = self.engine.dialect.name == "sqlite"  # nothing else may be waited for in the loop
@@ -67,6 +72,25 @@ class Database:
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._write, name="retinue-store", daemon=True)
         self._thread.start()
+
+    def _open(self) -> None:
+        if self.engine.dialect.name == "sqlite":
+            only_what_is_there(self.engine)
+        migrate(self.engine)
+        if self.engine.dialect.name == "sqlite":
+            self._anchor = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            self._anchor.execute(select(versions.c.version)).all()
+        self._lock.watch()
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` if what would be written now would be lost, or this is not ours any more. Takes a
+        few microseconds."""
+        self._lock.check()
+
+    async def look(self) -> int:
+        """See whether the database is still there and ours, and if it is not ours, try to make it so. How often that
+        was done: each time another server may have had it meanwhile. For every now and then. Raises as `check`."""
+        return await in_thread(self._look)
 
     async def write(self, work: Work[T], *, alone: bool = False) -> T:
         """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is. `alone`: with
@@ -103,8 +127,20 @@ class Database:
 
     def close(self) -> None:
         """Let go of the database."""
+        if self._anchor is not None:
+            self._anchor.close()
         self.engine.dispose()
         self._lock.release()
+
+    def _look(self) -> int:
+        try:
+            self._lock.look()
+            return self._lock.retaken
+        except StoreLost as error:
+            if error.only_log and self._anchor is not None:  # nobody will find what is only in the log
+                with suppress(SQLAlchemyError, sqlite3.Error):
+                    self._anchor.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").all()
+            raise
 
     def _end(self) -> None:
         with self._turn:
@@ -116,8 +152,8 @@ class Database:
         with telling(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return work(connection)
 
-    def _piece(self, work: Work[T], future: asyncio.Future[T], **how: bool) -> _Piece[T]:
-        return _Piece(work, future, time.monotonic() + self._patience, **how)
+    def _piece(self, work: Work[T], future: asyncio.Future[T], **how: bool) -> Piece[T]:
+        return Piece(work, future, time.monotonic() + self._patience, **how)
 
     def _begin(self) -> None:
         with self._turn:
@@ -135,17 +171,17 @@ class Database:
             done = self._commit(pieces)
             for loop in {piece.future.get_loop() for piece in done}:
                 mine = [piece for piece in done if piece.future.get_loop() is loop]
-                if not loop.is_closed():
+                with suppress(RuntimeError):  # it was closed: nobody waits any more
                     loop.call_soon_threadsafe(_settle, mine)
             if len(done) < len(pieces):
                 time.sleep(_AGAIN)
         if self._connection is not None:
             self._connection.close()
 
-    def _next(self) -> list[_Piece[Any]]:
+    def _next(self) -> list[Piece[Any]]:
         with self._turn:
             self._turn.wait_for(lambda: not self._writing and (self._given or self._ending))
-            pieces: list[_Piece[Any]] = []
+            pieces: list[Piece[Any]] = []
             while self._given and len(pieces) < _AT_ONCE:
                 if pieces and (pieces[0].alone or self._given[0].alone):
                     break
@@ -153,11 +189,17 @@ class Database:
             self._writing = bool(pieces)
             return pieces
 
-    def _commit(self, pieces: Sequence[_Piece[Any]]) -> list[_Piece[Any]]:
+    def _commit(self, pieces: Sequence[Piece[Any]]) -> list[Piece[Any]]:
         """All in one transaction, by whoever set `_writing`. Those that are done; the others wait, before all that came
         after them."""
         began = time.perf_counter()
-        self._connection = _committed(self._connection or self.engine, pieces)
+        try:
+            self._connection = committed(self._lock, self._connection or self.engine, pieces)
+        except Exception as error:  # whatever it is, nobody is left waiting
+            logger.exception("a transaction failed in a way that nobody foresaw")
+            self._connection = None
+            for piece in pieces:
+                piece.error, piece.untouched = error, False
         now = time.monotonic()
         left = [piece for piece in pieces if piece.untouched and now < piece.until]
         with self._turn:
@@ -169,84 +211,7 @@ class Database:
         return [piece for piece in pieces if piece not in left] if left else list(pieces)
 
 
-class _Piece(Generic[T]):
-    """Work, and what came of it; `untouched`: nothing, because the database was locked or away."""
-
-    __slots__ = ("alone", "error", "future", "may_refuse", "result", "until", "untouched", "work")
-
-    def __init__(
-        self, work: Work[T], future: asyncio.Future[T], until: float, *, alone: bool = False, may_refuse: bool = False
-    ) -> None:
-        self.work = work
-        self.future = future
-        self.until = until
-        self.alone = alone
-        self.may_refuse = may_refuse
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self.untouched = False
-
-
-def _committed(by: Connection | Engine, pieces: Sequence[_Piece[Any]]) -> Connection | None:
-    """Do all in one transaction; if that fails, each in one of its own, so that only those fail that must. The
-    connection, if it is still good."""
-    try:
-        with telling():
-            connection = by if isinstance(by, Connection) else begin_at_once(by.connect())
-    except StoreUnavailable as error:
-        for piece in pieces:
-            piece.error, piece.untouched = error, True
-        return None
-    if _do(connection, pieces) and len(pieces) > 1:
-        for piece in pieces:
-            _do(connection, [piece])
-    if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
-        connection.invalidate()
-        connection.close()
-        return None
-    return connection
-
-
-def _do(connection: Connection, pieces: Sequence[_Piece[Any]]) -> bool:
-    """Do all in one transaction; whether one of them kept it from being committed. If the commit itself fails, nobody
-    knows what it did, and nothing may be done again."""
-    error: BaseException | None = None
-    begun = worked = False
-    try:
-        with telling(), connection.begin():
-            begun = True
-            for piece in pieces:
-                piece.error, piece.untouched = None, False
-                if piece.may_refuse and len(pieces) > 1:
-                    _do_apart(connection, piece)
-                else:
-                    piece.result = piece.work(connection)
-            worked = True
-    except BaseException as raised:
-        error = raised
-    if error is None:
-        return False
-    away = isinstance(error, StoreUnavailable) and not worked and (not begun or connection.invalidated)
-    for piece in pieces:
-        piece.error, piece.untouched = error, away
-    return begun and not worked and not away
-
-
-def _do_apart(connection: Connection, piece: _Piece[Any]) -> None:
-    """What a piece refuses is nothing that the others have to be done again for: many may be refused at a time."""
-    inner = connection.begin_nested()
-    try:
-        piece.result = piece.work(connection)
-    except (SQLAlchemyError, sqlite3.Error, StoreUnavailable):
-        raise
-    except Exception as error:
-        piece.error = error
-        inner.rollback()
-    else:
-        inner.commit()
-
-
-def _settle(pieces: Sequence[_Piece[Any]]) -> None:
+def _settle(pieces: Sequence[Piece[Any]]) -> None:
     for piece in pieces:
         if piece.future.done():
             continue

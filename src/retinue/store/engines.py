@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
@@ -63,6 +65,17 @@ def _begin(connection: Connection) -> None:
     if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
         driver: Any = connection.connection.dbapi_connection
         driver.execute("BEGIN IMMEDIATE")  # of each step: past what SQLAlchemy does for a statement
+
+
+def only_what_is_there(engine: Engine) -> None:
+    """Let a SQLite engine open the file that is there now, and never make another in its place."""
+    path = quote(os.path.realpath(str(engine.url.database)))
+
+    def connecting(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+        arguments[0] = f"file:{path}?mode=rw"
+        options["uri"] = True
+
+    event.listen(engine, "do_connect", connecting)
 
 
 def begin_at_once(connection: Connection) -> Connection:

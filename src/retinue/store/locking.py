@@ -1,23 +1,52 @@
-"""One server for each database: two would drive the same runs."""
+"""One server for each database, for as long as it serves: two would drive the same runs.
+
+A file is locked as what it is (device and inode), by whatever name it is reached; PostgreSQL by a lock of a session.
+Either can be lost while the server runs, so who holds a lock looks whether it still does.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import sys
+import threading
 from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import Connection, Engine, text
 
-from ..errors import UsageError
+from ..errors import StoreUnavailable, UsageError
+from .files import Files, identity
 from .telling import telling
 
 _OURS = 7_373_061_893  # a number that nobody else will lock in PostgreSQL
+_HELD = (
+    "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid() AND objsubid = 1 "
+    f"AND classid = {_OURS >> 32} AND objid = {_OURS & 0xFFFFFFFF}"
+)
 _REMOTE = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
+_TAKEN = "stop it, or give this one another --db"
+_here: set[tuple[int, int]] = set()  # the files that are locked in this process
 
 
 class Lock(Protocol):
-    """Held until it is released, or the process ends."""
+    """Held until it is released, lost, or the process ends."""
+
+    retaken: int
+    """How often it was lost and taken again: meanwhile another server may have had the database."""
+
+    def watch(self) -> None:
+        """From now on what belongs to the database is there, and has to stay."""
+        ...
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` if it is known to be lost, `StoreLost` if for good. Takes a few microseconds."""
+        ...
+
+    def look(self) -> None:
+        """See whether it is still held, and if it is not, try to take it again. It may take as long as the database
+        does. Raises as `check` does."""
+        ...
 
     def release(self) -> None:
         """Let others have it."""
@@ -25,41 +54,140 @@ class Lock(Protocol):
 
 
 def locked(engine: Engine) -> Lock:
-    """The lock on a database. Raises `UsageError` if another server holds it, or its file is on another machine."""
+    """The lock on a database, whose file is made if it is missing. Raises `UsageError` if another server holds it, or
+    if its file is on another machine or cannot be opened."""
     return _Session(engine) if engine.dialect.name == "postgresql" else _File(Path(str(engine.url.database)))
 
 
 class _File:
-    """A lock on a file beside the database: on the file itself SQLite's own would go with it."""
+    """A lock on the file itself, and on one beside it (`.lock`), which is all that an older Retinue locks.
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if (kind := _file_system(path.parent)).startswith(_REMOTE):
-            raise UsageError(f"{path} is on a network file system ({kind}), where SQLite loses data; use a local disk")
-        self._file = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    SQLite's own locks are of another kind (`fcntl`), but the process loses these when any descriptor of the file is
+    closed: ours stays open until SQLite is done.
+    """
+
+    def __init__(self, given: Path) -> None:
+        self.retaken = 0
+        given.parent.mkdir(parents=True, exist_ok=True)
+        self.path = Path(os.path.realpath(given))
+        if (kind := _file_system(self.path.parent)).startswith(_REMOTE):
+            raise UsageError(f"{given} is on a network file system ({kind}), where SQLite loses data; use a local disk")
+        if identity(self.path) in _here:
+            raise UsageError(f"another server has {given} open; {_TAKEN}")
+        self._beside = _opened(self.path.with_name(f"{self.path.name}.lock"), given, 0o600)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._file)
-            raise UsageError(f"another server has {path} open; stop it, or give this one another --db") from error
+            self._file = _opened(self.path, given, 0o644, locks=sys.platform == "linux")
+        except BaseException:
+            os.close(self._beside)
+            raise
+        self._files = Files(given, self.path, self._file)
+        _here.add(self._files.identity)
+        if self._files.names > 1:
+            self.release()
+            raise UsageError(
+                f"{given} has {self._files.names} names (hard links), and SQLite's log would be beside one of them; "
+                f"remove the others: find DIR -samefile {given}"
+            )
+
+    def watch(self) -> None:
+        self._files.watch()
+
+    def check(self) -> None:
+        self._files.check()
+
+    def look(self) -> None:
+        self._files.check()
 
     def release(self) -> None:
-        os.close(self._file)
+        _here.discard(self._files.identity)
+        for one in (self._file, self._beside):
+            os.close(one)
 
 
 class _Session:
     """A lock of PostgreSQL's, which goes with its connection."""
 
     def __init__(self, engine: Engine) -> None:
+        self.retaken = 0
+        self._engine = engine
+        self._turn = threading.Lock()
+        self._connection: Connection | None = None
+        self._lost = ""
         with telling():
-            self._connection: Connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            if not self._connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _OURS}).scalar():
-                self._connection.close()
-                raise UsageError("another server has this database open; stop it, or give this one another --db")
+            if not self._take():
+                raise UsageError(f"another server has this database open; {_TAKEN}")
+
+    def watch(self) -> None:
+        pass  # its files are PostgreSQL's affair
+
+    def check(self) -> None:
+        if self._lost:
+            raise StoreUnavailable(self._lost)
+
+    def look(self) -> None:
+        with self._turn:
+            try:
+                with telling():
+                    self.retaken += not self._is_held() and self._take()
+            except StoreUnavailable as error:
+                self._lost = str(error)
+                raise
+            if self._connection is None:
+                self._lost = "the database: another server has taken it over; stop that one, or this one"
+                raise StoreUnavailable(self._lost)
+            self._lost = ""
 
     def release(self) -> None:
-        self._connection.invalidate()
-        self._connection.close()
+        self._let_go()
+
+    def _is_held(self) -> bool:
+        """Whether our session is there, and has it; it has not behind a pool that hands out another each time."""
+        if self._connection is None:
+            return False
+        try:
+            with telling():
+                held = self._connection.execute(text(_HELD)).first() is not None
+        except StoreUnavailable:
+            held = False
+        if not held:
+            self._let_go()
+        return held
+
+    def _take(self) -> bool:
+        """Take it in a new session; whether it was to be had."""
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            taken = bool(connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _OURS}).scalar())
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
+        if taken:
+            self._connection = connection
+        else:
+            connection.close()
+        return taken
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
+
+
+def _opened(path: Path, given: Path, mode: int, *, locks: bool = True) -> int:
+    """A descriptor of `path`, made if it is missing, and locked."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    except OSError as error:
+        raise UsageError(f"cannot open {path}: {error.strerror}; give another --db") from error
+    try:
+        if locks:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        raise UsageError(f"another server has {given} open; {_TAKEN}") from error
+    return file
 
 
 def _file_system(folder: Path) -> str:

@@ -84,9 +84,7 @@ def attach_to_thread(connection: Connection, scope: Scope, thread_id: str, messa
     scope.change(connection, threads, thread_id, {"body": {**thread.body, "tool_resources": resources}})
 
 
-def check_attachments(
-    connection: Connection, scope: Scope, thread_id: str, messages: Sequence[MessageCreate]
-) -> None:
+def check_attachments(connection: Connection, scope: Scope, thread_id: str, messages: Sequence[MessageCreate]) -> None:
     """See whether `attach_to_thread` could be done now, and leave nothing of it. Raises `ApiError`."""
     if not bring_files(messages):
         return

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...errors import StoreUnavailable
+from ...errors import StoreLost, StoreUnavailable
 from ..wire.bodies import MAX_BYTES
 from ..wire.errors import ApiError
 from ..wire.ids import new_id
@@ -32,6 +32,9 @@ def answer_of(error: Exception) -> JSONResponse:
     """What a client is told of `error`."""
     if isinstance(error, ApiError):
         return JSONResponse(error.body, error.status, error.headers)
+    if isinstance(error, StoreLost):
+        message = "The server has lost its database. Who runs it finds in its log what to do."
+        return answer_of(ApiError(503, message, kind="server_error", headers={"Retry-After": "30"}))
     if isinstance(error, StoreUnavailable):
         message = "The server cannot reach its database at the moment. Please try again."
         return answer_of(ApiError(503, message, kind="server_error", headers={"Retry-After": "1"}))

@@ -1,0 +1,34 @@
+"""Looking, each second, whether the database is still there and this server's alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ..errors import StoreLost, StoreUnavailable
+from ..runs import Runs, recover
+from ..store.database import Database
+
+logger = logging.getLogger(__name__)
+_EVERY = 1.0  # seconds
+
+
+async def watch(database: Database, runs: Runs) -> None:
+    """Say once what is wrong, and once that it is over. Where another server may have had the database meanwhile, go
+    on with what that one left."""
+    problem, retaken = "", 0
+    while True:
+        try:
+            now = await database.look()
+        except StoreUnavailable as error:
+            if str(error) != problem:
+                logger.log(logging.ERROR if isinstance(error, StoreLost) else logging.WARNING, "not ready: %s", error)
+            problem = str(error)
+        else:
+            if problem:
+                logger.warning("ready again: the database is there")
+            if now != retaken:
+                logger.warning("the lock of the database was lost with its connection, and taken again")
+                await recover(runs)
+            problem, retaken = "", now
+        await asyncio.sleep(_EVERY)

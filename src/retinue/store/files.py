@@ -1,0 +1,86 @@
+"""SQLite's files while a server has them open: whether what is committed to them will be found at the next start."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from ..errors import StoreLost
+
+_MAGIC = b"SQLite format 3\0"
+_BACK = "nothing more is written to it: stop the server, put the file back and start it again"
+_AGAIN = "what was in it was put into the file, and nothing more is written: start the server again"
+_WHILE_IT_GROWS = (0.001, 0.004, 0.02, 0.02, 0)  # seconds: the header, which says its size, is written first
+
+
+class Files:
+    """The database `given`, which is really at `path` and open as `file`, with SQLite's two files beside it."""
+
+    def __init__(self, given: Path, path: Path, file: int) -> None:
+        self._given = given
+        self._file = file
+        self._turn = threading.Lock()  # of what is remembered below
+        self._at = os.fstat(file)
+        self.identity = (self._at.st_dev, self._at.st_ino)
+        self.names = self._at.st_nlink
+        self._beside = {path.with_name(f"{path.name}-{kind}"): (0, 0) for kind in ("wal", "shm")}
+        self._watched = False
+        self._size = self._changed = self._counter = 0
+
+    def watch(self) -> None:
+        """They are all there now, and stay for as long as a connection is open: SQLite removes none before."""
+        self._beside = {path: identity(path) for path in self._beside}
+        self._watched = True
+        self.check()
+
+    def check(self) -> None:
+        """Raise `StoreLost` if the path leads to another file, or to this one with another content, or if the log
+        beside it is gone."""
+        if not self._watched:
+            return
+        with self._turn:
+            problem = self._moved() or self._overwritten()
+            lost = [] if problem else [path.name for path, was in self._beside.items() if identity(path) != was]
+        if problem:
+            raise StoreLost(f"the database {self._given} {problem}; {_BACK}")
+        if lost:
+            raise StoreLost(f"the database {self._given} has lost {lost[0]}, its log; {_AGAIN}", only_log=True)
+
+    def _moved(self) -> str:
+        try:
+            self._at = self._given.stat()
+        except OSError as error:
+            return f"is not where it was: it was deleted or moved ({error.strerror})"
+        if (self._at.st_dev, self._at.st_ino) != self.identity:
+            return "was replaced by another file"
+        return ""
+
+    def _overwritten(self) -> str:
+        """What is wrong with a file that was written to: it should have been by SQLite, which only counts up."""
+        at = self._at
+        if (at.st_size, at.st_mtime_ns) == (self._size, self._changed):
+            return ""
+        for wait in _WHILE_IT_GROWS:
+            header = os.pread(self._file, 100, 0)
+            page, counter, pages = (int.from_bytes(header[start:end]) for start, end in ((16, 18), (24, 28), (28, 32)))
+            short = os.fstat(self._file).st_size < pages * (65_536 if page == 1 else page)
+            if not short:
+                break
+            time.sleep(wait)
+        if short or not header.startswith(_MAGIC):
+            return "was cut off or overwritten"
+        if counter < self._counter:
+            return "was overwritten with another one"
+        self._size, self._changed, self._counter = at.st_size, at.st_mtime_ns, counter
+        return ""
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Which file `path` leads to: its device and inode, zeros if there is none."""
+    try:
+        at = path.stat()
+    except OSError:
+        return 0, 0
+    return at.st_dev, at.st_ino

@@ -1,0 +1,111 @@
+"""Pieces of work for a database, done together in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from ..errors import StoreLost, StoreUnavailable
+from .engines import begin_at_once
+from .locking import Lock
+from .telling import telling
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+
+class Piece(Generic[T]):
+    """Work, and what came of it; `untouched`: nothing, because the database was locked or away."""
+
+    __slots__ = ("alone", "error", "future", "may_refuse", "result", "until", "untouched", "work")
+
+    def __init__(
+        self, work: Work[T], future: asyncio.Future[T], until: float, *, alone: bool = False, may_refuse: bool = False
+    ) -> None:
+        self.work = work
+        self.future = future
+        self.until = until
+        self.alone = alone
+        self.may_refuse = may_refuse
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.untouched = False
+
+
+def committed(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]]) -> Connection | None:
+    """Do all in one transaction; if that fails, each in one of its own, so that only those fail that must. The
+    connection, if it is still good. What `lock` is of has to be there and ours before, and there afterwards: else no
+    piece is said to be done."""
+    try:
+        with telling():
+            connection = _ready(lock, by)
+    except StoreUnavailable as error:
+        for piece in pieces:
+            piece.error, piece.untouched = error, not isinstance(error, StoreLost)
+        return by if isinstance(by, Connection) else None
+    if _do(connection, pieces) and len(pieces) > 1:
+        for piece in pieces:
+            _do(connection, [piece])
+    try:
+        lock.check()
+    except StoreUnavailable as error:
+        for piece in pieces:
+            piece.error = piece.error or error
+    if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
+        connection.invalidate()
+        connection.close()
+        return None
+    return connection
+
+
+def _ready(lock: Lock, by: Connection | Engine) -> Connection:
+    """A connection, while the lock is held: with the one before, the lock may be gone, too."""
+    if isinstance(by, Connection):
+        lock.check()
+        return by
+    lock.look()
+    return begin_at_once(by.connect())
+
+
+def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
+    """Do all in one transaction; whether one of them kept it from being committed. If the commit itself fails, nobody
+    knows what it did, and nothing may be done again."""
+    error: BaseException | None = None
+    begun = worked = False
+    try:
+        with telling(), connection.begin():
+            begun = True
+            for piece in pieces:
+                piece.error, piece.untouched = None, False
+                if piece.may_refuse and len(pieces) > 1:
+                    _do_apart(connection, piece)
+                else:
+                    piece.result = piece.work(connection)
+            worked = True
+    except BaseException as raised:
+        error = raised
+    if error is None:
+        return False
+    away = isinstance(error, StoreUnavailable) and not worked and (not begun or connection.invalidated)
+    for piece in pieces:
+        piece.error, piece.untouched = error, away
+    return begun and not worked and not away
+
+
+def _do_apart(connection: Connection, piece: Piece[Any]) -> None:
+    """What a piece refuses is nothing that the others have to be done again for: many may be refused at a time."""
+    inner = connection.begin_nested()
+    try:
+        piece.result = piece.work(connection)
+    except (SQLAlchemyError, sqlite3.Error, StoreUnavailable):
+        raise
+    except Exception as error:
+        piece.error = error
+        inner.rollback()
+    else:
+        inner.commit()
