@@ -1,10 +1,12 @@
 """Retinue: agents that decide, act and observe, on any language model.
 
-Nothing here imports anything until it is used, so `import retinue` costs almost nothing.
+Nothing here but the log's context imports anything until it is used, so `import retinue` costs almost nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from . import log_context as log_context  # the tree of loggers is quiet, and its records have ids
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run

@@ -13,9 +13,11 @@ from .budgets import Deadline, Interrupted
 from .effects import LibraryEffects
 from .errors import UsageError
 from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
+from .log_context import LogContext, current, within
 from .loop import drive
 from .ports import Task
 from .remembering import recalled, remember
+from .run_log import log_event
 from .schema import Abilities, Decision, Message
 from .toolbox import Toolbox
 
@@ -54,15 +56,19 @@ class Run:
         self._decisions = decisions or {}
         self._deadline = Deadline()
         self._seconds = 0.0
+        self._context = LogContext(self.key, current().request)
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
         """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""
         began = time.perf_counter()
+        if current().run == self.key:  # who drives it has said so
+            self._context = current()
         try:
             abilities = await self._abilities()
             history = await self._history()
         except Interrupted as end:
             self.log.append(Stopped(end.reason))
+            log_event(self.log[-1], self._context)
             yield self.log[-1]
             return
         task = replace(self._task, history=history, constrained=abilities.constrains, calls_tools=abilities.calls_tools)
@@ -82,6 +88,7 @@ class Run:
             async for event in events:
                 if not isinstance(event, Delta):
                     self.log.append(event)
+                    log_event(event, self._context)
                 if isinstance(event, Finished | Stopped):
                     await remember(self._agent.memories, self.log, self._begun)
                 self._seconds = time.perf_counter() - began
@@ -89,9 +96,10 @@ class Run:
 
     async def finish(self) -> RunResult:
         """Run to the end; what it came to."""
-        async with aclosing(self.events()) as events:
-            async for _ in events:
-                pass
+        with within(self._context):
+            async with aclosing(self.events()) as events:
+                async for _ in events:
+                    pass
         return self.result
 
     async def _abilities(self) -> Abilities:

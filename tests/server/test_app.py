@@ -106,7 +106,9 @@ def test_what_nobody_expected_says_nothing_of_the_inside(served: Serving, caplog
     assert (said.status, said.error["type"]) == (500, "server_error")
     assert said.error["message"].startswith("The server had an error while processing your request.")
     assert "TypeError" not in str(said.body)
-    assert said.headers["x-request-id"] in caplog.text
+    request = said.headers["x-request-id"]
+    assert request in said.error["message"]
+    assert [vars(record)["request"] for record in caplog.records if record.levelname == "ERROR"] == [request]
 
 
 def test_a_database_that_is_away_is_said_to_be(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from .amounts import PER_MINUTE, url_of
 if TYPE_CHECKING:
     from ..server.deployment import Deployment
 
+_LEVELS = ("debug", "info", "warning", "error")
+_FORMATS = ("text", "json")
 _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 
 
@@ -46,6 +48,11 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
     metavar="NAMES",
     help="Of file_search and code_interpreter those that runs may use, with commas between them.",
 )
+@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True, help="What is logged.")
+@click.option("--log-format", type=click.Choice(_FORMATS), default="json", show_default=True, help="A line of it.")
+@click.option(
+    "--access-log", type=click.Choice(["off", *_FORMATS]), default="off", show_default=True, help="A line a request."
+)
 @click.option("--strict", is_flag=True, help="Refuse parameters that are not known.")
 def command(file: Path | None, **given: Any) -> int:
     """Serve the agents and pipelines of FILE as models, to OpenAI's clients: chat completions and assistants.
@@ -63,6 +70,7 @@ def command(file: Path | None, **given: Any) -> int:
 def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     try:
         from ..server.context import Options
+        from ..server.logs import Logging
         from ..server.middleware.limits import NAMES, Bounds
         from ..server.serving import Serving, serve
     except ModuleNotFoundError as error:
@@ -87,9 +95,14 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],
         connections=given["connections"],
+        logging=Logging(given["log_level"], given["log_format"], _form(given["access_log"])),
     )
     asyncio.run(serve(deployment, how, _ready, _made))
     return 0
+
+
+def _form(said: str) -> Any:
+    return None if said == "off" else said
 
 
 def _ready(address: str) -> None:

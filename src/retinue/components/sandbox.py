@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from threading import BoundedSemaphore
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pydantic_monty import Frame, Monty, MontyError, MontySession
 
 T = TypeVar("T")
+spawning: Callable[[], AbstractContextManager[None]] = nullcontext
+"""What a worker is begun in: a server says there where its standard error goes."""
 MODULES = (
     "asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, "
     "itertools, json, math, random, re, time, typing"
@@ -92,8 +95,10 @@ class Sandbox:
         if not self._places.acquire(timeout=10 * (self.limits.seconds + self.limits.sleep)):
             raise ToolError("too many programs are running already; try again later")
         try:
-            with self._pool() as pool, self._session(pool) as session:
-                return work(session)
+            with ExitStack() as stack:
+                with spawning():
+                    pool = stack.enter_context(self._pool())
+                return work(stack.enter_context(self._session(pool)))
         except monty.MontyCrashedError as error:
             limit = f"it did not end within {self.limits.seconds:g} seconds" if error.timed_out else "it crashed"
             raise ToolError(f"the code was stopped: {limit}") from None

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from ..blocking import begin
 from ..errors import RetinueError
 
-_LOG = logging.getLogger("retinue.memory")
+logger = logging.getLogger(__name__)
 
 
 class Background:
@@ -47,7 +47,7 @@ class Background:
             if not isinstance(error, Exception):
                 raise
             unknown = not isinstance(error, RetinueError)
-            _LOG.warning("%s was not brought up to date: %s", self._name, error, exc_info=unknown)
+            logger.warning("%s was not brought up to date: %s", self._name, error, exc_info=unknown)
 
     def _goes_on(self) -> bool:
         with self._lock:

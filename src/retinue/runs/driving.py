@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from ..agent import Agent, Run
 from ..errors import DataError, RetinueError, StoreUnavailable
 from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped
+from ..log_context import LogContext, current, enter
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Entry, Fenced, find, read
@@ -122,6 +123,7 @@ class Runs:
 
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive, also when the database is away for a while."""
+        enter(LogContext(run_id, current().request))
         tries = 0
         while run_id in self._wanted and not self._parking:
             try:
@@ -158,6 +160,7 @@ class Runs:
         try:
             log = [] if is_new(run) else await self.database.read(partial(read, run_id=run_id))
         except DataError as error:
+            logger.error("the run %s failed: %s", run_id, error)
             failed = await self.database.write(partial(set_aside, run=run, problem=str(error)))
             self.followers.publish(run_id, [failed])
             self._ended(failed)
@@ -177,6 +180,7 @@ class Runs:
 
     async def _drive(self, run: RunRow, writer: Writer) -> None:
         if reason := run.state.get("give_up"):
+            logger.error("the run %s failed: %s", run.id, reason)
             await self._end(run, writer, Stopped(StopReason.ERROR, reason))
         elif run.status == "cancelling" or run.state.get("ending"):
             await self._end(run, writer, Stopped(StopReason.CANCELLED))
@@ -198,6 +202,7 @@ class Runs:
         except StoreUnavailable:
             raise
         except RetinueError as error:  # nothing that was asked for can be done
+            logger.warning("the run %s failed: %s", run.id, error)
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
             return None
         return live, {tool.name: tool for tool in assigned.agent.tools}
@@ -219,6 +224,7 @@ class Runs:
         except (StoreUnavailable, Fenced):
             raise
         except RetinueError as error:  # the log is not this agent's; the model cannot even be asked what it can do
+            logger.warning("the run %s failed: %s", run.id, error)
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
 
     async def _note(self, writer: Writer, event: Event | Delta, free: Set[str]) -> None:

@@ -18,7 +18,7 @@ from ..ports import Flow, Task, act
 from ..schema import AgentAction, AgentFinish, StopReason
 from ..tooling import Tool
 
-_LOG = logging.getLogger("retinue.server")
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Deployment:
         agents = {name: as_agent(builder.get(name)) for name in names}
         for name, agent in agents.items():
             if agent.memories:
-                _LOG.warning("the memory of %s is not used here: a thread is its conversation's memory", name)
+                logger.warning("the memory of %s is not used here: a thread is its conversation's memory", name)
         return cls(agents, created)
 
 

@@ -32,7 +32,7 @@ from .files.indexing import Indexing, index_folder
 from .files.searching import Searching
 from .hosted import Hosted
 from .keeping import begin_next, keep
-from .logs import set_up
+from .logs import Logging, set_up, workers_logged
 from .middleware.limits import Bounds, Limits
 from .responses.finding import concluding
 
@@ -44,7 +44,7 @@ class Serving:
     """Where a server listens (port 0: any that is free) and what it keeps its runs in, a URL; who may ask it: `keys`
     beside those of the database, by the names `hosts`, from pages of `origins`; and for how many seconds runs may go
     on once it is told to stop. `bounds` are what each key may use that has none of its own, `at_once` the number of
-    runs under way at a time, `connections` that from one address."""
+    runs under way at a time, `connections` that from one address, `logging` what is logged, and how."""
 
     database: str
     options: Options
@@ -57,6 +57,7 @@ class Serving:
     bounds: Bounds = field(default_factory=Bounds)
     at_once: int = 200
     connections: int = 1_000
+    logging: Logging = field(default_factory=Logging)
 
 
 async def serve(
@@ -64,7 +65,14 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. `ready` is given the address, `told` a key
     if one had to be made. Raises `UsageError` where it cannot listen, and what `Database` raises."""
-    set_up()
+    set_up(how.logging)
+    with workers_logged():
+        await _open(deployment, how, ready, told)
+
+
+async def _open(
+    deployment: Deployment, how: Serving, ready: Callable[[str], None], told: Callable[[str], None]
+) -> None:
     listening = _listen(how.host, how.port)
     try:
         database = Database(how.database)

@@ -21,7 +21,7 @@ from ..toolbox import idempotency_key
 MAX_RESULT = 1_000_000  # bytes
 MAX_NOTE = 20_000  # bytes of what it says on standard error
 KEY = "RETINUE_IDEMPOTENCY_KEY"
-_LOG = logging.getLogger("retinue.tools")
+logger = logging.getLogger(__name__)
 _WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -76,7 +76,7 @@ async def _note(process: Process, function: str) -> None:
     while chunk := await process.stderr.read(65_536):
         said += chunk[: MAX_NOTE - len(said)]
     if text := said.decode("utf-8", "replace").strip():
-        _LOG.warning("%s said: %s", function, hidden(text))
+        logger.warning("%s said: %s", function, hidden(text))
 
 
 def _value(said: bytes) -> Any:

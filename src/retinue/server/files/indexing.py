@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from contextvars import Context
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from ...store.tables import contents, files, vector_store_files, vector_stores
 from ...supervision import supervised
 from ...threads import in_thread
 
-_LOG = logging.getLogger("retinue.server")
+logger = logging.getLogger(__name__)
 _AT_ONCE = 2  # files that are read at a time
 _SECONDS = 60.0  # for the text of one
 _PAUSE = 2.0  # seconds until it is tried again, if the database or the disk is away
@@ -63,7 +64,8 @@ class Indexing:
         self._woken = True
         self._changed |= set(changed)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(supervised("the indexing of files", self._work), name="indexing")
+            work = supervised("the indexing of files", self._work)
+            self._task = asyncio.create_task(work, name="indexing", context=Context())  # no request's alone
 
     async def close(self) -> None:
         """Stop. What is not done is done at the next start."""
@@ -104,7 +106,7 @@ class Indexing:
                 if not rows and not self._woken:
                     return
             except (StoreUnavailable, DataError, OSError) as error:
-                _LOG.warning("the index of files waits: %s", error)
+                logger.warning("the index of files waits: %s", error)
                 await asyncio.sleep(_PAUSE)
 
     async def _index(self, row: Row[Any]) -> None:
@@ -118,7 +120,7 @@ class Indexing:
         except UsageError as error:  # an extra is not installed
             problem = {"code": "server_error", "message": str(error)}
         except Exception:  # one file must not keep the others waiting
-            _LOG.exception("the text of %s could not be read", row.file_id)
+            logger.exception("the text of %s could not be read", row.file_id)
             problem = {"code": "server_error", "message": "the server could not read it"}
         else:
             sizes = row.body["chunking"]
@@ -167,7 +169,7 @@ class Indexing:
         except DataError as error:
             if not is_damaged(error):
                 raise
-            _LOG.warning("an index of files is made anew: %s", error)
+            logger.warning("an index of files is made anew: %s", error)
             self.passages.drop(store_id)
             there = set()
         return [one for one, status in known.items() if status == "completed" and one not in there]

@@ -11,15 +11,18 @@ from itertools import count
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreLost, StoreUnavailable
+from ...log_context import LogContext, within
 from ..wire.bodies import MAX_BYTES
 from ..wire.errors import ApiError
 from ..wire.ids import new_id
+from .access_log import LEFT, Answer, log_answer
 
-_LOG = logging.getLogger("retinue.server")
+logger = logging.getLogger(__name__)
 PATIENCE = 30.0  # seconds for a body, and one more for each _SLOWEST bytes of it that have arrived
 _SLOWEST = 10_000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -28,21 +31,44 @@ _SERIES = new_id("req")[:-8]  # of this process's requests: their ids need be un
 _numbers = count()
 
 
-def answer_of(error: Exception) -> JSONResponse:
+class ErrorResponse(JSONResponse):
+    """`error` as an answer. `cause`, for the log, is what led to it."""
+
+    def __init__(self, error: ApiError, cause: Exception | None = None) -> None:
+        super().__init__(error.body, error.status, error.headers)
+        self._said = error.body
+        self._cause = cause or error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Say it; where it is the server's own failure, with the request's id."""
+        if self.status_code >= 500:
+            state = scope.setdefault("state", {})
+            state["cause"] = self._cause
+            error = self._said["error"]
+            message = f"{error['message']} (request id: {state.get('request_id', 'none')})"
+            self.body = self.render({"error": {**error, "message": message}})
+            self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
+def answer_of(error: Exception) -> ErrorResponse:
     """What a client is told of `error`."""
     if isinstance(error, ApiError):
-        return JSONResponse(error.body, error.status, error.headers)
+        return ErrorResponse(error)
+    headers = {}
     if isinstance(error, StoreLost):
-        message = "The server has lost its database. Who runs it finds in its log what to do."
-        return answer_of(ApiError(503, message, kind="server_error", headers={"Retry-After": "30"}))
-    if isinstance(error, StoreUnavailable):
-        message = "The server cannot reach its database at the moment. Please try again."
-        return answer_of(ApiError(503, message, kind="server_error", headers={"Retry-After": "1"}))
-    message = (
-        "The server had an error while processing your request. Sorry about that! Please tell who runs it the request "
-        "id (the header x-request-id)."
-    )
-    return answer_of(ApiError(500, message, kind="server_error"))
+        message, headers = (
+            "The server has lost its database. Who runs it finds in its log what to do.",
+            {"Retry-After": "30"},
+        )
+    elif isinstance(error, StoreUnavailable):
+        message, headers = "The server cannot reach its database at the moment. Please try again.", {"Retry-After": "1"}
+    else:
+        message = (
+            "The server had an error while processing your request. Sorry about that! Please tell who runs it the "
+            "request id."
+        )
+    return ErrorResponse(ApiError(503 if headers else 500, message, kind="server_error", headers=headers), error)
 
 
 class Edge:
@@ -57,28 +83,42 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id, began, started = f"{_SERIES}{next(_numbers):08x}", time.perf_counter(), False
+        request_id, answer = f"{_SERIES}{next(_numbers):08x}", Answer()
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def sending(message: Message) -> None:
-            nonlocal started
+            answer.add(message)
             if message["type"] == "http.response.start":
-                started = True
                 headers = MutableHeaders(scope=message)
                 headers["x-request-id"] = request_id
-                headers["openai-processing-ms"] = str(int((time.perf_counter() - began) * 1000))
+                headers["openai-processing-ms"] = str(answer.milliseconds)
                 headers["openai-version"] = "2020-10-01"
             await send(message)
 
+        with within(LogContext(request=request_id)):
+            try:
+                await self._answer(scope, _limited(scope, receive, self._patience), sending, answer)
+            finally:
+                log_answer(scope, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, answer: Answer) -> None:
         try:
-            await self._app(scope, _limited(scope, receive, self._patience), sending)
+            await self._app(scope, receive, send)
         except asyncio.CancelledError:  # the server stops; a stream is cut, and its reader sees that
-            if not started:
-                await answer_of(ApiError(503, "The server is stopping.", kind="server_error"))(scope, receive, sending)
+            if not answer.status:
+                stopping = ApiError(503, "The server is stopping.", kind="server_error")
+                await answer_of(stopping)(scope, receive, send)
+        except ClientDisconnect:
+            logger.info("%s %s: the client went away before it had said or heard all", scope["method"], scope["path"])
+            answer.status = answer.status or LEFT
         except Exception as error:
-            _LOG.exception("%s: %s %s failed", request_id, scope["method"], scope["path"])
-            if not started:  # else the connection is closed, and the client sees that something is missing
-                await answer_of(error)(scope, receive, sending)
+            known = isinstance(error, StoreUnavailable) and not answer.status
+            if not known:
+                logger.exception("%s %s failed", scope["method"], scope["path"])
+            if not answer.status:  # else the connection is closed, and the client sees that something is missing
+                await answer_of(error)(scope, receive, send)
+            if not known:
+                scope["state"].pop("cause", None)  # it was said
 
 
 def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:

@@ -1,0 +1,76 @@
+"""Which run, step and request a line of the log is about: `record.run`, `record.step`, `record.request`.
+
+Every record of the tree `retinue` has them, and has no secret in its message; the tree is quiet until somebody
+configures logging. `ContextFilter`, on a handler, gives them to the records of others, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class LogContext:
+    """The ids of a run and of the request that began it, empty for none, and the number of the run's step so far."""
+
+    __slots__ = ("request", "run", "step")
+
+    def __init__(self, run: str = "", request: str = "", step: int = 0) -> None:
+        self.run = run
+        self.request = request
+        self.step = step
+
+
+_current: ContextVar[LogContext] = ContextVar("retinue_log_context")
+_NOTHING = LogContext()
+
+
+def current() -> LogContext:
+    """What is being done here."""
+    return _current.get(_NOTHING)
+
+
+def enter(context: LogContext) -> None:
+    """From now on, and until its task ends, this is what a task does."""
+    _current.set(context)
+
+
+@contextmanager
+def within(context: LogContext) -> Iterator[None]:
+    """In the block, this is what is done."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+class ContextFilter(logging.Filter):
+    """Lets every record through, with `run`, `step` and `request`: those it was given (`extra`), else the current."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add them."""
+        here, fields = _current.get(_NOTHING), vars(record)
+        for name in ("run", "step", "request"):
+            fields.setdefault(name, getattr(here, name))
+        return True
+
+
+class _Root(logging.Handler):
+    """The handler of `retinue` itself, which shows nothing: it is the first that sees each record of the tree."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from .hiding import hidden  # not before there is something to say: `import retinue` is to cost next to nothing
+
+        ContextFilter().filter(record)
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError, KeyError):
+            return  # who shows it complains
+        if (safe := hidden(message)) != message:
+            record.msg, record.args = safe, None
+
+
+logging.getLogger("retinue").addHandler(_Root())

@@ -1,0 +1,108 @@
+"""A run's events as lines of the log: what an operator wants to know of it, as it happens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from .log_context import LogContext
+from .schema import StopReason
+
+logger = logging.getLogger(__name__)
+_FAILED = ("failed", "timed_out")
+_ON_PURPOSE = (StopReason.AWAITING_HUMAN, StopReason.CANCELLED)
+_MOST = 500  # characters of what others say
+_Line: TypeAlias = tuple[int, str, tuple[Any, ...]]
+
+
+def log_event(event: Event, context: LogContext) -> None:
+    """Log `event` of the run that `context` is of: an end without an answer and a tool that failed as warnings, what
+    was asked again, waits or is over as information, the rest for debugging. Texts are told by their sizes only."""
+    context.step = getattr(event, "step", context.step)
+    line = _LINES.get(type(event))
+    if line is None or not logger.isEnabledFor(logging.WARNING):
+        return
+    level, message, values = line(event)
+    if logger.isEnabledFor(level):
+        extra = {"run": context.run, "step": context.step, "request": context.request}
+        logger.log(level, message, *values, extra=extra)
+
+
+def _started(event: Started) -> _Line:
+    values = (event.agent, event.strategy, event.model, len(event.tools), len(event.question))
+    return logging.DEBUG, "%s begins: strategy %s, model %s, %d tools; a question of %d characters", values
+
+
+def _asked(event: Asked) -> _Line:
+    size = sum(len(message.content) for message in event.messages)
+    if event.problem:
+        return logging.INFO, "step %d: asked again, %s", (event.step, _short(event.problem))
+    values = (event.step, len(event.messages), size, ", to close" if event.closing else "")
+    return logging.DEBUG, "step %d: asked with %d more messages of %d characters%s", values
+
+
+def _retried(event: Retried) -> _Line:
+    return (
+        logging.INFO,
+        "step %d: the model is asked again in %.1f s: %s",
+        (event.step, event.seconds, _short(event.problem)),
+    )
+
+
+def _replied(event: Replied) -> _Line:
+    reply, usage = event.reply, event.reply.usage
+    values = (event.step, len(reply.text), len(reply.calls), usage.input_tokens, usage.output_tokens)
+    return logging.DEBUG, "step %d: a reply of %d characters and %d calls; %d tokens in, %d out", values
+
+
+def _called(event: Called) -> _Line:
+    return logging.DEBUG, "step %d: %s is called (%s)", (event.step, _short(event.action.tool), event.action.id)
+
+
+def _observed(event: Observed) -> _Line:
+    seen = event.observation
+    if seen.outcome == "result":
+        values = (event.step, seen.call_id, len(seen.text), seen.seconds)
+        return logging.DEBUG, "step %d: %s gave %d characters in %.2f s", values
+    level = logging.WARNING if seen.outcome in _FAILED else logging.INFO
+    return level, "step %d: %s: %s", (event.step, seen.outcome.replace("_", " "), _short(seen.text))
+
+
+def _paused(event: Paused) -> _Line:
+    return logging.INFO, "step %d: a person is to decide: %s", (event.step, _short(event.problem))
+
+
+def _resumed(event: Resumed) -> _Line:
+    return logging.INFO, "step %d: a person has decided: %s", (event.step, event.decision.kind)
+
+
+def _finished(event: Finished) -> _Line:
+    return logging.INFO, "answered with %d characters", (len(event.answer),)
+
+
+def _stopped(event: Stopped) -> _Line:
+    if event.answer or event.reason in _ON_PURPOSE:
+        return logging.INFO, "ended: %s: %s", (event.reason, _short(event.detail))
+    return logging.WARNING, "ended without an answer: %s: %s", (event.reason, _short(event.detail) or "no reason given")
+
+
+def _short(text: str) -> str:
+    """What others say, on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= _MOST else f"{text[:_MOST]} …"
+
+
+_LINES: dict[type, Callable[[Any], _Line]] = {
+    Started: _started,
+    Asked: _asked,
+    Retried: _retried,
+    Replied: _replied,
+    Called: _called,
+    Observed: _observed,
+    Paused: _paused,
+    Resumed: _resumed,
+    Finished: _finished,
+    Stopped: _stopped,
+}
