@@ -20,6 +20,7 @@ from .models import PromptModel
 from .models.limited import limited
 from .ports import Flow, Memory, Model, Prompting, Strategy, Task
 from .remembering import several
+from .representation import represented
 from .running import Run as Run
 from .schema import Decision, Message
 from .strategies import STRATEGIES
@@ -116,6 +117,10 @@ class Agent(Filed):
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON Schema of its answers, if they have one."""
         return self._answer_schema[0] if self._answer_schema else None
+
+    def __repr__(self) -> str:
+        tools = [tool.name for tool in self.tools]
+        return represented(self, self.name, model=self.model.name, strategy=self.strategy.name, tools=tools)
 
     def state(self) -> Any:
         """What may have changed since it was made."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from .hiding import hidden
 from .log_context import LogContext
 from .schema import StopReason
 
@@ -90,7 +91,7 @@ def _stopped(event: Stopped) -> _Line:
 
 def _short(text: str) -> str:
     """What others say, on one line."""
-    text = " ".join(text.split())
+    text = " ".join(hidden(text).split())
     return text if len(text) <= _MOST else f"{text[:_MOST]} …"
 
 

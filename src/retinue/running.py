@@ -17,6 +17,7 @@ from .log_context import LogContext, current, within
 from .loop import drive
 from .ports import Task
 from .remembering import recalled, remember
+from .representation import represented
 from .run_log import log_event
 from .schema import Abilities, Decision, Message
 from .toolbox import Toolbox
@@ -57,6 +58,9 @@ class Run:
         self._deadline = Deadline()
         self._seconds = 0.0
         self._context = LogContext(self.key, current().request)
+
+    def __repr__(self) -> str:
+        return represented(self, self._task.question, agent=self._agent.name, key=self.key, events=len(self.log))
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
         """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""

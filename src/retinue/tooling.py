@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 
 from .errors import UsageError
 from .events import RunResult
+from .representation import represented
 from .schema import Document, ToolInput
 from .signature import Signature, read_signature, summary
 from .threads import in_thread
@@ -61,6 +62,9 @@ class Tool:
         if not callable(self._function):
             raise UsageError(f"tool {self.name}: {self.something!r} is not callable and has no run or run_async")
         object.__setattr__(self, "description", " ".join(self.description.split()) or summary(self._function))
+
+    def __repr__(self) -> str:
+        return represented(self, self.name, self.description, effects=self.effects)
 
     @cached_property
     def signature(self) -> Signature:

@@ -12,6 +12,7 @@ from ..contract import Component, Input
 from ..errors import UsageError
 from ..models import PromptModel
 from ..ports import Model
+from ..representation import represented
 from .prompt_template import PromptTemplate, at_run_time
 
 _QUERY = PromptTemplate("query", "$query")
@@ -58,6 +59,10 @@ class PromptNode:
         self.stop_words = tuple(word for word in words if word)
         self.max_length = max_length
         self.top_k = top_k
+
+    def __repr__(self) -> str:
+        template = self.default_prompt_template and self.default_prompt_template.prompt_text
+        return represented(self, model=self.model.name, template=template, output_variable=self.output_variable)
 
     async def prompt_async(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
         """The replies to `template`, or to its own, filled with `variables`.

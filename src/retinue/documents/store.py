@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from ..errors import UsageError
+from ..representation import represented
 from ..schema import Document
 from ..tools.keywords import TITLE_WEIGHT, match, storable
 from .conditions import Where, condition
@@ -51,6 +52,9 @@ class DocumentStore:
         if dimensions is not None:
             with self.database.writing() as connection:
                 _hold_to(connection, dimensions)
+
+    def __repr__(self) -> str:
+        return represented(self, str(self.path), dimensions=self.given["dimensions"])
 
     def write(
         self,

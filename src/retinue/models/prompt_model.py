@@ -10,8 +10,10 @@ from typing import Any, Protocol
 from ..asking import ask_once
 from ..blocking import blocking
 from ..errors import UsageError
+from ..hiding import shown
 from ..ports import Chunks, Model
 from ..prompt import Ask
+from ..representation import represented
 from ..schema import Abilities, Message, Reply
 from .settings import Settings
 
@@ -83,6 +85,7 @@ class PromptModel:
         if ":" in name and not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")):
             engine = name.partition(":")[0]  # other servers' models may have a colon in their names
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
+        self._about = {"engine": kind, "base_url": base_url and shown(base_url)}
         if kind not in ENGINES:
             raise UsageError(f"no engine {kind!r}; there are: {', '.join(ENGINES)}")
         try:
@@ -90,6 +93,9 @@ class PromptModel:
         except TypeError as error:
             unknown = ", ".join(set(settings) - set(Settings.__dataclass_fields__)) or str(error)
             raise UsageError(f"PromptModel: unknown setting {unknown}") from error
+
+    def __repr__(self) -> str:
+        return represented(self, self.name, **self._about)
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from ..contract import Component, Input
 from ..declaring import component
 from ..errors import UsageError
 from ..filing import Filed, load
+from ..representation import represented
 from . import checking, drawing
 from .plan import Plan, needed, plan
 from .running import Running
@@ -49,6 +50,9 @@ class Pipeline(Filed):
         """The pipeline in a file; of several, the one called `pipeline_name`. Raises `DataError` and `UsageError`."""
         pipeline: Self = load(path, "pipelines", pipeline_name)
         return pipeline
+
+    def __repr__(self) -> str:
+        return represented(self, self.name, inputs=list(self.inputs), nodes=list(self._nodes))
 
     def state(self) -> Any:
         """What may have changed since it was made."""

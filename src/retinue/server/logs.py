@@ -65,7 +65,7 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
         "message": record.getMessage(),
     } | (ids if not given else {**given})
     if record.exc_info:
-        trace = formatter.formatException(record.exc_info)
+        trace = hidden(formatter.formatException(record.exc_info))
         said["error"] = trace if len(trace) <= _MOST else f"… {trace[-_MOST + 8 :]}"  # its end says what and where
     return said
 

@@ -1,0 +1,21 @@
+"""What a thing is, on one line: for a prompt, a debugger, an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .hiding import hidden
+
+_MOST = 80  # characters of a value
+
+
+def represented(something: Any, *given: Any, **named: Any) -> str:
+    """`Kind(value, name=value)`, without those that are empty, and without secrets: for `__repr__`."""
+    parts = [_short(value) for value in given if value not in ("", None)]
+    parts += [f"{name}={_short(value)}" for name, value in named.items() if value not in ("", None, [], ())]
+    return f"{type(something).__name__}({', '.join(parts)})"
+
+
+def _short(value: Any) -> str:
+    text = hidden(repr(value))
+    return text if len(text) <= _MOST else f"{text[: _MOST - 2]} …"
