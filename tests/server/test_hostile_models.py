@@ -13,7 +13,7 @@ import pytest
 
 from fakes.app_server import Answer, Serving
 from retinue import Agent, Budget, PromptModel, tool
-from retinue.server.logs import _Lines
+from retinue.server.logs import JsonLines
 
 CALLED: list[str] = []
 
@@ -82,7 +82,7 @@ def test_a_model_that_calls_for_ever_is_stopped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("payload", ["a\nb", "\r\n\r\ndata: x", "\x1b[2J", '"},{"', "\u2028", "x" * 1_000_000])
 def test_a_log_line_is_one_line_of_json(payload: str) -> None:
     record = logging.LogRecord("retinue", logging.WARNING, "", 0, "the run %s", (payload,), None)
-    line = _Lines().format(record)
+    line = JsonLines().format(record)
     assert set(json.loads(line)) == {"at", "level", "logger", "message"}
     assert line.isprintable()
     assert len(line) < 10_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import socket
 import subprocess
@@ -13,11 +14,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import given, strategies as st
 
 from fakes.served import Served, serving
 from fakes.until import until_async
 from retinue.components import sandbox
-from retinue.server.logs import workers_logged
+from retinue.server.logs import JsonLines, TextLines, workers_logged
 
 pytestmark = pytest.mark.anyio
 AGENTS = """
@@ -132,6 +134,24 @@ async def test_a_client_that_breaks_off_is_no_error(tmp_path: Path) -> None:
         ("info", "POST /v1/chat/completions: the client went away before it had said or heard all")
     ]
     assert "Traceback" not in server.log
+
+
+@given(st.text(max_size=3_000), st.text(max_size=50), st.text(max_size=50))
+def test_whatever_is_logged_is_one_line_of_bounded_fields(message: str, path: str, error: str) -> None:
+    try:
+        raise ValueError(error * 100)
+    except ValueError:
+        failed = logging.LogRecord("retinue", logging.ERROR, "", 0, "%s", (message,), sys.exc_info())
+    access = logging.LogRecord("retinue.access", logging.INFO, "", 0, "GET", None, None)
+    vars(access)["fields"] = {"path": path * 100, "status": 200}
+    for record in (failed, access):
+        said = JsonLines().format(record)
+        assert said.isprintable()
+        fields = json.loads(said)
+        assert all(len(str(value).encode("utf-8", "replace")) <= 2_048 for value in fields.values())
+        first, *trace = TextLines().format(record).split("\n")
+        assert first.isprintable()
+        assert all(line.isprintable() and line.startswith("    ") for line in trace)
 
 
 def test_what_workers_write_to_standard_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -68,9 +68,11 @@ async def _in_thread(work: Callable[[], Decision]) -> Decision | None:
 
     def run() -> None:
         decision = None
-        with contextlib.suppress(click.Abort, EOFError):
-            decision = work()
-        loop.call_soon_threadsafe(settle, decision)
+        try:
+            with contextlib.suppress(click.Abort, EOFError):
+                decision = work()
+        finally:  # whatever it was: nobody waits for ever
+            loop.call_soon_threadsafe(settle, decision)
 
     threading.Thread(target=run, name="person", daemon=True).start()
     return await done

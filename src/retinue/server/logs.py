@@ -65,8 +65,9 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
         "message": record.getMessage(),
     } | (ids if not given else {**given})
     if record.exc_info:
-        trace = hidden(formatter.formatException(record.exc_info))
-        said["error"] = trace if len(trace) <= _MOST else f"… {trace[-_MOST + 8 :]}"  # its end says what and where
+        trace = hidden(formatter.formatException(record.exc_info)).encode("utf-8", "replace")
+        cut = "" if len(trace) <= _MOST else "… "  # its end says what, and where
+        said["error"] = cut + trace[len(cut.encode()) - _MOST :].decode("utf-8", "ignore")
     return said
 
 
