@@ -19,38 +19,44 @@ class Files:
     """The database `given`, which is really at `path` and open as `file`, with SQLite's two files beside it."""
 
     def __init__(self, given: Path, path: Path, file: int) -> None:
-        self._given = given
+        self._given = str(given)
         self._file = file
         self._turn = threading.Lock()  # of what is remembered below
         self._at = os.fstat(file)
         self.identity = (self._at.st_dev, self._at.st_ino)
         self.names = self._at.st_nlink
-        self._beside = {path.with_name(f"{path.name}-{kind}"): (0, 0) for kind in ("wal", "shm")}
+        self._log, self._index = ((f"{path}-{kind}", (0, 0)) for kind in ("wal", "shm"))
+        self.lost = False  # as the last check found
         self._watched = False
         self._size = self._changed = self._counter = 0
 
     def watch(self) -> None:
         """They are all there now, and stay for as long as a connection is open: SQLite removes none before."""
-        self._beside = {path: identity(path) for path in self._beside}
+        self._log, self._index = ((path, identity(path)) for path, _ in (self._log, self._index))
         self._watched = True
         self.check()
 
-    def check(self) -> None:
+    def check(self, *, index: bool = True) -> None:
         """Raise `StoreLost` if the path leads to another file, or to this one with another content, or if the log
-        beside it is gone."""
+        beside it is gone. `index`: or the log's index, without which nothing is lost, but others cannot write beside
+        us."""
         if not self._watched:
             return
         with self._turn:
             problem = self._moved() or self._overwritten()
-            lost = [] if problem else [path.name for path, was in self._beside.items() if identity(path) != was]
+            beside = (self._log, self._index) if index else (self._log,)
+            missing = [] if problem else [path for path, was in beside if identity(path) != was]
+            self.lost = bool(problem or missing)
         if problem:
             raise StoreLost(f"the database {self._given} {problem}; {_BACK}")
-        if lost:
-            raise StoreLost(f"the database {self._given} has lost {lost[0]}, its log; {_AGAIN}", only_log=True)
+        if missing:
+            raise StoreLost(
+                f"the database {self._given} has lost {Path(missing[0]).name}, its log; {_AGAIN}", only_log=True
+            )
 
     def _moved(self) -> str:
         try:
-            self._at = self._given.stat()
+            self._at = os.stat(self._given)  # noqa: PTH116 - at each commit: a `Path` takes three times as long
         except OSError as error:
             return f"is not where it was: it was deleted or moved ({error.strerror})"
         if (self._at.st_dev, self._at.st_ino) != self.identity:
@@ -77,10 +83,10 @@ class Files:
         return ""
 
 
-def identity(path: Path) -> tuple[int, int]:
+def identity(path: str) -> tuple[int, int]:
     """Which file `path` leads to: its device and inode, zeros if there is none."""
     try:
-        at = path.stat()
+        at = os.stat(path)  # noqa: PTH116 - likewise
     except OSError:
         return 0, 0
     return at.st_dev, at.st_ino

@@ -39,6 +39,11 @@ class Lock(Protocol):
         """From now on what belongs to the database is there, and has to stay."""
         ...
 
+    @property
+    def lost(self) -> bool:
+        """Whether the last check, or look, found that."""
+        ...
+
     def check(self) -> None:
         """Raise `StoreUnavailable` if it is known to be lost, `StoreLost` if for good. Takes a few microseconds."""
         ...
@@ -72,7 +77,7 @@ class _File:
         self.path = Path(os.path.realpath(given))
         if (kind := _file_system(self.path.parent)).startswith(_REMOTE):
             raise UsageError(f"{given} is on a network file system ({kind}), where SQLite loses data; use a local disk")
-        if identity(self.path) in _here:
+        if identity(str(self.path)) in _here:
             raise UsageError(f"another server has {given} open; {_TAKEN}")
         self._beside = _opened(self.path.with_name(f"{self.path.name}.lock"), given, 0o600)
         try:
@@ -92,8 +97,12 @@ class _File:
     def watch(self) -> None:
         self._files.watch()
 
+    @property
+    def lost(self) -> bool:
+        return self._files.lost
+
     def check(self) -> None:
-        self._files.check()
+        self._files.check(index=self.lost)
 
     def look(self) -> None:
         self._files.check()
@@ -119,6 +128,10 @@ class _Session:
 
     def watch(self) -> None:
         pass  # its files are PostgreSQL's affair
+
+    @property
+    def lost(self) -> bool:
+        return bool(self._lost)
 
     def check(self) -> None:
         if self._lost:

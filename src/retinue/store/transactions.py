@@ -66,7 +66,8 @@ def committed(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]])
 def _ready(lock: Lock, by: Connection | Engine) -> Connection:
     """A connection, while the lock is held: with the one before, the lock may be gone, too."""
     if isinstance(by, Connection):
-        lock.check()
+        if lock.lost:  # it may have come back
+            lock.check()
         return by
     lock.look()
     return begin_at_once(by.connect())
