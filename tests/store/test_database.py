@@ -96,6 +96,22 @@ async def test_of_pieces_that_are_written_together_only_those_fail_that_must(dat
     assert sorted(there) == sorted([*(f"{number}" for number in range(20)), "z"])
 
 
+async def test_whatever_a_piece_of_work_raises_nobody_is_left_waiting(database: Database) -> None:
+    errors = (StopIteration, GeneratorExit, ValueError, asyncio.CancelledError)
+
+    def raising(_: Connection, kind: type[BaseException]) -> None:
+        raise kind("no")
+
+    for _ in range(2):  # once by the writer's thread, and once where it comes from
+        for kind in errors:
+            work = partial(raising, kind=kind)
+            with pytest.raises(RuntimeError if kind is StopIteration else kind):
+                await asyncio.wait_for(database.write(work), 20)
+            with pytest.raises(RuntimeError if kind is StopIteration else kind):
+                await asyncio.wait_for(database.submit(work), 20)
+    assert await database.write(count) == 0
+
+
 async def test_only_the_last_epoch_appends(database: Database) -> None:
     await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
     await database.write(partial(append, run_id="run_1", epoch=1, entries=[entry(1)]))

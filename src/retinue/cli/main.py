@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from importlib import import_module
@@ -42,6 +43,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
+        if cmd_name != "serve":  # which has options for it
+            _show_warnings()
         command: click.Command = import_module(f".{cmd_name}", __package__).command
         return command
 
@@ -76,6 +79,13 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         return _failed(f"unexpected {type(error).__name__}: {error} (RETINUE_DEBUG=1 shows where; please report it)")
     return status if isinstance(status, int) else 0
+
+
+def _show_warnings() -> None:
+    """Say what is logged as a warning or an error; how a run goes, the commands show themselves."""
+    handler = logging.StreamHandler()
+    handler.addFilter(lambda record: record.name != "retinue.run_log")
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
 
 
 def _failed(message: str) -> int:

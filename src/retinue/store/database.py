@@ -217,5 +217,7 @@ def _settle(pieces: Sequence[Piece[Any]]) -> None:
             continue
         if piece.error is None:
             piece.future.set_result(piece.result)
+        elif isinstance(piece.error, StopIteration):  # which no future can carry
+            piece.future.set_exception(RuntimeError(f"StopIteration was raised: {piece.error}"))
         else:
             piece.future.set_exception(piece.error)

@@ -21,6 +21,7 @@ class Answer:
         self.began = time.perf_counter()
         self.status = 0
         self.size = 0
+        self.explained = False  # the log has said why it is what it is
 
     @property
     def milliseconds(self) -> int:
@@ -37,7 +38,8 @@ class Answer:
 
 def log_answer(scope: Scope, answer: Answer) -> None:
     """Log a request that is over: one that the server failed with its cause, and each in the access log."""
-    if answer.status >= 500 and (cause := scope["state"].get("cause")) is not None:
+    if answer.status >= 500 and not answer.explained:
+        cause = scope["state"].get("cause", "no cause is known")
         level = logging.ERROR if answer.status == 500 else logging.WARNING
         logger.log(level, "%s %s was answered with %d: %s", scope["method"], scope["path"], answer.status, cause)
     if ACCESS.isEnabledFor(logging.INFO):

@@ -113,12 +113,11 @@ class Edge:
             answer.status = answer.status or LEFT
         except Exception as error:
             known = isinstance(error, StoreUnavailable) and not answer.status
+            answer.explained = not known
             if not known:
                 logger.exception("%s %s failed", scope["method"], scope["path"])
             if not answer.status:  # else the connection is closed, and the client sees that something is missing
                 await answer_of(error)(scope, receive, send)
-            if not known:
-                scope["state"].pop("cause", None)  # it was said
 
 
 def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
