@@ -33,8 +33,9 @@ class Toolmaker:
         self.folder = FilePath(spec.source.file).parent
 
     def of(self, agent: AgentSpec, index: int) -> list[Tool]:
-        """The tools of the file's agent number `index`; one without any of its own gets those at the top."""
-        if agent.params.tools:
+        """The tools of the file's agent number `index`; one that says nothing of tools gets those at the top, and
+        one that says `[]` gets none."""
+        if agent.params.tools is not None:
             return self._tools(agent.params.tools, ("agents", index, "params", "tools"), agent)
         return list(self.shared.values()) if shares(agent, self._spec) else []
 
