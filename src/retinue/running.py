@@ -18,6 +18,7 @@ from .ports import Task
 from .remembering import recalled, remember
 from .schema import Abilities, Decision, Message
 from .toolbox import Toolbox
+from .watching import is_shown, traced
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -88,7 +89,12 @@ class Run:
                 yield event
 
     async def finish(self) -> RunResult:
-        """Run to the end; what it came to."""
+        """Run to the end, shown if its agent's `trace` says so; what it came to."""
+        if not is_shown(self._agent.trace):
+            return await self._finish()
+        return await traced(self)
+
+    async def _finish(self) -> RunResult:
         async with aclosing(self.events()) as events:
             async for _ in events:
                 pass

@@ -269,7 +269,8 @@ def test_an_agent_that_only_talks_needs_no_tools(tmp_path: Path) -> None:
 def test_an_agent_that_says_it_has_no_tools_gets_none_of_those_at_the_top(none: str, tmp_path: Path) -> None:
     path = tmp_path / "a.yml"
     path.write_text(
-        SCRIPTED.replace("[calculator]", none).replace("STRATEGY", "tool_calling") + "  - {name: all, params: {model: Model}}\n"
+        SCRIPTED.replace("[calculator]", none).replace("STRATEGY", "tool_calling")
+        + "  - {name: all, params: {model: Model}}\n"
         "tools: {danger: {callable_api: calculator}}\n"
     )
     assert Agent.load_from_yaml(path, "agent").tools == []
@@ -285,5 +286,5 @@ def test_what_needs_a_tool_is_refused_where_there_are_said_to_be_none(more: str,
     path.write_text(
         f"agents: [{{name: a, params: {{{more}, tools: []}}}}]\ntools: {{danger: {{callable_api: calculator}}}}\n"
     )
-    with pytest.raises(DataError, match="an executor needs 'tools'|unknown tool 'danger'; there are none"):
+    with pytest.raises(DataError, match=r"an executor needs 'tools'|unknown tool 'danger'; there are none"):
         load(path, "agents")
