@@ -242,7 +242,7 @@ def test_unknown_parameters_are_ignored_unless_the_server_is_strict(served: Serv
             assert said.status == 400
             assert said.error["message"] == f"Unknown parameter: '{param}'."
             assert (said.error["param"], said.error["code"]) == (param, "unknown_parameter")
-        opea = {"agent_config": {"strategy": "react_llama", "tools": "x.yaml"}}
+        opea = {"agent_config": {"strategy": "react_llama"}}
         assert strict.ask("POST", "/v1/assistants", opea).status == 200
         assert strict.ask("POST", "/v1/threads", {}).status == 200
 

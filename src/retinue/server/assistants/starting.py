@@ -21,7 +21,7 @@ from ..wire.ids import new_id
 from .messages import add_messages
 from .requests import MessageCreate, RunCreate, ThreadRunCreate
 
-_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens")
+_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens", "max_steps")
 _AS_ASKED = (
     "max_prompt_tokens",
     "max_completion_tokens",
