@@ -8,6 +8,7 @@ from ..strategies import STRATEGIES
 from .memories import check_memory
 from .names import check_circles, check_reference, names
 from .places import Found, Node, shown, unknown
+from .prompts import check_prompts
 from .registry import ENGINES, TOOLS
 from .toolchecks import ToolFiles, check_entries
 
@@ -34,6 +35,7 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
         yield from _check_role(params, shared)
         yield from _check_model(params, components)
         yield from _check_words(params)
+        yield from check_prompts(params, components)
         yield from check_memory(params, components, files.folder)
         yield from _check_limits(params)
         tools: dict[str, Node] = {}
