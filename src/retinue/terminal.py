@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shutil
+import sys
 import threading
 import time
 import unicodedata
@@ -28,9 +29,14 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def is_seen(out: TextIO | None) -> bool:
+    """Whether a person may be looking at what is written to `out`, which may be closed, or missing as in a window."""
+    return out is not None and not out.closed and out.isatty()
+
+
 def is_terminal(out: TextIO) -> bool:
-    """Whether a person may be looking at what is written to `out`, on something that can rewrite its line."""
-    return out.isatty() and os.environ.get("TERM") != "dumb"
+    """Whether `out` is seen, and can rewrite its line."""
+    return is_seen(out) and os.environ.get("TERM") != "dumb"
 
 
 def columns(out: TextIO) -> int:
@@ -43,6 +49,21 @@ def cells(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
+
+
+def put(out: TextIO, text: str) -> None:
+    """Write `text` at once; with question marks for what `out` cannot encode. Standard error may be closed or gone: it
+    is no reason to end what is told there."""
+    try:
+        try:
+            out.write(text)
+        except UnicodeEncodeError:
+            encoding = out.encoding or "ascii"
+            out.write(text.encode(encoding, "replace").decode(encoding))
+        out.flush()
+    except (OSError, ValueError):
+        if out is not sys.stderr:
+            raise
 
 
 class Wrapping:
@@ -151,8 +172,7 @@ class Live:
         """Take the line away."""
         with self._lock:
             if self._what:
-                self._out.write("\r\x1b[K")
-                self._out.flush()
+                put(self._out, "\r\x1b[K")
             self._what = ""
 
     def _count(self) -> None:
@@ -168,8 +188,7 @@ class Live:
         rest = clean(" ".join(self._rest.split()))
         while rest and cells(rest) > max(0, room):
             rest = rest[1:]
-        self._out.write(f"\r\x1b[K{begin}{f'  {rest}' if rest else ''}")
-        self._out.flush()
+        put(self._out, f"\r\x1b[K{begin}{f'  {rest}' if rest else ''}")
 
 
 class Measure:

@@ -27,7 +27,7 @@ from .events import (
     Stopped,
 )
 from .schema import AgentAction, Observation, Reply, StopReason, Usage
-from .terminal import Wrapping, cells, clean, columns, is_terminal
+from .terminal import Wrapping, cells, clean, columns, is_terminal, put
 
 _SHOWN = 600  # characters of an observation, and of a thought
 _DECIDED = re.compile(
@@ -207,8 +207,7 @@ class Trace:
         if text:
             ending = "\n" * text.endswith("\n")
             coloured = self._colours and style and text != ending
-            self._out.write(f"{style}{text.removesuffix(ending)}{_PLAIN}{ending}" if coloured else text)
-            self._out.flush()
+            put(self._out, f"{style}{text.removesuffix(ending)}{_PLAIN}{ending}" if coloured else text)
 
 
 def _thought(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Protocol, TextIO, TypeVar
 
 from .events import Asked, Called, Delta, Event, RunResult
 from .progress import told
-from .terminal import Live
+from .terminal import Live, is_seen, put
 from .trace import Trace
 
 _WATCHED: ContextVar[bool] = ContextVar("retinue_watched", default=False)
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 async def watched(work: Awaitable[T]) -> T:
     """The result of `work`, whose caller waits for it, as a person at a terminal does."""
-    _WATCHED.set(sys.stderr.isatty())
+    _WATCHED.set(is_seen(sys.stderr))
     return await work
 
 
@@ -53,7 +53,7 @@ async def traced(run: Followed, out: TextIO | None = None) -> RunResult:
 
     While another run is being shown, this one is kept, and shown when that has ended.
     """
-    place = out or sys.stderr
+    place = out or sys.stderr or io.StringIO()
     if not _ONE.acquire(blocking=False):
         kept = io.StringIO()
         try:
@@ -75,7 +75,7 @@ def _show_kept() -> None:
         try:
             while _KEPT:
                 place, text = _KEPT.pop(0)
-                place.write(text)
+                put(place, text)
         finally:
             _ONE.release()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -96,6 +97,18 @@ def test_an_answer_that_was_taken_back_is_shown_anew(capsys: pytest.CaptureFixtu
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if line.startswith("Answer: ")][-1] == "Answer: 8"
     assert any("cut; asking again" in line for line in lines)
+
+
+def test_what_a_place_cannot_encode_and_a_place_that_is_gone_end_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(sys, "stderr", narrow)
+    assert Agent(Said([" I\nFinal Answer: 漢 \ud800"]), [calculator], trace=True).run("?").answer
+    narrow.seek(0)
+    assert "Answer: ? ?\n" in narrow.read()
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    assert Agent(Said([ANSWER]), [calculator], trace=True).run("?").answer == "2.42"
 
 
 def test_without_a_terminal_nothing_is_shown_unless_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

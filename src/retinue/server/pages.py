@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from html import escape
@@ -16,6 +17,7 @@ from .. import __version__
 from .deployment import Deployment
 
 router = APIRouter(include_in_schema=False)
+_CODE = re.compile(r"`([^`]*)`")
 _METHODS = ("get", "post", "put", "patch", "delete")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
@@ -87,7 +89,7 @@ def _index(address: str, deployment: Deployment) -> str:
 <h2>More</h2>
 <ul>
 <li><a href="/docs">All operations</a>, and as <a href="/openapi.json">OpenAPI</a></li>
-<li><a href="/health">Does it live?</a> <a href="/ready">Can it work?</a></li>
+<li><a href="/health">Health</a>, <a href="/ready">readiness</a></li>
 </ul>"""
 
 
@@ -102,6 +104,6 @@ def _operations(schema: dict[str, Any]) -> Iterator[str]:
             family = begin
         for method in _METHODS:
             if method in operations:
-                says = escape(operations[method].get("description", ""))
+                says = _CODE.sub(r"<code>\1</code>", escape(operations[method].get("description", "")))
                 yield f"<tr><td><code>{method.upper()}</code><td><code>{escape(path)}</code><td>{says}</tr>"
     yield "</table>"
