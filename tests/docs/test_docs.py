@@ -52,7 +52,7 @@ def test_a_pages_python_runs(page: Path, tmp_path: Path) -> None:
 
 def pasted() -> list[object]:
     """What of each page is to be pasted into a shell: blocks of commands, and the lines of a session after `$ `."""
-    found = []
+    found: list[object] = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         sessions = [
