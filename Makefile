@@ -1,5 +1,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+WANTED = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Retinue needs Python 3.11 or newer; say PYTHON=…")'
+DEMO := PYTHONPATH=src .demo/bin/python -m retinue
 # processes for the tests: one more than there are cores, for many wait until another process has started
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
@@ -12,7 +14,7 @@ help: ## Show what there is
 setup: .venv/installed ## Make .venv with everything locked in requirements/
 
 .venv/installed: requirements/dev.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Retinue needs Python 3.11 or newer; say PYTHON=…")'
+	$(WANTED)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
@@ -22,12 +24,19 @@ model: setup ## Fetch the embedded model (1.1 GB, once) and the embedder (23 MB)
 	$(BIN)/retinue models pull
 	$(BIN)/retinue models pull minilm
 
-demo: model ## Answer two questions with the embedded model
-	$(BIN)/retinue ask "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?" \
+demo: .demo/installed ## Answer two questions with the embedded model (fetched once, 1.1 GB); installs no development tools
+	$(DEMO) models pull
+	$(DEMO) ask "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?" \
 		--passages data/demo/passages.jsonl
 	@echo
-	$(BIN)/retinue ask "What creature of American folklore gained notoriety in 1964?" \
+	$(DEMO) ask "What creature of American folklore gained notoriety in 1964?" \
 		--passages data/hotpotqa/passages.jsonl
+
+.demo/installed: requirements/demo.txt
+	$(WANTED)
+	$(PYTHON) -m venv .demo
+	.demo/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/demo.txt
+	@touch $@
 
 test: model ## Run the tests: side by side, then those that need the model one after the other
 	$(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -71,7 +80,8 @@ chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, in
 bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md
 	$(BIN)/python -m bench
 
+LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+
 lock: setup ## Resolve the locked requirements anew
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-annotate --no-header pyproject.toml --extra local --extra sandbox --extra web \
-		--extra documents --extra rank --extra mcp --extra server --extra postgres --group dev --group build -o requirements/dev.txt
+	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --group dev --group build -o requirements/dev.txt
+	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra local -c requirements/dev.txt -o requirements/demo.txt

@@ -29,6 +29,7 @@ from .strategies.react import React
 from .strategies.reflecting import reflecting
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
+from .watching import watched
 
 
 class Agent(Filed):
@@ -42,7 +43,8 @@ class Agent(Filed):
     or a JSON Schema: the answer is JSON that conforms (parsed, in `return_values["answer"]`), or the
     run stops as `INVALID_ANSWER`. `prompt_node`, in place of `model`, is a `PromptNode`: its model, its stop
     words, its template as `react`'s prompt. `memory`: one conversation's memory, or several of them; without
-    it, an agent keeps nothing of its runs, and may be used for many conversations at once.
+    it, an agent keeps nothing of its runs, and may be used for many conversations at once. `trace`: show on standard
+    error what a run thinks, does and sees, as it happens; if `None`, `run` and `resume` do in an interactive terminal.
 
     Raises `UsageError` for unknown names.
     """
@@ -60,6 +62,7 @@ class Agent(Filed):
         answer_schema: type | Mapping[str, Any] | None = None,
         prompt_node: Prompting | None = None,
         memory: Memory | Sequence[Memory] = (),
+        trace: bool | None = None,
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; there are: {', '.join(STRATEGIES)}")
@@ -79,6 +82,7 @@ class Agent(Filed):
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
         self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
         self.memories = several(memory)
+        self.trace = trace
         self.tools: list[Tool] = []
         for tool in tools:
             self.add_tool(tool)
@@ -145,8 +149,8 @@ class Agent(Filed):
         return await self.start(question, history=history).finish()
 
     def run(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
-        """`run_async`, blocking."""
-        return blocking(self.run_async(question, history=history))
+        """`run_async`, blocking, and shown in an interactive terminal (see `trace`)."""
+        return blocking(watched(self.run_async(question, history=history)))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """`run_async` for each question, at most `at_once` of them at a time; results in their order."""
@@ -219,5 +223,5 @@ class Agent(Filed):
         budget: Budget | None = None,
         key: str = "",
     ) -> RunResult:
-        """`resume_async`, blocking."""
-        return blocking(self.resume_async(log, decisions, budget=budget, key=key))
+        """`resume_async`, blocking, and shown in an interactive terminal."""
+        return blocking(watched(self.resume_async(log, decisions, budget=budget, key=key)))

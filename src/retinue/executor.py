@@ -15,6 +15,7 @@ from .ports import Chunks
 from .prompt import Ask
 from .schema import Abilities, Message
 from .strategies.acting_out import ActingOut
+from .watching import watched
 
 Actions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -57,7 +58,7 @@ class Executor(Agent):
 
     def run(self, question: Actions, *, history: Sequence[Message] = ()) -> RunResult:
         """`run_async`, blocking."""
-        return blocking(self.run_async(question, history=history))
+        return blocking(watched(self.run_async(question, history=history)))
 
 
 class NoModel:

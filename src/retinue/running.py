@@ -21,6 +21,7 @@ from .representation import represented
 from .run_log import log_event
 from .schema import Abilities, Decision, Message
 from .toolbox import Toolbox
+from .watching import is_shown, traced
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -99,8 +100,10 @@ class Run:
                 yield event
 
     async def finish(self) -> RunResult:
-        """Run to the end; what it came to."""
+        """Run to the end, shown if its agent's `trace` says so; what it came to."""
         with within(self._context):
+            if is_shown(self._agent.trace):
+                return await traced(self)
             async with aclosing(self.events()) as events:
                 async for _ in events:
                     pass

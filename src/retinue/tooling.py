@@ -112,9 +112,16 @@ def _main_output(value: Any, component: Any) -> Any:
         value = value[0]
     if not isinstance(value, dict):
         return value
+    ends = [name for name in getattr(component, "output_variables", ()) if name in value]
+    if len(ends) > 1:  # a pipeline's that ends at several nodes
+        return {name: as_text(_only(value[name])) for name in ends}
     names = (getattr(component, "output_variable", "results"), "results", "documents")
-    shown = next((value[name] for name in names if name in value), value)
-    return shown[0] if isinstance(shown, list) and len(shown) == 1 else shown
+    return _only(next((value[name] for name in names if name in value), value))
+
+
+def _only(value: Any) -> Any:
+    """The only item of a list that has one."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def as_text(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from fakes.openai_server import OpenAIServer
 
+COMMANDS = ["--help", "ask", "run", "check", "init", "migrate", "models", "serve"]
 ROOT = Path(__file__).parents[2]
 ACTION = " I need to calculate.\nAction: Calculator\nAction Input: 47^0.23\n"
 ANSWER = " I now know the final answer\nFinal Answer: 2.42"
@@ -35,13 +37,15 @@ def test_the_trace_shows_thoughts_actions_observations_costs_and_the_answer(serv
     assert done.returncode == 0, done.stderr
     for shown in (
         "Question: What is 47^0.23?",
-        "Action Input: 47^0.23",
+        "Thought: I need to calculate.",
+        'Action: Calculator("47^0.23")',
         "Observation: 2.4242784855673896",
         "tokens in",
         "Answer: 2.42",
-        "Stopped: ANSWER",
     ):
         assert shown in done.stdout
+    assert done.stdout.count("2.42\n") == 1
+    assert "Final Answer" not in done.stdout
     assert "\x1b" not in done.stdout  # no colours into a pipe
     assert done.stderr == ""
 
@@ -83,7 +87,7 @@ def test_ctrl_c_in_the_middle_stops_the_run_and_leaves_the_terminal_clean(server
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
     for line in process.stdout:
-        if line.startswith("[2]"):
+        if line.startswith("── step 2 "):
             break
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
@@ -141,9 +145,19 @@ def test_missing_weights_are_one_line_with_the_command_that_fetches_them(tmp_pat
 
 
 def test_help_and_version_need_nothing() -> None:
-    assert "ask      Answer a question with an agent." in retinue("--help").stdout
+    shown = retinue("--help").stdout
+    groups = re.findall(r"^(\w.*):\n((?:  \w.*\n)+)", shown, re.MULTILINE)
+    assert [title for title, _ in groups] == ["Answer", "Write a file of agents", "Keep"]
+    assert re.findall(r"^  (\w+)", groups[0][1], re.MULTILINE) == ["ask", "run", "serve", "mcp"]
+    assert max(map(len, shown.splitlines())) <= 80
     assert retinue("--version").stdout.startswith("retinue, version ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_help_speaks_of_what_a_user_has_never_seen(name: str) -> None:
+    assert "seed" not in retinue(name, "--help").stdout.lower()
 
 
 def test_an_unknown_command_is_refused() -> None:
     assert "No such command 'frob'" in refused(retinue("frob"))
+    assert refused(retinue("serv")).endswith("No such command 'serv'. Did you mean 'serve'?")

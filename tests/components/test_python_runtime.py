@@ -101,7 +101,7 @@ def test_batches(runtime: PythonRuntime) -> None:
         ("list(map(str.upper, 'a'))", "not passed on: write lambda x: x.upper(…)"),
         ("(5).bit_length()", "'int' object has no attribute 'bit_length' (line 1"),
         ("x = 1", "the code gave no value; assign the result to final_result"),
-        ("print(42)", "the code gave no value; assign the result to final_result (it printed: 42\n)"),
+        ("print()", "the code gave no value; assign the result to final_result, or print it"),
         ("final_result = None", "the code gave no value"),
         ("raise ValueError('a\\nb' + 'c' * 10_000)", "ValueError: a bccc"),
         ("", "there is no code to run"),
@@ -204,3 +204,16 @@ def test_a_run_that_is_cancelled_gives_its_place_back() -> None:
         return await runtime.run_async("2")
 
     assert asyncio.run(cancelled()) == {"results": 2}
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("print('hi')", "hi"),
+        ("for n in range(3):\n    print(n)", "0\n1\n2"),
+        ("print('noise')\nfinal_result = 4", 4),
+        ("print('noise')\n2 + 2", 4),
+    ],
+)
+def test_what_a_program_only_prints_is_its_value(code: str, value: object) -> None:
+    assert PythonRuntime().run(code)["results"] == value

@@ -263,3 +263,28 @@ def test_an_agent_that_only_talks_needs_no_tools(tmp_path: Path) -> None:
     params = "{script: [{say: Hello}], strategy: tool_calling}"
     file.write_text(f"retinue: 1\nagents:\n  - {{name: talker, params: {params}}}\n")
     assert Agent.load_from_yaml(file).run("Hi").answer == "Hello"
+
+
+@pytest.mark.parametrize("none", ["[]", "{}"])
+def test_an_agent_that_says_it_has_no_tools_gets_none_of_those_at_the_top(none: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.yml"
+    path.write_text(
+        SCRIPTED.replace("[calculator]", none).replace("STRATEGY", "tool_calling")
+        + "  - {name: all, params: {model: Model}}\n"
+        "tools: {danger: {callable_api: calculator}}\n"
+    )
+    assert Agent.load_from_yaml(path, "agent").tools == []
+    assert [tool.name for tool in Agent.load_from_yaml(path, "all").tools] == ["danger"]
+    agent = Agent.load_from_yaml(path, "agent")
+    agent.save_to_yaml(tmp_path / "saved.yml")
+    assert Agent.load_from_yaml(tmp_path / "saved.yml").tools == []
+
+
+@pytest.mark.parametrize("more", ["role: executor", "model: m, require_human_feedback: [danger]"])
+def test_what_needs_a_tool_is_refused_where_there_are_said_to_be_none(more: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.yml"
+    path.write_text(
+        f"agents: [{{name: a, params: {{{more}, tools: []}}}}]\ntools: {{danger: {{callable_api: calculator}}}}\n"
+    )
+    with pytest.raises(DataError, match=r"an executor needs 'tools'|unknown tool 'danger'; there are none"):
+        load(path, "agents")

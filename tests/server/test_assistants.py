@@ -138,6 +138,11 @@ def test_a_change_is_checked_with_what_was_there(two: Serving) -> None:
             {"agent_config": {"strategy": "react_llama", "temperature": 0.01, "top_p": 0.95, "max_new_tokens": 1024}},
             {"model": "agent-1", "temperature": 0.01, "top_p": 0.95, "max_tokens": 1024},
         ),
+        ({"agent_config": {"strategy": "react", "agent_name": "with-tool", "api_key": None}}, {"model": "with-tool"}),
+        (
+            {"agent_config": {"role_description": "You are brief.", "recursion_limit": 3}},
+            {"model": "agent-1", "instructions": "You are brief."},
+        ),
         ({"agent_config": {"temperature": 0.01}, "temperature": 1.5}, {"temperature": 1.5}),
     ],
 )
@@ -146,6 +151,28 @@ def test_opeas_assistants(two: Serving, wishes: dict[str, Any], expected: dict[s
     assert {key: made[key] for key in expected} == expected
 
 
-def test_what_is_wrong_with_opeas_assistants(two: Serving) -> None:
-    said = two.ask("POST", "/v1/assistants", {"agent_config": {"temperature": "hot"}})
-    assert (said.status, said.error["param"]) == (400, "agent_config.temperature")
+@pytest.mark.parametrize(
+    ("config", "param", "words"),
+    [
+        ({"temperature": "hot"}, "temperature", "expected a decimal"),
+        ({"strategy": "nonsense"}, "strategy", "'nonsense' is not how 'agent-1' reasons, which is 'react'"),
+        ({"strategy": "plan_execute"}, "strategy", "Leave it out, or name an agent that reasons so."),
+        ({"tools": "x.yaml"}, "tools", "A request may say agent_name, strategy, role_description, "),
+        ({"llm_engine": "vllm"}, "llm_engine", "the rest is said in this server's file"),
+    ],
+)
+def test_what_is_not_heeded_of_opeas_assistants_is_refused(
+    two: Serving, config: dict[str, Any], param: str, words: str
+) -> None:
+    said = two.ask("POST", "/v1/assistants", {"agent_config": config})
+    assert (said.status, said.error["param"]) == (400, f"agent_config.{param}")
+    assert words in said.error["message"]
+
+
+def test_an_assistant_as_rfc_003_prints_it_is_the_only_agent_of_the_file(served: Serving, two: Serving) -> None:
+    printed = {"instructions": "Be brief.", "name": "guide", "tools": [function("get_weather")]}
+    made = served.ask("POST", "/v1/assistants", printed).body
+    assert (made["model"], made["name"], made["instructions"]) == ("agent-1", "guide", "Be brief.")
+    said = two.ask("POST", "/v1/assistants", printed)
+    assert said.status == 400
+    assert said.error["message"].endswith("none is meant unless it is named: agent-1, with-tool.")

@@ -242,7 +242,7 @@ def test_unknown_parameters_are_ignored_unless_the_server_is_strict(served: Serv
             assert said.status == 400
             assert said.error["message"] == f"Unknown parameter: '{param}'."
             assert (said.error["param"], said.error["code"]) == (param, "unknown_parameter")
-        opea = {"agent_config": {"strategy": "react_llama", "tools": "x.yaml"}}
+        opea = {"agent_config": {"strategy": "react_llama"}}
         assert strict.ask("POST", "/v1/assistants", opea).status == 200
         assert strict.ask("POST", "/v1/threads", {}).status == 200
 
@@ -357,3 +357,15 @@ def test_no_body_however_odd_is_more_than_a_mistake(
         assert said.error["message"]
     else:
         assert said.body["object"]
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [("false", " Write false, without quotes."), ("True", " Write true, without quotes."), ("no", "")],
+)
+def test_a_boolean_in_quotes_is_refused_with_what_would_be_right(served: Serving, given: str, hint: str) -> None:
+    asked = {"model": "agent-1", "messages": "hello", "stream": given}
+    said = served.ask("POST", "/v1/chat/completions", asked)
+    assert said.status == 400
+    expected = f"Invalid type for 'stream': expected a boolean, but got a string instead.{hint}"
+    assert (said.error["message"], said.error["param"]) == (expected, "stream")

@@ -10,7 +10,7 @@ from ..config import load_spec
 from ..config.files import chosen
 from ..errors import UsageError
 from ..pipelines import Node, drawing
-from .trace import clean
+from ..terminal import clean
 
 
 @click.command("draw")

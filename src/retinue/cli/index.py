@@ -10,8 +10,8 @@ import click
 from ..documents import DocumentStore, index_folder
 from ..documents.embedding import MiniLM
 from ..documents.indexing import STORE
+from ..terminal import clean
 from .progress import Progress
-from .trace import clean
 
 
 @click.command("index")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from ..terminal import clean
 from .amounts import PER_MINUTE, SPAN, url_of
-from .trace import clean
 
 if TYPE_CHECKING:
     from ..store.keys import Key

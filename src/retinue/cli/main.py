@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -14,24 +15,31 @@ from .. import __version__
 from ..errors import RetinueError
 from ..hiding import hidden
 
-_COMMANDS = {
-    "ask": "Answer a question with an agent.",
-    "init": "Begin a folder with an agent, a tool and a README.",
-    "check": "Say all that is wrong with a file of agents.",
-    "run": "Answer a question with an agent of a file.",
-    "tools": "Show what the model sees of an agent's tools.",
-    "lock": "Lock and install the packages of a file's tools.",
-    "draw": "Draw a pipeline of a file.",
-    "migrate": "Lift a file of the seeds to the current version.",
-    "schema": "Print the JSON Schema of files of agents.",
-    "serve": "Serve agents and pipelines of a file to OpenAI's clients.",
-    "mcp": "Serve agents, pipelines or tools of a file to MCP clients.",
-    "keys": "Make, list and revoke API keys of a server.",
-    "pin": "Look at the tools of a file's MCP servers, and approve them.",
-    "index": "Make a folder's files something that agents can search.",
-    "search": "Search what was indexed.",
-    "models": "List, fetch and remove model weights.",
+_GROUPS = {
+    "Answer": {
+        "ask": "Answer a question with an agent that calculates and searches.",
+        "run": "Answer a question with an agent of a file.",
+        "serve": "Serve agents and pipelines of a file to OpenAI's clients.",
+        "mcp": "Serve agents, pipelines or tools of a file to MCP clients.",
+    },
+    "Write a file of agents": {
+        "init": "Begin a folder with an agent, a tool and a README.",
+        "check": "Say all that is wrong with a file of agents.",
+        "tools": "Show what the model sees of an agent's tools.",
+        "lock": "Lock and install the packages of a file's tools.",
+        "pin": "Look at the tools of a file's MCP servers, and approve them.",
+        "draw": "Draw a pipeline of a file.",
+        "schema": "Print the JSON Schema of files of agents.",
+        "migrate": "Lift an older file to the current version.",
+    },
+    "Keep": {
+        "models": "List, fetch and remove model weights.",
+        "index": "Make a folder's files something that agents can search.",
+        "search": "Search what was indexed.",
+        "keys": "Make, list and revoke API keys of a server.",
+    },
 }
+_COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 
 class _Lazy(click.Group):
@@ -42,21 +50,26 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
-            return None
+            near = get_close_matches(cmd_name, _COMMANDS, 1)
+            ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
         if cmd_name != "serve":  # which has options for it
             _show_warnings()
         command: click.Command = import_module(f".{cmd_name}", __package__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        for title, commands in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="retinue")
 def cli() -> None:
-    """Agents that decide, act and observe, on any language model."""
+    """Agents that decide, act and observe, on any language model.
+
+    Begin with: retinue models pull; retinue ask "What is 15% of 1234?"
+    """
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""`retinue migrate`: files of the seeds, lifted to the current version."""
+"""`retinue migrate`: older files, lifted to the current version."""
 
 from __future__ import annotations
 

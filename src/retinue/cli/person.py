@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ..schema import AgentAction, Decision
-from .trace import clean
+from ..terminal import clean
 
 _KEYS = {"a": "approve", "e": "edit", "r": "reject", "m": "respond"}
 

@@ -8,16 +8,19 @@ from typing import Self
 
 import click
 
+from ..terminal import Measure, columns, is_terminal
+
 
 class Progress:
     """A line on stderr, as long as it is open; none of what is done within `patience` seconds."""
 
     def __init__(self, patience: float = 0.0) -> None:
         self._begin = time.monotonic() + patience
-        self._terminal = sys.stderr.isatty()
+        self._terminal = is_terminal(sys.stderr)
         self._what = ""
         self._shown = 0.0
         self._open = False
+        self._measure = Measure()
 
     def __enter__(self) -> Self:
         return self
@@ -34,7 +37,10 @@ class Progress:
         if what.split(" ")[0] == self._what and time.monotonic() - self._shown < pause and done < size:
             return
         self._what, self._shown = what.split(" ")[0], time.monotonic()
-        whole = f"{size:,} {unit}" if unit else f"{size / 1e6:,.0f} MB"
-        share = f" {done / size:4.0%} of {whole}" if size else ""
-        click.echo(f"\r\x1b[K{what}{share}" if self._terminal else f"{what}{share}", nl=not self._terminal, err=True)
+        if self._terminal:
+            share = f" {self._measure.text(what, done, size, unit)}" if size else ""
+            click.echo(f"\r\x1b[K{what}{share}"[: columns(sys.stderr) + 3], nl=False, err=True)
+        else:
+            whole = f"{size:,} {unit}" if unit else f"{size / 1e6:,.0f} MB"
+            click.echo(f"{what}{f' {done / size:4.0%} of {whole}' if size else ''}", err=True)
         self._open = self._terminal

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 from contextlib import aclosing
 
 import click
 
 from ..agent import Run
-from ..events import Asked, Called, Delta, Event, to_json
+from ..events import Delta, to_json
 from ..schema import StopReason
-from .trace import Trace, Waiting
+from ..watching import traced
 
 
 def carry_out(run: Run, *, as_json: bool) -> int:
@@ -34,29 +35,7 @@ async def _json(run: Run) -> None:
 
 async def _trace(run: Run) -> None:
     _cancel_on_ctrl_c(run)
-    trace, waiting = Trace(), Waiting(shown=True)
-    waiting.begin("loading the model")
-    try:
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                waiting.end()
-                trace.show(event)
-                if label := _pause_after(event):
-                    waiting.begin(label)
-    finally:
-        waiting.end()
-    trace.end(run.result)
-
-
-def _pause_after(event: Event | Delta) -> str:
-    """What is going on after `event`, if the next one may take a while."""
-    match event:
-        case Asked():
-            return "the model reads"
-        case Called(action=action):
-            return f"{action.tool} works"
-        case _:
-            return ""
+    await traced(run, sys.stdout)
 
 
 def _cancel_on_ctrl_c(run: Run) -> None:

@@ -9,8 +9,8 @@ import click
 from ..documents import DocumentStore
 from ..documents.indexing import STORE
 from ..errors import DataError
+from ..terminal import clean
 from ..tools.passages import excerpt
-from .trace import clean
 
 
 @click.command("search")

@@ -14,8 +14,8 @@ from ..config.files import chosen
 from ..models.wire import functions
 from ..strategies.describing import described
 from ..strategies.react_json import tools_as_json
+from ..terminal import clean
 from ..tooling import Tool
-from .trace import clean
 
 
 @click.command("tools")

@@ -28,7 +28,7 @@ class PythonRuntime:
 
     The code is `python_runtime_input`, or `query` where there is nothing else: a text, from which fences
     are taken off, or a list of texts as `PromptNode` gives it, of which the first is run. Its output
-    `results` is the value of `final_result`, else that of the last expression.
+    `results` is the value of `final_result`, else that of the last expression, else the text that it printed.
 
     `limits` are `SandboxLimits` or, as in a file, a mapping of those that are to be others.
     Raises `UsageError` for limits that cannot be, and if the extra `sandbox` is not installed.
@@ -48,9 +48,9 @@ class PythonRuntime:
     async def run_async(
         self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
     ) -> dict[str, Any]:
-        """Runs Python code; the result is the value of final_result, else of the last expression. Modules such as
-        math, json, re, datetime, decimal, random, itertools and collections are there; statistics, fractions,
-        heapq, operator, string, enum and packages such as numpy are not, nor are files, network, input(),
+        """Runs Python code; the result is the value of final_result, else of the last expression, else what it printed.
+        Modules such as math, json, re, datetime, decimal, random, itertools and collections are there; statistics,
+        fractions, heapq, operator, string, enum and packages such as numpy are not, nor are files, network, input(),
         yield, class inheritance, del and `import *`. Methods can be called but not passed on (key=lambda k: d.get(k),
         not key=d.get), and next() wants iter(…).
 

@@ -81,7 +81,8 @@ class Sandbox:
         self._places = BoundedSemaphore(limits.at_once)
 
     def run(self, code: str, variable: str) -> Any:
-        """The value of `variable` after `code`, else that of the last expression. Raises `ToolError`."""
+        """The value of `variable` after `code`, else that of the last expression, else what it printed. Raises
+        `ToolError`."""
         return self._within(lambda session: self._value(session, code, variable))
 
     def interact(self, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
@@ -147,9 +148,10 @@ class Sandbox:
             if not isinstance(error.exception(), NameError):
                 raise
             value = last
+        if value is None and printed.text.strip():
+            return printed.text.rstrip("\n")  # a program that prints says so what it came to
         if value is None:
-            said = f" (it printed: {printed.text[:500]})" if printed.text else ""
-            raise ToolError(f"the code gave no value; assign the result to {variable}{said}")
+            raise ToolError(f"the code gave no value; assign the result to {variable}, or print it")
         return value
 
     def _interaction(self, session: MontySession, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:

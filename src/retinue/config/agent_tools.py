@@ -10,8 +10,9 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ..agent import Agent
+from ..declaring import component
 from ..errors import DataError, UsageError
-from ..pipelines import Pipeline
+from ..naming import meant
 from ..tooling import Tool, tool_of
 from .callables import existing
 from .places import Found, Path
@@ -33,8 +34,9 @@ class Toolmaker:
         self.folder = FilePath(spec.source.file).parent
 
     def of(self, agent: AgentSpec, index: int) -> list[Tool]:
-        """The tools of the file's agent number `index`; one without any of its own gets those at the top."""
-        if agent.params.tools:
+        """The tools of the file's agent number `index`; one that says nothing of tools gets those at the top, and
+        one that says `[]` gets none."""
+        if agent.params.tools is not None:
             return self._tools(agent.params.tools, ("agents", index, "params", "tools"), agent)
         return list(self.shared.values()) if shares(agent, self._spec) else []
 
@@ -74,12 +76,21 @@ class Toolmaker:
         if isinstance(something, Agent):
             options.setdefault("timeout", something.budget.seconds or AGENT_SECONDS)
         if ref.output_variable is not None:
+            _check_output(ref, something)
             something = Showing(something, ref.output_variable)
         return Tool(ref.name, something, ref.description or self._said_of(ref), **options)
 
     def _said_of(self, ref: ToolRef) -> str:
         part = parts(self._spec)[ref.pipeline_or_node]
         return (part.params.role_description or "") if isinstance(part, AgentSpec) else ""
+
+
+def _check_output(ref: ToolRef, something: Any) -> None:
+    """Raises `UsageError` for an output that it does not have, as far as it says which it has."""
+    outputs = None if isinstance(something, Agent) else component(something).outputs
+    if outputs and ref.output_variable not in outputs:
+        wrong = f"{ref.pipeline_or_node} has no output {ref.output_variable!r}"
+        raise UsageError(f"output_variable: {wrong}; {meant(str(ref.output_variable), outputs)}")
 
 
 @dataclass(frozen=True)
@@ -90,12 +101,15 @@ class Showing:
     output_variable: str
 
     async def run_async(self, query: str) -> Any:
-        """What it gives for `query`."""
-        if isinstance(self.something, Pipeline):
-            return await self.something.run_async(query)
-        inner = replace(tool_of(self.something, name="inner"), timeout=86_400.0)
+        """What it gives for `query`. Raises `UsageError` if that has no such output."""
         run = getattr(self.something, "run_async", None)
-        return await (run(query) if run else inner.call(query))
+        if run is None:
+            return await replace(tool_of(self.something, name="inner"), timeout=86_400.0).call(query)
+        value = await run(query)
+        outputs = value[0] if isinstance(value, tuple) and value else value
+        if isinstance(outputs, dict) and self.output_variable not in outputs:
+            raise UsageError(f"there is no output {self.output_variable!r}; {meant(self.output_variable, outputs)}")
+        return value
 
 
 def built_in(name: str) -> Tool:

@@ -8,6 +8,7 @@ from ..strategies import STRATEGIES
 from .memories import check_memory
 from .names import check_circles, check_reference, names
 from .places import Found, Node, shown, unknown
+from .prompts import check_prompts
 from .registry import ENGINES, TOOLS
 from .toolchecks import ToolFiles, check_entries
 
@@ -34,12 +35,14 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
         yield from _check_role(params, shared)
         yield from _check_model(params, components)
         yield from _check_words(params)
+        yield from check_prompts(params, components)
         yield from check_memory(params, components, files.folder)
         yield from _check_limits(params)
         tools: dict[str, Node] = {}
         yield from _check_tools(params.at("tools"), targets, files, tools, shared)
         if not files.unnamed:
-            yield from _check_feedback(params.at("require_human_feedback"), tools or shared)
+            usable = shared if params.at("tools").value is None else tools
+            yield from _check_feedback(params.at("require_human_feedback"), usable)
         own = uses.setdefault(agent.name, {})
         for tool in params.at("tools"):
             own.setdefault(tool.at("pipeline_or_node").text, tool.at("pipeline_or_node"))
@@ -52,7 +55,7 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     if role == "planner" and tools.value:
         yield Found(tools.path, "a planner has no tools", at_key=True)
     if role == "executor":
-        if not tools.value and not shared:
+        if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
         for key in (*_MODEL_KEYS, "strategy", "memory", "with_memory"):
             if params.at(key).value is not None:

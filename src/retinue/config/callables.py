@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from ..hiding import shown
-from .places import nearest
+from ..naming import nearest
 from .registry import PYTHON_ROOTS, TOOLS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
 from .agents import check_agents
 from .mcpchecks import check_servers
 from .names import check_components, check_names, check_pipelines
-from .places import Node, Problem, Source, fail
+from .places import Found, Node, Problem, Source, fail
 from .reading import read_file
 from .registry import PYTHON_ROOTS
+from .roles import lifted
+from .rule_of_two import check_rule_of_two
 from .specs import FileSpec
 from .toolchecks import ToolFiles
 from .wording import validated
+
+logger = logging.getLogger(__name__)
 
 
 def check(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> list[Problem]:
@@ -23,7 +29,7 @@ def check(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> list[Pr
 
 
 def load_spec(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpec:
-    """The file at `path`. Raises `DataError` with all that is wrong, a line each."""
+    """The file at `path`; warnings go to the log. Raises `DataError` with all that is wrong, a line each."""
     return spec_of(read_file(path), roots=roots)
 
 
@@ -31,6 +37,8 @@ def spec_of(source: Source, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpe
     """What `source` says; its paths begin at its file's folder. Raises `DataError` with all that is wrong."""
     spec, problems = _checked(source, ToolFiles(Path(source.file).parent, roots))
     fail(problems)
+    for problem in problems:
+        logger.warning("%s", problem)
     assert spec is not None
     return spec
 
@@ -40,6 +48,7 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
         return None, list(source.problems)
     if source.value is None:
         source = Source(source.file, {}, problems=source.problems)
+    source = lifted(source)
     root = Node(source.value)
     spec, found = validated(FileSpec, source)
     parts = (
@@ -48,7 +57,9 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
     checks = chain(check_names(root), *parts)
     wrong = {one.path for one in found}  # has the wrong shape already; nothing more is said of it
     more = (one for one in checks if one.path not in wrong)
-    problems = source.placed(chain(found, more)) + sorted(files.problems)
+    warnings: Iterable[Found] = ()
     if isinstance(spec, FileSpec):
         spec._source = source
+        warnings = check_rule_of_two(spec)
+    problems = source.placed(chain(found, more, warnings)) + sorted(files.problems)
     return spec, problems

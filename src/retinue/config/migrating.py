@@ -9,18 +9,27 @@ from ..errors import DataError
 from .origins import VERSION
 from .places import Source, fail
 from .reading import read_file, read_text
+from .roles import kind_of
 from .writing import put
 
 _LINE = f"retinue: {VERSION}"
+_OTHERS = {
+    "agent": "is one agent's configuration (RFC 003), which loads as it is and has no version",
+    "tools": "is a file of tools, which a file of agents names and which has no version",
+    "unknown": "is no file of agents: it has none of 'components', 'pipelines', 'agents' and 'tools'",
+}
 _HEAD = re.compile(r"(?:\ufeff)?(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:---[ \t]*(?:\r\n|\r|\n))?")
 
 
 def migrate(path: Path) -> str:
-    """Lift the file at `path`; what was done, in words. Raises `DataError` if it cannot be read."""
+    """Lift the file at `path`, unless it is no file of agents; what was done, in words. Raises `DataError`."""
     source = read_file(path)
     fail(source.problems)
     if not isinstance(source.value, dict | None):
         raise DataError(f"{path}:1:1: want a mapping of components, pipelines, agents and tools")
+    kind = kind_of(source.value)
+    if kind != "file":
+        return f"{_OTHERS[kind]}; left as it is"
     if source.value and "retinue" in source.value and "version" not in source.value:
         return f"is of version {VERSION} already"
     text = path.read_bytes().decode("utf-8")

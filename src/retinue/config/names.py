@@ -7,11 +7,13 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from pathlib import Path
 
+from ..naming import nearest
 from .callables import located
-from .places import MAX_FOUND, Found, Node, nearest, shown, unknown
+from .places import MAX_FOUND, Found, Node, shown, unknown
 from .registry import COMPONENTS, ROOTS
 from .toolchecks import check_params
 
+_OWN = ". One of your own is a tool (callable_api: file.py:function), or put together in Python"
 SECTIONS = {"components": "component", "pipelines": "pipeline", "agents": "agent"}
 
 
@@ -44,7 +46,8 @@ def check_components(root: Node, folder: Path) -> Iterator[Found]:
     for component in root.at("components"):
         type_ = component.at("type").text
         if type_ and type_ not in COMPONENTS:
-            yield Found(component.at("type").path, unknown("type of component", type_, COMPONENTS))
+            own = "" if nearest(type_, COMPONENTS) else _OWN
+            yield Found(component.at("type").path, unknown("type of component", type_, COMPONENTS) + own)
         if type_ not in COMPONENTS:
             continue
         yield from check_params(component, COMPONENTS[type_], type_)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, NamedTuple
 
 from ..errors import DataError
+from ..naming import meant
 
 Path = tuple[str | int, ...]  # the keys and positions that lead to a value
 MAX_FOUND = 100  # problems of one file
-MAX_COMPARED = 300  # names, to find the nearest
 
 
 class Place(NamedTuple):
@@ -30,8 +29,24 @@ class Problem(NamedTuple):
     column: int
     message: str
 
+    @property
+    def warning(self) -> bool:
+        """Whether it keeps nobody from using the file."""
+        return False
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.message}"
+        return f"{self.file}:{self.line}:{self.column}: {'warning: ' * self.warning}{self.message}"
+
+
+class Warned(Problem):
+    """A problem that keeps nobody from using the file."""
+
+    __slots__ = ()
+
+    @property
+    def warning(self) -> bool:
+        """It does not."""
+        return True
 
 
 class Found(NamedTuple):
@@ -40,6 +55,7 @@ class Found(NamedTuple):
     path: Path
     message: str
     at_key: bool = False
+    warning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +74,8 @@ class Source:
 
     def problem(self, found: Found) -> Problem:
         """`found` at its place, or at that of the nearest thing around it."""
-        return Problem(self.file, *self.place(found.path, at_key=found.at_key), found.message)
+        place = self.place(found.path, at_key=found.at_key)
+        return (Warned if found.warning else Problem)(self.file, *place, found.message)
 
     def place(self, path: Path, *, at_key: bool = False) -> Place:
         """Where the value at `path`, or its key, stands."""
@@ -119,25 +136,15 @@ class Node:
 
 
 def fail(problems: Iterable[Problem]) -> None:
-    """Raise `DataError` with a line for each problem, if there are any."""
-    lines = [str(problem) for problem in problems]
+    """Raise `DataError` with a line for each problem that is no warning, if there are any."""
+    lines = [str(problem) for problem in problems if not problem.warning]
     if lines:
         raise DataError("\n".join(lines))
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """`unknown WHAT 'name'`, with the nearest right one, or all there are."""
-    names = list(known)
-    near = nearest(name, names)
-    there_are = f"there are: {', '.join(names[:20])}{', …' * (len(names) > 20)}" if names else "there are none"
-    return f"unknown {what} {shown(name)}; " + (f"did you mean {near!r}?" if near else there_are)
-
-
-def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """The known name most like `name`; empty if none is."""
-    by_lower = {one.lower(): one for one in islice(known, MAX_COMPARED) if len(one) <= 80}
-    close = get_close_matches(name.lower(), by_lower, 1, likeness) if len(name) <= 80 else []
-    return by_lower[close[0]] if close else ""
+    return f"unknown {what} {shown(name)}; {meant(name, known)}"
 
 
 def shown(value: Any) -> str:

@@ -38,7 +38,9 @@ def shares(agent: AgentSpec, spec: FileSpec) -> bool:
     tools = agent.params.tools
     if agent.params.role == "planner" or spec.tools is None:
         return False
-    return not tools or isinstance(tools, str) or (isinstance(tools, list) and any(isinstance(t, str) for t in tools))
+    if tools is None or isinstance(tools, str):
+        return True
+    return isinstance(tools, list) and any(isinstance(tool, str) for tool in tools)
 
 
 def _needs(part: Part, spec: FileSpec) -> Iterator[str]:

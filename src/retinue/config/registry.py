@@ -15,11 +15,13 @@ Kind = Literal["text", "whole number", "number", "true or false", "list", "mappi
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """What a component's parameter may be. `refers`: where its text names another component, the types
-    of component that will do. `path`: it is a file or folder, from the folder of the file that names it."""
+    of component that will do. `path`: it is a file or folder, from the folder of the file that names it. `choices`:
+    the only values that it may have."""
 
     kind: Kind
     refers: tuple[str, ...] = ()
     path: bool = False
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,9 @@ class Known:
 
 TEXT, WHOLE, NUMBER = Parameter("text"), Parameter("whole number"), Parameter("number")
 FLAG, LIST, MAPPING = Parameter("true or false"), Parameter("list"), Parameter("mapping")
+PROVIDER = Parameter("text", choices=("serper", "searchapi", "serpapi", "tavily", "wikipedia"))
+MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
+WEB_MODE = Parameter("text", choices=("snippet", "document"))
 PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
 COMPONENTS: Mapping[str, Known] = {
@@ -101,7 +106,7 @@ COMPONENTS: Mapping[str, Known] = {
     ),
     "Retriever": Known(
         "retinue.components:Retriever",
-        {"store": STORE, "mode": TEXT, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING},
+        {"store": STORE, "mode": MODE, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING},
         ("store",),
     ),
     "Ranker": Known("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
@@ -109,7 +114,7 @@ COMPONENTS: Mapping[str, Known] = {
     "SearchEngine": Known(
         "retinue.components:SearchEngine",
         {
-            "provider": TEXT, "api_key": TEXT, "top_k": WHOLE, "allowed_domains": LIST, "language": TEXT,
+            "provider": PROVIDER, "api_key": TEXT, "top_k": WHOLE, "allowed_domains": LIST, "language": TEXT,
             "country": TEXT, "base_url": TEXT, "seconds": NUMBER,
         },
     ),
@@ -120,7 +125,7 @@ COMPONENTS: Mapping[str, Known] = {
     "WebRetriever": Known(
         "retinue.components:WebRetriever",
         {
-            "search_engine": Parameter("text", ("SearchEngine", "SerpAPIComponent")), "mode": TEXT, "top_k": WHOLE,
+            "search_engine": Parameter("text", ("SearchEngine", "SerpAPIComponent")), "mode": WEB_MODE, "top_k": WHOLE,
             "top_search_results": WHOLE, "ranker": Parameter("text", ("Ranker",)),
             "sampler": Parameter("text", ("TopPSampler",)), "cache": STORE,
             "cache_seconds": NUMBER, "fetcher": Parameter("text", ("LinkContentFetcher",)), "size": WHOLE,
@@ -157,7 +162,6 @@ TOOLS: Mapping[str, Known] = {
 
 PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name what is under these
 ROOTS = tuple(INPUTS)  # where a pipeline begins
-ROOTS = ("Query", "File")  # where a pipeline begins
 MEMORY_TYPES = ("checkpointer", "store")  # seed 003's: in the process, in a file
 ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # of an agent's llm_engine
 

@@ -16,6 +16,7 @@ Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Effects = Literal["read", "idempotent", "once"]
+Label = Literal["untrusted", "private", "effects"]
 
 
 def _one_of(**kinds: type) -> Discriminator:
@@ -44,7 +45,7 @@ class Spec(BaseModel):
 
 
 class ToolOptions(Spec):
-    """What may be said of any tool; the words of `retinue.Tool`."""
+    """What may be said of any tool; the words of `retinue.Tool`, and `labels`, by which the rule of two goes."""
 
     effects: Effects | None = None
     timeout: Seconds | None = None
@@ -52,11 +53,13 @@ class ToolOptions(Spec):
     polls: bool | None = None
     return_direct: bool | None = None
     reflections: Annotated[int, Field(ge=0)] | None = None
+    labels: list[Label] | None = None
 
     @property
     def options(self) -> dict[str, Any]:
         """Those that were given, for `Tool`."""
-        return {name: value for name in ToolOptions.model_fields if (value := getattr(self, name)) is not None}
+        names = [name for name in ToolOptions.model_fields if name != "labels"]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class ArgumentSpec(Spec):

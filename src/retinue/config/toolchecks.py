@@ -81,6 +81,8 @@ def check_params(entry: Node, known: Known, what: str) -> Iterator[Found]:
             yield Found(param.path, unknown(f"parameter of {what}", name, known.parameters), at_key=True)
         elif param.value is not None and not fits(param.value, kind := known.parameters[name].kind):
             yield Found(param.path, f"{name}: want a {kind}, not {shown(param.value)}".replace("a true", "true"))
+        elif (choices := known.parameters[name].choices) and param.text not in choices and "${" not in param.text:
+            yield Found(param.path, f"{name}: {unknown(name, param.text, choices)}")
 
 
 def _under(params: Node) -> str:

@@ -8,7 +8,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from ..naming import nearest
 from .places import MAX_FOUND, Found, Path, Source, shown, unknown
+from .registry import COMPONENTS
 
 _WANTED = {
     "string_type": "a text",
@@ -43,7 +45,7 @@ def validated(kind: Any, source: Source) -> tuple[Any, list[Found]]:
 def _found(detail: ErrorDetails, kind: Any, value: Any) -> Found:
     path, what = _in_file(detail["loc"], value), detail["type"]
     if what == "extra_forbidden":
-        return Found(path, unknown("key", str(path[-1]), sorted(_keys(kind, detail["loc"][:-1]))), at_key=True)
+        return Found(path, _unknown_key(str(path[-1]), kind, detail["loc"][:-1]), at_key=True)
     if what == "missing":
         return Found(path, f"needs {str(detail['loc'][-1])!r}")
     label = next((f"{part}: " for part in reversed(path) if isinstance(part, str)), "")
@@ -55,6 +57,15 @@ def _found(detail: ErrorDetails, kind: Any, value: Any) -> Found:
         return Found(path, f"{label}{detail['msg']}")
     but = "" if what.endswith(("too_short", "too_long")) else f", not {shown(detail['input'])}"
     return Found(path, f"{label}want {wanted}{but}")
+
+
+def _unknown_key(name: str, kind: Any, loc: tuple[int | str, ...]) -> str:
+    keys = sorted(_keys(kind, loc))
+    if "params" in keys and not nearest(name, keys):
+        deeper = _keys(kind, (*loc, "params")) or {key for one in COMPONENTS.values() for key in one.parameters}
+        if name in deeper:
+            return f"unknown key {shown(name)} here; it stands under 'params'"
+    return unknown("key", name, keys)
 
 
 def _in_file(loc: tuple[int | str, ...], value: Any) -> Path:

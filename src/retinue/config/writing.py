@@ -91,8 +91,7 @@ class Writer:
                 self._add_later(agent, agent.origin)
             return agent.name
         params = described(agent, lambda what, name: self.component(what, self._free(f"{agent.name}_{name}")))
-        if tools := list(_unique(self._tool(tool, agent) for tool in agent.tools)):
-            params["tools"] = tools
+        params["tools"] = list(_unique(self._tool(tool, agent) for tool in agent.tools))
         self._put("agents", {"name": agent.name, "params": params})
         return agent.name
 

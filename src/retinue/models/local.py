@@ -18,6 +18,7 @@ from typing import Any
 
 from ..errors import ModelRefused, UsageError
 from ..ports import Chunks
+from ..progress import Progress, listener
 from ..prompt import Ask
 from ..schema import Abilities
 from .engine import HttpEngine
@@ -27,6 +28,8 @@ from .weights import find
 
 _KEY = secrets.token_urlsafe(32)
 _LOADING = threading.Lock()
+_LOADED: set[tuple[Path, int]] = set()
+_PIECE = 1 << 23
 _LIMITS = TimeLimits(idle=1800.0, total=7200.0)  # a long prompt takes a small machine minutes
 
 
@@ -77,7 +80,22 @@ class LocalEngine:
 
 def _shared_server(path: Path, context: int) -> Any:
     with _LOADING:  # who asks while it loads waits for it, and does not load it once more
-        return _server(path, context)
+        if (progress := listener()) is not None and (path, context) not in _LOADED:
+            _read(path, progress)
+        server = _server(path, context)
+        _LOADED.add((path, context))
+        return server
+
+
+def _read(path: Path, progress: Progress) -> None:
+    """Read the file once, so that loading it, which says nothing while it goes on, finds it in memory."""
+    size, done = path.stat().st_size, 0
+    buffer = bytearray(_PIECE)
+    with path.open("rb", buffering=0) as file:
+        while read := file.readinto(buffer):
+            done += read
+            progress(f"reading {path.stem}", done, size)
+    progress(f"loading {path.stem}", 0, 0)
 
 
 @lru_cache(maxsize=2)

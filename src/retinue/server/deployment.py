@@ -46,6 +46,13 @@ class Deployment:
                 logger.warning("the memory of %s is not used here: a thread is its conversation's memory", name)
         return cls(agents, created)
 
+    @property
+    def only(self) -> str | None:
+        """The model of who names none: the one agent there is, or, without any, the one pipeline."""
+        agents = [name for name, agent in self.agents.items() if not isinstance(agent.strategy, Through)]
+        names = agents or list(self.agents)
+        return names[0] if len(names) == 1 else None
+
 
 def as_agent(part: Agent | Pipeline) -> Agent:
     """What answers for `part`: itself, or for a pipeline an agent that asks no model."""

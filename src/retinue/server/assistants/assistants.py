@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter
@@ -38,16 +39,23 @@ _EMPTY: Object = {
     "response_format": "auto",
     "reasoning_effort": None,
 }
+_REACTING, _PLANNING = ("react", "react_json", "tool_calling"), ("planexec", "humanInLoopPlanExec")
+_OPEAS = {  # its names of strategies, and which of ours are meant
+    **dict.fromkeys(("react_langchain", "react_langgraph", "react_llama"), _REACTING),
+    "plan_execute": _PLANNING,
+}
 _NEVER_NULL = ("tools", "metadata", "response_format")
 
 
 @router.post("/assistants")
 async def create_assistant(at: At, given: AssistantCreate) -> Object:
-    """A new one. With `agent_config` (OPEA's), an agent of the file is chosen if no `model` of it is named."""
+    """A new one. Without a `model` it is the file's only agent, or with `agent_config` (OPEA's) the first."""
     wishes = given.sent()
     config = wishes.pop("agent_config", None)
     if config is not None:
         wishes = configured(at.server.deployment, config, wishes)
+    elif "model" not in wishes:
+        wishes["model"] = at.server.deployment.only
     body = changed(_EMPTY, wishes)
     check(at.server.deployment, body)
 
@@ -113,7 +121,8 @@ def changed(body: Object, wishes: Object) -> Object:
 def check(deployment: Deployment, body: Object) -> None:
     """Raises `ApiError` for an assistant that no agent can be."""
     if body["model"] is None:
-        raise missing("model")
+        there_are = ", ".join(deployment.agents)
+        raise missing("model", f"This server has several, and none is meant unless it is named: {there_are}.")
     agent = deployment.agents.get(body["model"])
     if agent is None:
         raise no_model(body["model"])
@@ -133,18 +142,43 @@ def check_tools(agent: Any, tools: list[Object]) -> None:
 
 
 def configured(deployment: Deployment, config: Object, wishes: Object) -> Object:
-    """`wishes` with what OPEA's `agent_config` says: which agent, and those settings that a request may change."""
+    """`wishes` with what OPEA's `agent_config` says: which agent, and those settings that a request may change. Raises
+    `ApiError` for what a request may not say: it is the file's to say, and is not passed over in silence."""
     try:
-        heeded = AgentConfig.model_validate(config)
+        heeded = AgentConfig.model_validate({key: value for key, value in config.items() if value is not None})
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        raise told([{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]) from error
+        raise _of_config(errors[0]) or told(
+            [{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]
+        ) from error
     names = list(deployment.agents)
     wanted = (wishes.get("model"), heeded.agent_name, names[0])
-    model = next(name for name in wanted if name in deployment.agents)
+    model = next(name for name in wanted if name is not None and name in deployment.agents)
+    _check_strategy(heeded.strategy, model, deployment.agents[model].strategy.name)
     said = {
         "temperature": heeded.temperature,
         "top_p": heeded.top_p,
         "max_tokens": heeded.max_new_tokens,  # of one reply
+        "max_steps": heeded.recursion_limit,
+        "instructions": heeded.role_description,
     }
     return {key: value for key, value in said.items() if value is not None} | wishes | {"model": model}
+
+
+def _of_config(error: Mapping[str, Any]) -> ApiError | None:
+    """For a setting that is not the request's."""
+    if error["type"] != "extra_forbidden":
+        return None
+    where = ".".join(map(str, ("agent_config", *error["loc"])))
+    heeded = ", ".join(AgentConfig.model_fields)
+    message = f"Unknown parameter: '{where}'. A request may say {heeded}; the rest is said in this server's file."
+    return ApiError(400, message, param=where, code="unknown_parameter")
+
+
+def _check_strategy(said: str | None, model: str, strategy: str) -> None:
+    if said is not None and strategy not in _OPEAS.get(said, (said,)):
+        message = (
+            f"Invalid 'agent_config.strategy': '{said[:60]}' is not how '{model}' reasons, which is '{strategy}', as "
+            "this server's file says. Leave it out, or name an agent that reasons so."
+        )
+        raise ApiError(400, message, param="agent_config.strategy", code="invalid_value")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, Tag
+from pydantic import ConfigDict, Field, Tag
 
 from ..wire.pieces import (
     CodeInterpreterTool,
@@ -50,15 +50,20 @@ class AssistantUpdate(Wire):
 
 
 class AssistantCreate(AssistantUpdate):
-    """`POST /assistants`. `agent_config` is OPEA's (seed 003): with it, `model` need not be given."""
+    """`POST /assistants`. `agent_config` is OPEA's (seed 003)."""
 
     agent_config: dict[str, Any] | None = None
 
 
 class AgentConfig(Wire):
-    """What of OPEA's `agent_config` is heeded."""
+    """What of OPEA's `agent_config` is heeded; anything else is refused. `strategy` must be the agent's."""
+
+    model_config = ConfigDict(extra="forbid")
 
     agent_name: str | None = None
+    strategy: str | None = None
+    role_description: Instructions | None = None
+    recursion_limit: Annotated[int, Field(ge=1)] | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
     max_new_tokens: Annotated[int, Field(ge=1)] | None = None

@@ -22,7 +22,7 @@ from .messages import add_messages
 from .requests import MessageCreate, RunCreate, ThreadRunCreate
 from .resources import check_attachments
 
-_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens")
+_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens", "max_steps")
 _AS_ASKED = (
     "max_prompt_tokens",
     "max_completion_tokens",

@@ -18,6 +18,7 @@ from .edge import answer_of
 from .scopes import allowed, needed
 
 OPEN = ("/health", "/ready")
+PAGES = ("/", "/docs", "/redoc", "/openapi.json")  # which say nothing of any tenant
 _LOOKED_AT = 2.0  # seconds between two looks at the key of an open stream
 _MISSING = (
     "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
@@ -35,7 +36,7 @@ class Keyed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["path"] in OPEN:
+        if scope["type"] != "http" or is_open(scope["method"], scope["path"]):
             await self._app(scope, receive, send)
             return
         try:
@@ -85,6 +86,11 @@ class Keyed:
             with suppress(StoreUnavailable):  # nobody can revoke it meanwhile
                 good = await self._keys.find(said) is not None
         limit.reschedule(asyncio.get_running_loop().time())
+
+
+def is_open(method: str, path: str) -> bool:
+    """Whether a request needs no key."""
+    return path in OPEN or (method == "GET" and path in PAGES)
 
 
 def is_stream(start: Message) -> bool:

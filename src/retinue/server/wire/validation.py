@@ -51,16 +51,18 @@ def told(errors: Sequence[Mapping[str, Any]]) -> ApiError:
     return _size(where, error, context) or invalid(where, error["msg"])
 
 
-def missing(where: str) -> ApiError:
+def missing(where: str, why: str = "") -> ApiError:
     """A parameter is needed."""
-    return _refusal(f"Missing required parameter: '{where}'.", where, "missing_required_parameter")
+    return _refusal(f"Missing required parameter: '{where}'. {why}".rstrip(), where, "missing_required_parameter")
 
 
 def wrong_type(where: str, wanted: str, given: Any) -> ApiError:
     """`wanted`, such as "an integer", is not what JSON calls `given`."""
     subject = f"'{where}'" if where else "the body of your request"
+    meant = given.lower() if wanted == "a boolean" and isinstance(given, str) else ""
+    hint = f" Write {meant}, without quotes." if meant in ("true", "false") else ""
     return _refusal(
-        f"Invalid type for {subject}: expected {wanted}, but got {_called(given)} instead.", where, "invalid_type"
+        f"Invalid type for {subject}: expected {wanted}, but got {_called(given)} instead.{hint}", where, "invalid_type"
     )
 
 

@@ -1,0 +1,41 @@
+"""The texts that agents of a file are told as their prompts: variables in them that nobody fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from string import Template
+
+from .places import Found, Node, unknown
+
+_FILLED = ("tools", "tool_names", "answer", "examples", "history", "question", "query")  # as `React.question` has them
+_TRANSCRIPT = "; what was said follows the prompt by itself, so leave it out"
+
+
+def check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
+    """A warning for each variable of an agent's prompt that stays as it stands."""
+    if (params.at("strategy").text or "react") != "react":
+        return
+    prompts = [params.at("custom_prompt"), _template(params.at("prompt_node"), components)]
+    for prompt in prompts:
+        names = list(dict.fromkeys(_variables(prompt.text)))
+        if not {"question", "query"} & set(names):
+            continue  # it is no whole prompt, but words of their own before ours
+        for name in names:
+            if name not in _FILLED:
+                more = _TRANSCRIPT if name == "transcript" else " (for a dollar sign, write $$)"
+                said = unknown("variable", f"${name}", [f"${one}" for one in _FILLED])
+                yield Found(prompt.path, f"{prompt.path[-1]}: {said}{more}", warning=True)
+
+
+def _template(prompt_node: Node, components: Mapping[str, Node]) -> Node:
+    """The text of the prompt node's template, as far as it stands in the file."""
+    node = components.get(prompt_node.text, Node(None))
+    named = node.at("params").at("default_prompt_template")
+    template = components.get(named.text)
+    return named if template is None else template.at("params").at("prompt_text")
+
+
+def _variables(text: str) -> Iterator[str]:
+    for match in Template.pattern.finditer(text):
+        if name := match["named"] or match["braced"]:
+            yield name

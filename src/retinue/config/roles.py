@@ -1,0 +1,48 @@
+"""RFC 003's role blocks: one agent's configuration, or an executor's tools, as a whole file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from .places import Path, Place, Source
+from .specs import AgentParams, FileSpec
+
+Kind = Literal["file", "agent", "tools", "unknown"]
+_SECTIONS = ("retinue", "components", "pipelines", "agents")
+_NAME = "agent_name"
+
+
+def kind_of(value: Any) -> Kind:
+    """What a file's value is: a file of agents, one agent's parameters, the tools of a tool file, or none of these."""
+    if not isinstance(value, dict) or not value or any(key in value for key in _SECTIONS):
+        return "file"
+    if any(key in AgentParams.model_fields or key == _NAME for key in value if key != "tools"):
+        return "agent"
+    if all(isinstance(entry, dict) and "callable_api" in entry for entry in value.values()):
+        return "tools"
+    return "file" if any(key in FileSpec.model_fields for key in value) else "unknown"
+
+
+def lifted(source: Source) -> Source:
+    """`source` as a file of agents: an agent's block as its only agent, an executor's as that of an executor."""
+    kind = kind_of(source.value)
+    if kind == "agent":
+        params = {key: value for key, value in source.value.items() if key != _NAME}
+        name = source.value.get(_NAME, "agent")
+        return _moved(source, {"name": name, "params": params}, _in_agent)
+    if kind == "tools":
+        params = {"role": "executor", "tools": source.value}
+        return _moved(source, {"name": "executor", "params": params}, lambda path: ("params", "tools", *path))
+    return source
+
+
+def _in_agent(path: Path) -> Path:
+    return ("name", *path[1:]) if path[:1] == (_NAME,) else ("params", *path)
+
+
+def _moved(source: Source, agent: Mapping[str, Any], where: Callable[[Path], Path]) -> Source:
+    def places(known: Mapping[Path, Place]) -> dict[Path, Place]:
+        return {("agents", 0, *where(path)): place for path, place in known.items() if path}
+
+    return Source(source.file, {"agents": [agent]}, places(source.keys), places(source.values), source.problems)

@@ -1,0 +1,134 @@
+"""The rule of two: an agent that reads what strangers write, sees private data and changes things, and asks nobody, can
+be talked into giving that data away. (Meta, "Agents Rule of Two", 2025; Willison's "lethal trifecta".)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .callables import BuiltIn, Endpoint, existing, target
+from .places import Found
+from .reach import Part, parts, servers, shares
+from .reading import read_file
+from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef, Tools
+from .toolchecks import tool_files
+from .wording import validated
+
+LABELS = ("untrusted", "private", "effects")
+_UNTRUSTED = (
+    "SearchEngine", "SerpAPIComponent", "LinkContentFetcher", "WebRetriever", "Wikipedia", "GitHubAPI", "MCPTools",
+)  # fmt: skip
+_PRIVATE = ("DocumentStore", "Retriever", "FileConverter", "DeepsetCloudPipeline", "HaystackPipeline")
+_EFFECTS = ("DocumentWriter", "MCPTools")
+_WARNING = (
+    "{agent} reads what strangers write ({untrusted}), sees private data ({private}) and changes things ({effects}), "
+    "and nobody is asked: words hidden in what it reads can make it give that data away. Let a person decide "
+    "(approval: true), or take one of the three away; 'labels' of a tool says what holds for it"
+)
+_Labelled = tuple[str, frozenset[str]]  # a tool's name, and what holds for it
+
+
+def check_rule_of_two(spec: FileSpec) -> Iterator[Found]:
+    """A warning for each agent of the file for which all three hold."""
+    for at, agent in enumerate(spec.agents or ()):
+        tools = list(_Labels(spec).of_agent(agent, (agent.name,)))
+        held = {label: [name for name, labels in tools if label in labels] for label in LABELS}
+        if all(held.values()):
+            untrusted, private, effects = (", ".join(dict.fromkeys(held[label])) for label in LABELS)
+            message = _WARNING.format(agent=agent.name, untrusted=untrusted, private=private, effects=effects)
+            yield Found(("agents", at, "name"), message, warning=True)
+
+
+class _Labels:
+    """What holds for the tools of a file's agents; of what is not there, nothing."""
+
+    def __init__(self, spec: FileSpec) -> None:
+        self._spec = spec
+        self._parts = parts(spec)
+        self._folder = Path(spec.source.file).parent
+
+    def of_agent(self, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
+        """Its tools, with what holds for each; a tool that a person approves has no effects of its own accord."""
+        asked = agent.params.require_human_feedback
+        tools = self._spec.tools if agent.params.tools is None else agent.params.tools
+        for name, labels in self._of_tools(tools if agent.params.role != "planner" else None, agent, within):
+            approved = asked is True or (isinstance(asked, list) and name in asked)
+            yield name, labels - {"effects"} if approved else labels
+
+    def _of_tools(self, tools: Tools | None, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
+        if isinstance(tools, dict):
+            yield from self._of_entries(tools, self._folder)
+            return
+        for item in [tools] if isinstance(tools, str) else tools or ():
+            if isinstance(item, ToolRef):
+                yield item.name, self._of_ref(item, within)
+            else:
+                yield from self._named(item, agent, within)
+
+    def _named(self, text: str, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
+        shared = self._spec.tools
+        if shares(agent, self._spec) and isinstance(shared, dict) and text in shared:
+            yield from self._of_entries({text: shared[text]}, self._folder)
+        elif text == "passages":
+            yield text, frozenset(["private"])
+        elif text in servers(self._spec):
+            yield text, self._of_part(self._parts[text], within)
+        elif "/" in text or "." in text:
+            yield from self._of_path(text)
+
+    def _of_path(self, text: str) -> Iterator[_Labelled]:
+        try:
+            files = tool_files(existing(self._folder, text))
+        except (ValueError, OSError):
+            return
+        for file in files:
+            if file.suffix == ".py":
+                yield file.name, frozenset(["effects"])
+                continue
+            entries, _ = validated(ToolFile, read_file(file))
+            yield from self._of_entries(entries or {}, file.parent)
+
+    def _of_entries(self, entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[_Labelled]:
+        for name, entry in entries.items():
+            labels = frozenset(entry.labels) if entry.labels is not None else _of_callable(entry, folder)
+            yield name, labels - {"effects"} if entry.approval else labels
+
+    def _of_ref(self, ref: ToolRef, within: tuple[str, ...]) -> frozenset[str]:
+        part = self._parts.get(ref.pipeline_or_node)
+        labels: frozenset[str] = frozenset(ref.labels or ())
+        if ref.labels is None and part is not None and part.name not in within:
+            labels = self._of_part(part, within)
+            labels |= {"effects"} if ref.effects in ("once", "idempotent") else set()
+        return labels - {"effects"} if ref.approval else labels
+
+    def _of_part(self, part: Part, within: tuple[str, ...]) -> frozenset[str]:
+        if isinstance(part, ComponentSpec):
+            kinds = zip(LABELS, (_UNTRUSTED, _PRIVATE, _EFFECTS), strict=True)
+            labels = frozenset(label for label, types in kinds if part.type in types)
+            return labels - {"effects"} if _is_harmless(part.params or {}) else labels
+        if isinstance(part, PipelineSpec):
+            inner = [self._parts[node.name] for node in part.nodes if node.name in self._parts]
+            return frozenset().union(*(self._of_part(one, within) for one in inner))
+        return frozenset().union(*(labels for _, labels in self.of_agent(part, (*within, part.name))))
+
+
+def _of_callable(entry: ToolEntry, folder: Path) -> frozenset[str]:
+    """Of a tool of a tool file: what is not said to read only may change things."""
+    try:
+        what = target(entry.callable_api, folder)
+    except ValueError:
+        return frozenset()
+    if isinstance(what, BuiltIn):
+        return frozenset(["private"] if what.name == "passages" else [])
+    labels = {"untrusted"} if isinstance(what, Endpoint) else set()
+    return frozenset(labels | ({"effects"} if entry.effects != "read" else set()))
+
+
+def _is_harmless(params: Mapping[str, Any]) -> bool:
+    """Whether all tools of an MCP server are said to read only, or wait for a person."""
+    options, tools = params.get("options"), params.get("tools")
+    if not isinstance(options, dict) or not isinstance(tools, list):
+        return False
+    said = [options.get(name) for name in tools]
+    return all(isinstance(one, dict) and (one.get("effects") == "read" or one.get("approval") is True) for one in said)

@@ -1,0 +1,109 @@
+"""Carrying out a run while a person watches: its trace, and in a terminal a line that says what goes on meanwhile."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+from contextvars import ContextVar
+from typing import Protocol, TextIO, TypeVar
+
+from .events import Asked, Called, Delta, Event, RunResult
+from .progress import told
+from .terminal import Live, is_seen, put
+from .trace import Trace
+
+_WATCHED: ContextVar[bool] = ContextVar("retinue_watched", default=False)
+_ONE = threading.Lock()  # a terminal has room for one run at a time
+_KEPT: list[tuple[TextIO, str]] = []  # the others' traces, and where they go
+T = TypeVar("T")
+
+
+async def watched(work: Awaitable[T]) -> T:
+    """The result of `work`, whose caller waits for it, as a person at a terminal does."""
+    _WATCHED.set(is_seen(sys.stderr))
+    return await work
+
+
+def is_shown(trace: bool | None) -> bool:
+    """Whether a run that begins here is to be shown: as was said, else if a person waits for it and no other is shown.
+    Runs within it, of agents that are tools, are waited for by nobody."""
+    waited = _WATCHED.get() and not _ONE.locked()
+    _WATCHED.set(False)
+    return waited if trace is None else trace
+
+
+class Followed(Protocol):
+    """What can be traced: a `Run`."""
+
+    def events(self) -> AsyncGenerator[Event | Delta, None]:
+        """Its events as they happen."""
+        ...
+
+    @property
+    def result(self) -> RunResult:
+        """What it came to."""
+        ...
+
+
+async def traced(run: Followed, out: TextIO | None = None) -> RunResult:
+    """Carry out `run` and show it on `out`, standard error if `None`; what it came to. Raises what the run raises.
+
+    While another run is being shown, this one is kept, and shown when that has ended.
+    """
+    place = out or sys.stderr or io.StringIO()
+    if not _ONE.acquire(blocking=False):
+        kept = io.StringIO()
+        try:
+            return await _followed(run, Trace(kept), Live(kept))
+        finally:
+            _KEPT.append((place, kept.getvalue()))
+            _show_kept()
+    try:
+        with Live(place) as live:
+            return await _followed(run, Trace(place), live)
+    finally:
+        _ONE.release()
+        _show_kept()
+
+
+def _show_kept() -> None:
+    """Show what was kept, unless a run is being shown; then that does it at its end."""
+    while _KEPT and _ONE.acquire(blocking=False):
+        try:
+            while _KEPT:
+                place, text = _KEPT.pop(0)
+                put(place, text)
+        finally:
+            _ONE.release()
+
+
+async def _followed(run: Followed, trace: Trace, live: Live) -> RunResult:
+    with told(live.progress):
+        live.show("getting ready")
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                if isinstance(event, Delta) and not event.answer and not trace.answering:
+                    trace.show(event)
+                    live.text(trace.written)
+                    continue
+                live.hide()
+                trace.show(event)
+                if label := _pause_after(event):
+                    live.show(label)
+    live.hide()
+    trace.end(run.result)
+    return run.result
+
+
+def _pause_after(event: Event | Delta) -> str:
+    """What is going on after `event`, if the next one may take a while."""
+    match event:
+        case Asked():
+            return "the model works"
+        case Called(action=action):
+            return f"{action.tool} works"
+        case _:
+            return ""

@@ -1,0 +1,23 @@
+"""What can be installed: the extras, and what the demo needs."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_extra_all_is_all_of_them() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    (everything,) = extras.pop("all")
+    assert set(everything.removeprefix("retinue[").removesuffix("]").split(",")) == set(extras)
+
+
+def test_what_the_demo_installs_has_no_development_tools_and_is_what_the_tests_run_with() -> None:
+    demo, dev = ((ROOT / "requirements" / name).read_text("utf-8").splitlines() for name in ("demo.txt", "dev.txt"))
+    locked = {line.split(" ")[0] for line in demo if "==" in line}
+    assert any(line.startswith("xllamacpp==") for line in locked)
+    assert locked <= {line.split(" ")[0] for line in dev}
+    for tool in ("pytest", "mypy", "ruff", "openai", "fastapi", "hatchling"):
+        assert not [line for line in locked if line.startswith(f"{tool}==")]

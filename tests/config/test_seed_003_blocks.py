@@ -1,0 +1,93 @@
+"""RFC 003's role blocks as printed: one agent's configuration, or an executor's tools, as a whole file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.test_files import printed
+from retinue import Agent, DataError, Executor
+from retinue.config import check
+from retinue.strategies.planner import Planner
+
+AGENT = """\
+strategy: react
+require_human_feedback: false
+llm_endpoint_url: http://127.0.0.1:8080
+llm_engine: vllm
+llm_model_id: my-model
+recursion_limit: 5
+tools: tools.yaml
+"""
+TOOLS = """\
+population:
+  description: how many people live in a city
+  callable_api: cities.py:population
+  args_schema:
+    query:
+      type: str
+      description: the city
+  return_output: answer
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tools.yaml").write_text(TOOLS)
+    (tmp_path / "cities.py").write_text("def population(query: str) -> str:\n    return '42'\n")
+    return tmp_path
+
+
+def put(folder: Path, text: str) -> Path:
+    path = folder / "block.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_an_agents_block_is_an_agent(folder: Path) -> None:
+    path = put(folder, AGENT)
+    agent = Agent.load_from_yaml(path)
+    assert (agent.name, agent.strategy.name, agent.model.name, agent.budget.steps) == ("agent", "react", "my-model", 5)
+    assert [tool.name for tool in agent.tools] == ["population"]
+    assert Agent.load_from_yaml(put(folder, f"agent_name: guide\n{AGENT}")).name == "guide"
+    assert printed("check", path) == f"{path}: nothing is wrong\n"
+
+
+def test_one_without_tools_may_be_a_planner(folder: Path) -> None:
+    block = AGENT.replace("tools: tools.yaml", "role: planner")
+    assert isinstance(Agent.load_from_yaml(put(folder, block)).strategy, Planner)
+
+
+def test_an_executors_block_is_an_executor(folder: Path) -> None:
+    executor = Executor.load_from_yaml(folder / "tools.yaml")
+    assert isinstance(executor, Executor)
+    assert executor.run({"tool": "population", "input": "Paris"}).answer == "42"
+
+
+def test_what_is_wrong_with_a_block_is_said_where_it_stands(folder: Path) -> None:
+    path = put(folder, AGENT.replace("react", "reakt").replace("recursion_limit", "recursion_limits"))
+    assert [str(problem) for problem in check(path)] == [
+        f"{path}:1:11: unknown strategy 'reakt'; did you mean 'react'?",
+        f"{path}:6:1: unknown key 'recursion_limits'; did you mean 'recursion_limit'?",
+    ]
+    tools = put(folder, TOOLS.replace("cities.py:population", "nowhere.py:f"))
+    with pytest.raises(DataError, match=r"block.yaml:3:17: callable_api: there is no 'nowhere.py' here"):
+        Agent.load_from_yaml(tools)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (AGENT, "is one agent's configuration (RFC 003), which loads as it is and has no version; left as it is"),
+        (TOOLS, "is a file of tools, which a file of agents names and which has no version; left as it is"),
+        (
+            "a: 1\n",
+            "is no file of agents: it has none of 'components', 'pipelines', 'agents' and 'tools'; left as it is",
+        ),
+    ],
+)
+def test_migrate_leaves_files_that_are_no_files_of_agents(folder: Path, text: str, said: str) -> None:
+    path = put(folder, text)
+    assert printed("migrate", path) == f"{path}: {said}\n"
+    assert path.read_text() == text
