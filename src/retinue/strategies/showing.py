@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from ..schema import AgentFinish
 from ..tooling import Tool
 from .json_reply import answer_begun
-from .parsing import AFTER, AT_LINE_START, INVENTED, NO_TOOL, UnreadableReply, parse
+from .markers import AFTER, AT_LINE_START
+from .parsing import INVENTED, NO_TOOL, UnreadableReply, parse
 
 _DECORATION = r"[ \t>*_#`-]*+"
 _BEFORE_COLON = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+"

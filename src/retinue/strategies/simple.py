@@ -10,6 +10,7 @@ from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing import UnreadableReply, answer_written, written
+from .prose import acts
 from .steps import Read, Turn, noted, said, step_by_step
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
@@ -94,7 +95,8 @@ class _Own:
         try:
             decided = self._strategy.parse(reply.text)
         except (UnreadableReply, ValueError):
-            decided = AgentFinish({"output": reply.text.strip()}, reply.text)
+            text = "" if acts(reply.text, self._task.tools) else reply.text.strip()
+            return AgentFinish({"output": text}, reply.text)
         return decided if isinstance(decided, AgentFinish) else AgentFinish({}, reply.text)
 
     def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
