@@ -73,8 +73,11 @@ def quoted(text: str) -> str:
     for view in views(text):
         for at in _found(view):
             begin = view.places[at]
-            end = view.places[at + 1] if text[begin] == "\\" else begin + 1
-            edits[begin] = end, _INSTEAD[view.text[at]]
+            if text[begin] == "\\":  # an escape stays readable, as none
+                end = view.places[at + 1]
+                edits[begin] = end, text[begin:end].replace("\\", "/")
+            else:
+                edits[begin] = begin + 1, _INSTEAD[view.text[at]]
         for at in _roles(view):
             edits[view.places[at]] = view.places[at], " -"
     return _edited(text, edits) if edits else text

@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[\t\n -~]*+")
 _LINE_BREAKS = "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _COLONS = "\u02d0\u0589\u05c3\u0703\u0704\u0903\u0a83\u16ec\u1803\u205a\u2236\u2254\u2a74\ua789\ufe30"
 _ALIKE = (  # each word: a letter, then what looks like it in Cyrillic, Greek, Armenian, Cherokee, Coptic, Lisu
-    "aаαɑᴀ bᏏʙЬ cсϲςᴄⲥ dԁᏧᴅ eеҽᴇ fꜰſ gɡցɢ hһհᏂʜ iіιıɩɪ jјϳյᴊ kкκᴋ lӏʟ mмᴍ nпոռηɴ oоοօσᴏⲟ pрρϱᴘⲣ qԛզ rгʀᴦ "
+    "aаαɑᴀ bᏏʙЬ cсϲςᴄⲥ dԁᏧᴅ eеҽᴇ fꜰ gɡցɢ hһհᏂʜ iіιıɩɪ jјϳյᴊ kкκᴋ lӏʟ mмᴍ nпոռηɴ oоοօσᴏⲟ pрρϱᴘⲣ qԛզ rгʀᴦ "
     "sѕꜱ tтτᴛ uυսᴜ vѵνᴠ wԝաωᴡ xхχ yуγүʏ zᴢ AАΑᎪꓮ BВΒᏴꓐⲂ CСϹᏟꓚⲤ DᎠꓓԀ EЕΕᎬꓰ FϜꓝҒ GԌᏀꓖ HНΗᎻꓧⲎ IІΙӀꓲİⲒ JЈͿᎫꓙ "
     "KКΚᏦꓗⲔ LᏞꓡ MМΜᎷꓟⲘ NΝꓠⲚ OОΟՕꓳⲞ PРΡᏢꓑⲢ QԚ RᎡꓣ SЅՏᏚꓢ TТΤᎢꓔⲦ UՍꓴՄ VѴᏙꓦ WԜᎳꓪ XХΧꓫⲬ YУΥҮꓬⲨ ZΖᏃꓜ "
 )
