@@ -28,7 +28,8 @@ _BULLET = re.compile(r"[-*•+][ \t]++(.*)")
 _HEADING = re.compile(r"^[ \t#>*_]*+(?:[a-z']++ ){0,3}+plan\b[*_ ]*+:[*_ ]*+", re.IGNORECASE | re.MULTILINE)
 _DIRECT = re.compile(r"final[ _]*+answer[ \t*_]*+:[ \t*_]*+(.+)", re.IGNORECASE | re.DOTALL)
 _PROTOCOL = re.compile(
-    r"((?<!\w)(?:plan|steps?|not[\s_]++found|answer)[\"'*_]*+\s*+\d*+[\"'*_]*+\s*+|re-?phrased?[\w \"'*]{0,40}+)[:\uff1a]",
+    r"((?<!\w)(?:plan|steps?|not[\s_]++found|answer)[\"'*_]*+\s*+\d*+[\"'*_]*+\s*+"
+    r"|re-?phrased?[\w \"'*]{0,40}+)[:\uff1a]",
     re.IGNORECASE,
 )
 _LIST = re.compile(r"\[(?=\s*+[\"{])")  # in JSON, as a plan may be written
