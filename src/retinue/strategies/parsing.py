@@ -84,6 +84,13 @@ def _called(call: Call, text: str, tools: Sequence[Tool]) -> Parsed | None:
 def _answer(text: str, log: str, length: int) -> Parsed:
     if not text:
         raise UnreadableReply("Invalid Format: no answer after 'Final Answer:'")
+    values = _json_at_start(text)
+    if (
+        isinstance(values, dict)
+        and len(values) == 1
+        and isinstance(found := _from_values(values, log, ()), AgentFinish)
+    ):
+        return Parsed(found, length)  # FINAL ANSWER: {"answer": "…"}, as OPEA has it
     return Parsed(finish(text, log), length)
 
 

@@ -21,7 +21,8 @@ _LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _INTENT = re.compile(
-    r"\b(?:i|we)(?:['\u2019](?:ll|d|m)\b| (?:will|would|shall|should|must|can|could|need|want|have to|am|are)\b)"
+    r"\b(?:i|we)(?:['\u2019](?:ll|d|m)\b| (?:will|would|shall|should|must|can|could|need|want|have to)\b"
+    r"| (?:am|are) going\b)"
     r"|\blet(?:['\u2019]s| us| me)\b(?! know)|^\W*(?:first|next|now)\b",
     re.IGNORECASE,
 )

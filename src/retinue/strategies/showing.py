@@ -75,7 +75,9 @@ def after_marker(text: str, tools: Sequence[Tool]) -> str:
         decision = parse(f"{text[: marker.end()]}x", tools).decision
     except UnreadableReply:
         return ""
-    return finished(text, marker.end()) if isinstance(decision, AgentFinish) else ""
+    if not isinstance(decision, AgentFinish) or text.startswith("{", marker.end()):  # JSON may have the answer in it
+        return ""
+    return finished(text, marker.end())
 
 
 def finished(text: str, begin: int = 0) -> str:
