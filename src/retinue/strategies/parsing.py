@@ -30,6 +30,9 @@ INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){AFTER}.
 _CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
 FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _FENCE_BEGUN = re.compile(r"(?<=\S)\s*+```[a-z]*+\s*+\Z", re.IGNORECASE)  # and nothing in it
+_FENCE_OF_NOTHING = re.compile(
+    r"(?<=\S)\s*+(?:```[a-z]*+[ \t]*+\n\s*+```|```json```|(?<=\n)```[a-z]++)\s*+\Z", re.IGNORECASE
+)
 _THOUGHT = re.compile(rf"^[\s>*_#`-]*+thought{AFTER}", re.IGNORECASE)
 _FROM_ACTION = re.compile(
     r"^[ \t>*_#`-]*+(?:action|tool)\b|<(?:tool_call|tool|function=[\w.-]++)>", re.I | re.MULTILINE
@@ -97,11 +100,17 @@ def _answer(text: str, log: str, length: int) -> Parsed:
 def finish(text: str, log: str) -> AgentFinish:
     """The answer `text` as a decision; seed 004's phrase means that no tool fits."""
     text = INVENTED.sub("", text).rstrip() or text
-    if text.count("```") % 2:
-        text = _FENCE_BEGUN.sub("", text)
+    text = without_empty_fence(text)
     none_fits = text.strip(" .\"'").lower() == NO_TOOL
     reason = StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER
     return AgentFinish({"output": text}, log, reason)
+
+
+def without_empty_fence(text: str) -> str:
+    """An answer that is followed by nothing but a fence in which nothing stands, without the fence."""
+    if "```" not in text:
+        return text
+    return (_FENCE_BEGUN if text.count("```") % 2 else _FENCE_OF_NOTHING).sub("", text)
 
 
 def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) -> Parsed:

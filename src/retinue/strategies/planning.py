@@ -11,7 +11,7 @@ from typing import Any
 from ..grammar import Constraint, json_pattern, seq
 from ..prompt import Decided
 from ..schema import AgentFinish, Decision, Reply
-from .parsing import FENCED
+from .parsing import FENCED, without_empty_fence
 from .quoting import quoted
 
 END = "<END_OF_PLAN>"
@@ -65,7 +65,7 @@ def read_plan(text: str, most: int) -> Plan:
     steps = _listed(text)
     direct = _DIRECT.search(text)
     if not steps and direct:
-        return Plan(answer=direct.group(1).strip())
+        return Plan(answer=without_empty_fence(direct.group(1).strip()))
     if not steps and (heading := _HEADING.search(text)):
         steps = text[heading.end() :].splitlines()
     return Plan(checked(steps, most))

@@ -22,10 +22,10 @@ from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
 from .describing import Example, Kind, described, fitting, remembered
 from .json_reply import CUT_OFF, read_reply
-from .parsing import UnreadableReply, known, needs_input, read_input
+from .parsing import UnreadableReply, known, needs_input, read_input, without_empty_fence
 from .prose import acts, prose_of
 from .shapes import answer_shape, deciding, input_pattern
-from .showing import beginnings, in_json, plain
+from .showing import before_fence, beginnings, in_json
 from .steps import Read, Turn, answered, extended, observations, said, step_by_step, whole_lines
 from .tagged import calls
 
@@ -115,7 +115,7 @@ def parse(text: str, tools: Sequence[Tool]) -> Asked:
         if part.kind == "answer" and not actions:
             if not part.text:
                 raise UnreadableReply(f"Invalid Format: no answer after '{ANSWER}'")
-            return Asked(answered(part.text, text[: part.end]), part.end)
+            return Asked(answered(without_empty_fence(part.text), text[: part.end]), part.end)
         if part.kind != "follow up":
             break
         actions.append(_action(part, tools, text[: part.end]))
@@ -161,10 +161,10 @@ def shown(text: str) -> str:
     if marker is None or _kind(marker.group(1)) != "answer":
         return ""
     if after := _AT_LINE_START.search(text, marker.end()):
-        return plain(text[marker.end() : after.start()])
+        return before_fence(text[marker.end() : after.start()])
     line = text.rfind("\n", marker.end()) + 1
     begun = line > 0 and _BEGUN.fullmatch(text, line)
-    return plain(text[marker.end() : line if begun else len(text)])
+    return before_fence(text[marker.end() : line if begun else len(text)])
 
 
 def shown_of_closing(text: str) -> str:

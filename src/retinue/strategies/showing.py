@@ -84,7 +84,12 @@ def finished(text: str, begin: int = 0) -> str:
     """Of the answer in `text` from `begin` on, to where `parsing.finish` ends it: before what was made up."""
     ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
     end = min(ends) if ends else _certain(text, begin)
-    return plain(_FENCE_BEGUN.sub("", text[begin:end]))
+    return before_fence(text[begin:end])
+
+
+def before_fence(text: str) -> str:
+    """Of an answer after which a fence may have begun."""
+    return plain(_FENCE_BEGUN.sub("", text))
 
 
 def _certain(text: str, begin: int) -> int:
