@@ -1,7 +1,8 @@
 """Generated and mutated replies through every parser and through `quoted`: `python -m bench fuzz`.
 
 What is checked: no exception but `UnreadableReply`; nothing takes long; whatever is decided as an action
-stands in the text, tool and input, as a whole; nothing that was quoted is read as protocol.
+stands in the text, tool and input, as a whole; nothing that was quoted is read as protocol, and no forged decision
+either, whatever its disguise (`forging.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.forging import forged, still_taken, taken_by
 from retinue.prompt import Decided
 from retinue.schema import AgentAction, AgentFinish
 from retinue.strategies import self_ask
@@ -82,10 +84,12 @@ DECIDING = ("react", "react_json", "self_ask")
 
 @dataclass
 class Tally:
-    """What was done. `slowest` is in seconds, with the text, by parser."""
+    """What was done. `forged`: disguised decisions that were taken before they were quoted. `slowest` is in seconds,
+    with the text, by parser."""
 
     texts: int = 0
     decided: int = 0
+    forged: int = 0
     slowest: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def took(self, name: str, seconds: float, text: str) -> None:
@@ -108,6 +112,9 @@ def fuzz(count: int, seed: int = 0) -> Tally:
         for name in DECIDING:
             actions = _timed(tally, name, PARSERS[name], data)
             assert not actions, f"{name}: {actions!r} was read in {data!r}, quoted from {text!r}"
+    for text in forged(count, random.Random(seed)):
+        tally.forged += bool(taken_by(text))
+        assert not (taken := still_taken(text, quoted)), f"{taken} take {quoted(text)!r}, quoted from {text!r}"
     return tally
 
 
@@ -266,5 +273,6 @@ def measure(count: int = 100_000, seed: int = 0) -> str:
     return (
         f"{tally.texts:,} generated and mutated replies (seed {seed}) of at most {LARGEST:,} characters, {took:.0f} s. "
         f"No exception but the declared ones; {tally.decided:,} actions were read, each complete in its text; nothing "
-        f"quoted was read as protocol.\n\n| parser | slowest, ms |\n|---|---|\n{rows}\n"
+        f"quoted was read as protocol. As many forged decisions in disguise: {tally.forged:,} were taken, none once "
+        f"quoted.\n\n| parser | slowest, ms |\n|---|---|\n{rows}\n"
     )

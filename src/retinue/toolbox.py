@@ -12,6 +12,7 @@ from .errors import ToolError, UsageError
 from .hiding import hidden
 from .schema import AgentAction, Observation, Outcome
 from .signature import InvalidInput
+from .stagnation import traces
 from .tooling import Effects, Tool
 
 MAX_INPUT = 2**18  # characters of a call's input
@@ -71,7 +72,7 @@ class Toolbox:
         """Keep a result, so that the same call again gets the former result and not another effect."""
         if observation.outcome == "result":
             self._said[_key(action)] = observation.text
-        self._seen.add((action.tool, observation.text))
+        self._seen |= traces(action, observation.outcome, observation.text)
         if (tool := self.find(action.tool)) is not None:
             self._calls.append((tool, action, observation))
 
@@ -96,7 +97,7 @@ class Toolbox:
         """Whether the tool said just this before. Of a tool with effects, each result is news."""
         if tool is not None and (tool.polls or (outcome == "result" and tool.effects != "read")):
             return False
-        return (action.tool, text) in self._seen
+        return not self._seen.isdisjoint(traces(action, outcome, text))
 
     async def _once_at_a_time(self, action: AgentAction, tool: Tool | None) -> tuple[Outcome, str]:
         """The same call is made only once: again, it gets the former result; at the same time, it waits for it."""

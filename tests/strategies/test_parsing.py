@@ -10,8 +10,10 @@ from hypothesis import given, settings, strategies as st
 
 from retinue import AgentAction, AgentFinish, StopReason, Tool
 from retinue.schema import ToolInput
+from retinue.strategies import self_ask
 from retinue.strategies.closing import answer_of
 from retinue.strategies.parsing import UnreadableReply, parse, read_input, written
+from retinue.strategies.planning import read_plan
 
 
 def weather(city: str, days: int = 3) -> str:
@@ -256,10 +258,24 @@ def test_a_written_answer_reads_back(text: str) -> None:
     assert decided(written(AgentFinish({"output": text})).text) == ("answer", text)
 
 
-@pytest.mark.parametrize("said", ["2.42. ```json", "2.42.\n```", "2.42."])
+BEGUN = ["2.42. ```json", "2.42.\n```", "2.42.```json```", "2.42.\n\n```json\n```\n", "2.42.\n```json ", "2.42."]
+
+
+@pytest.mark.parametrize("said", BEGUN)
 def test_a_code_block_begun_after_the_answer_is_no_part_of_it(said: str) -> None:
     assert answer_of(f" {said}").output == "2.42."
+    assert decided(f"Final Answer: {said}") == ("answer", "2.42.")
+    assert decided(f"Final Answer: {said}\nThought: so") == ("answer", "2.42.")
+    asked = self_ask.parse(f"So the final answer is: {said}", TOOLS).decision
+    assert isinstance(asked, AgentFinish)
+    assert asked.output == "2.42."
+    assert read_plan(f"Final Answer: {said}", 3).answer == "2.42."
 
 
-def test_a_code_block_that_is_the_answer_stays() -> None:
-    assert answer_of("```sh\nls\n```").output == "```sh\nls\n```"
+def test_one_begun_in_any_case_is_no_part_of_it_either() -> None:
+    assert answer_of("``` 2.42\n```json").output == "``` 2.42"
+
+
+@pytest.mark.parametrize("said", ["```sh\nls\n```", "Run\n```sh\nls\n```", "Run ```ls```", "```", "`x`", "a ```` b"])
+def test_a_code_block_that_is_the_answer_stays(said: str) -> None:
+    assert answer_of(f" {said}\n").output == said

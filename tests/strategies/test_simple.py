@@ -97,6 +97,29 @@ def test_no_action_at_all_is_unreadable() -> None:
     assert model.asked[1].problem == "there is no action and no answer"
 
 
+WANT = "want an AgentAction, a list of these, or an AgentFinish"
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"), [(None, "NoneType"), ("47", "str"), ({"tool": "look"}, "dict"), (["look"], "str"), ((), "tuple")]
+)
+@pytest.mark.parametrize("steps", [1, 5], ids=["closing", "first"])
+def test_a_parser_that_gives_anything_else_ends_the_run_and_is_told_what_to_give(
+    given: Any, kind: str, steps: int
+) -> None:
+    strategy = own(parse=lambda text: given)
+    result = Agent(Said(["x"]), [LOOK], strategy=strategy, budget=Budget(steps)).run("Why?")
+    assert result.stop_reason is StopReason.ERROR
+    assert result.error == f"parse of the strategy 'own' gave a {kind}; {WANT}"
+
+
+def test_a_prompt_that_is_no_text_ends_the_run_and_is_told_so() -> None:
+    result = Agent(Said(["x"]), [LOOK], strategy=own(prompt=lambda inputs: None)).run("Why?")
+    assert (result.stop_reason, result.error) == (
+        StopReason.ERROR, "prompt of the strategy 'own' gave a NoneType; want the whole prompt, a str",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("trim", [0, 1, lambda steps: steps[-1:]])
 def test_trimmed_steps_are_only_left_out_of_the_prompt(trim: Any) -> None:
     model = Said(["? Ada", "? Bob", "! 47"])

@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ..schema import AgentFinish
+from ..tooling import Tool
 from .json_reply import answer_begun
-from .parsing import AFTER, UnreadableReply, finish, parse, structured
+from .markers import AFTER, AT_LINE_START, parts_of
+from .parsing import UnreadableReply, finish, parse, says_none, structured
+from .prose import acts
 from .showing import finished
 
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
-_ACTION_FIRST = re.compile(rf"[\s>*_#`-]*action{AFTER}", re.IGNORECASE)
+_STEP_FIRST = re.compile(rf"[\s>*_#`-]*+(?:thought|action){AFTER}", re.IGNORECASE)
 
 
-def answer_of(text: str) -> AgentFinish:
-    """The answer in a reply; without output if there is none. Of JSON that was cut, it is what there is."""
+def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
+    """The answer in a reply; without output if there is none. Of JSON that was cut, it is what there is.
+
+    Words before an action, also before one that is not finished, are a thought and no answer.
+    """
     if text.lstrip().startswith(("{", "[", "`")):
         decision = structured(text, ())
         if decision is None and (begun := answer_begun(text).strip()):
             decision = finish(begun, text)
         if decision is not None:
             return decision if isinstance(decision, AgentFinish) else AgentFinish({}, text)
-    if not _ACTION_FIRST.match(text):
+    said = _REPEATED.sub("", text)
+    begins_step = said == text and _STEP_FIRST.match(text)
+    if said != text or begins_step or not _goes_on(text, tools):
         with suppress(UnreadableReply):
-            decided = parse(f"Final Answer: {_REPEATED.sub('', text)}", ()).decision
-            assert isinstance(decided, AgentFinish)
-            return decided
+            decided = parse(text if begins_step else f"Final Answer: {said}", tools).decision
+            if isinstance(decided, AgentFinish):
+                return decided
     return AgentFinish({}, text)
+
+
+def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a reply goes on to an action before it gives an answer or makes something up."""
+    for part in parts_of(text, AT_LINE_START):
+        if part.kind == "action" and not says_none(part.text):
+            return True
+        if part.kind in ("final answer", "observation", "question") or (part.kind == "thought" and part.begin):
+            return False
+    return acts(text, tools)
 
 
 def shown(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,15 +16,12 @@ from typing import Any
 from ..schema import AgentAction
 from ..tooling import Tool
 from .loose_json import Cut, as_text, found
-from .parsing import NO_TOOL, UnreadableReply, known, needs_input, read_input
+from .parsing import CUT_OFF as CUT_OFF, NO_TOOL, UnreadableReply, known, needs_input, read_input
+from .protocol import ACTIONS, ANSWERS, INPUTS, NAMES, key_of
+from .tagged import Call, calls
 
 MAX_ACTIONS = 8  # in one reply; more are a model that rambles
-CUT_OFF = "Invalid Format: the reply was cut off, be brief"
 
-_ACTIONS = ("actions", "tool_calls")
-_NAMES = ("action", "tool", "tool_name")
-_INPUTS = ("arguments", "action_input", "tool_input", "args", "parameters", "input")
-_ANSWERS = ("answer", "final_answer")
 _NOTHING = {"", "none", "n/a", "null", "no action"}
 _FINISH = {"finish", "final answer", "final_answer", "answer"}
 _ESCAPE_BEGUN = re.compile(r"\ufffd?(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z")  # of a pair, the first half has become U+FFFD
@@ -42,20 +39,25 @@ class JsonReply:
 
 def read_reply(text: str, tools: Sequence[Tool]) -> JsonReply:
     """What a reply says. Raises `UnreadableReply`, and nothing else, for any text."""
-    cut = False
-    for value, written in _candidates(text):
-        reply = _read(value, written, tools)
+    text = _unwrapped(text)
+    cut, called = False, list(calls(text))
+    for value, begin, end in found(text):
+        if called and called[0].begin <= begin and (reply := _called(called, text, tools)):
+            return reply
+        reply = _read(value, text[begin:end], tools)
         if reply is not None:
             return reply
         cut = cut or isinstance(value, Cut)
+    if called and (reply := _called(called, text, tools)):
+        return reply
     raise UnreadableReply(CUT_OFF if cut else "Invalid Format: no JSON with 'actions' or 'answer'")
 
 
 def cut_answer(text: str) -> str:
     """What there is of an answer whose end is missing."""
-    for value, _ in _candidates(text):
+    for value, _, _ in found(_unwrapped(text)):
         values = value.value if isinstance(value, Cut) else value
-        answer = _first(_folded(values), _ANSWERS) if isinstance(values, dict) else None
+        answer = _first(_folded(values), ANSWERS) if isinstance(values, dict) else None
         if isinstance(answer, Cut) and isinstance(answer.value, str):
             return answer.value.strip()
     return ""
@@ -66,6 +68,8 @@ def answer_begun(text: str) -> str:
     if not re.match(r"[^\[\"]*\{", text):
         return ""
     at = text.index("{")
+    if (called := next(calls(text), None)) and called.begin < at:
+        return ""
     for value, begin, _ in found(text):
         cut = isinstance(value, Cut)
         values = value.value if isinstance(value, Cut) else value
@@ -75,7 +79,7 @@ def answer_begun(text: str) -> str:
         inner = values.get("decision")
         inner = inner.value if isinstance(inner, Cut) else inner
         values |= _folded(inner) if isinstance(inner, dict) else {}
-        answer = _first(values, _ANSWERS)
+        answer = _first(values, ANSWERS)
         if cut or answer is not None or _decides(values):
             return "" if _decides(values) else _string_begun(answer)
         at = len(text)
@@ -84,7 +88,7 @@ def answer_begun(text: str) -> str:
 
 def _decides(values: Mapping[str, Any]) -> bool:
     """Whether an object gives actions, or begins to."""
-    given = _first(values, _ACTIONS)
+    given = _first(values, ACTIONS)
     given = given.value if isinstance(given, Cut) else given
     return bool(given) or _is_call(values)
 
@@ -97,15 +101,21 @@ def _string_begun(value: Any) -> str:
     return _ESCAPE_BEGUN.sub("", begun) if isinstance(begun, str) else ""
 
 
-def _candidates(text: str) -> Iterator[tuple[Any, str]]:
-    """The values in a reply, with their texts; also of a reply that is one string of JSON."""
+def _unwrapped(text: str) -> str:
+    """A reply that is one string of JSON, as what it says."""
     stripped = text.strip()
     if stripped[:1] == '"':
         with suppress(ValueError, RecursionError):
             inner = json.loads(stripped, strict=False)
-            text = inner if isinstance(inner, str) else text
-    for value, begin, end in found(text):
-        yield value, text[begin:end]
+            return inner if isinstance(inner, str) else text
+    return text
+
+
+def _called(called: Sequence[Call], text: str, tools: Sequence[Tool]) -> JsonReply | None:
+    """What calls between tags say, as far as they are calls."""
+    items = [call.value for call in called if isinstance(call.value, Cut) or _are_items([call.value])]
+    values = {"actions": items}
+    return _read(values, text[called[0].begin : called[-1].end], tools) if items else None
 
 
 def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
@@ -124,7 +134,7 @@ def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
         raise UnreadableReply(f"Invalid Format: {len(decided)} actions at once; give at most 4")
     ended = next((one for one in decided if one.tool.strip().lower() in _FINISH), None)
     actions = tuple(one for one in decided if one.tool.strip().lower() not in _FINISH)
-    answer = _answer(_first(values, _ANSWERS) if ended is None else _only(ended.tool_input))
+    answer = _answer(_first(values, ANSWERS) if ended is None else _only(ended.tool_input))
     if not actions and answer is None:
         return _nothing(value, values, written)
     return JsonReply(actions, answer, _thought(values), written)
@@ -136,12 +146,12 @@ def _nothing(value: Any, values: Mapping[str, Any], written: str) -> JsonReply |
         if any(isinstance(inner, Cut) for inner in values.values()):
             raise UnreadableReply(CUT_OFF)
         return None
-    in_form = "scratchpad" in values or isinstance(_first(values, _ACTIONS), list)
+    in_form = "scratchpad" in values or isinstance(_first(values, ACTIONS), list)
     return JsonReply((), NO_TOOL.capitalize(), _thought(values), written) if in_form else None
 
 
 def _folded(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {re.sub(r"[\s_-]++", "_", key.strip().lower()): value for key, value in values.items()}
+    return {key_of(key): value for key, value in values.items()}
 
 
 def _first(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
@@ -157,14 +167,14 @@ def _are_items(values: Any) -> bool:
 
 def _is_call(values: Mapping[str, Any]) -> bool:
     """Whether an object is an action. A `name` alone is not: many a thing has one."""
-    if _first(values, _NAMES) is not None or isinstance(values.get("function"), dict):
+    if _first(values, NAMES) is not None or isinstance(values.get("function"), dict):
         return True
-    return ("name" in values or "function" in values) and _first(values, _INPUTS) is not None
+    return ("name" in values or "function" in values) and _first(values, INPUTS) is not None
 
 
 def _items(value: Any, values: dict[str, Any]) -> list[Any]:
     """The actions in a reply, not yet read: a list of them, one, or the reply itself."""
-    given = _first(values, _ACTIONS)
+    given = _first(values, ACTIONS)
     if given is None:
         return [Cut(values) if isinstance(value, Cut) else values] if _is_call(values) else []
     if isinstance(given, Cut):
@@ -179,12 +189,12 @@ def _action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | Non
     values = _folded(item) if isinstance(item, dict) else {"action": item}
     if isinstance(inner := values.get("function"), dict):
         values |= _folded(inner)
-    name = _first(values, (*_NAMES, "name", "function"))
+    name = _first(values, (*NAMES, "name", "function"))
     if name is None or (isinstance(name, str) and name.strip().lower() in _NOTHING):
         return None
     if not isinstance(name, str):
         raise UnreadableReply("Invalid Format: an action's name must be a text")
-    tool, given = known(name, tools), _first(values, _INPUTS)
+    tool, given = known(name, tools), _first(values, INPUTS)
     if given is None:
         if needs_input(tool):
             raise UnreadableReply(f"Invalid Format: the action {name[:80]!r} has no 'arguments'")

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .skeleton import ESCAPE, character
+
 MAX_DEPTH = 40
 _FOLLOWED = 3  # times the length of the text
 
@@ -21,8 +23,6 @@ _SPACE = re.compile(r"[ \t\r\n]*+")
 _COMMAS = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n]*+)*+")
 _STRINGS = {quote: re.compile(rf"{quote}((?:[^{quote}\\]|\\.)*+)({quote})?", re.DOTALL) for quote in "\"'"}
 _WORD = re.compile(r"[-+.\w]++")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][-+]?\d++)?+")
 
@@ -66,6 +66,12 @@ def found(text: str) -> Iterator[Found]:
         yield Found(value, begin, end)
         at = begin + 1 if isinstance(value, Cut) else end
         followed += end - begin
+
+
+def value_at(text: str, at: int) -> Found:
+    """The value that begins at `at`. Raises `NotJson` if none does."""
+    value, end = _value(text, at, 0)
+    return Found(value, at, end)
 
 
 def as_text(value: Any) -> str:
@@ -161,14 +167,5 @@ def _unescaped(text: str) -> str:
     """The text of a string; escapes that JSON does not know stay as they are."""
     if "\\" not in text:
         return text
-    plain = _ESCAPE.sub(_character, text)
+    plain = ESCAPE.sub(character, text)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _character(escape: re.Match[str]) -> str:
-    code, letter = escape.groups()
-    if code:
-        return chr(int(code, 16))
-    if letter in _SIMPLE:
-        return _SIMPLE[letter]
-    return letter if letter in "\"'\\/" else escape.group()

@@ -18,19 +18,25 @@ from typing import Any, NamedTuple
 from ..prompt import Decided
 from ..schema import AgentAction, AgentFinish, Reply, StopReason, ToolInput
 from ..tooling import Tool
+from .loose_json import Cut, as_text
+from .markers import AFTER, ANYWHERE, AT_LINE_START, Part, parts_of
+from .protocol import INPUTS
+from .tagged import Call, calls
 
 NO_TOOL = "no appropriate tool available"
+CUT_OFF = "Invalid Format: the reply was cut off, be brief"
 
-_KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"
-AFTER = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+[:\uff1a][*_`]*[ \t]*"  # possessive, or long runs of space take hours
-AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{AFTER}", re.IGNORECASE | re.MULTILINE)
-_ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{AFTER}", re.IGNORECASE)
 INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){AFTER}.*", re.IGNORECASE | re.DOTALL)
 _CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
 FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _FENCE_BEGUN = re.compile(r"(?<=\S)\s*+```[a-z]*+\s*+\Z", re.IGNORECASE)  # and nothing in it
+_FENCE_OF_NOTHING = re.compile(
+    r"(?<=\S)\s*+(?:```[a-z]*+[ \t]*+\n\s*+```|```json```|(?<=\n)```[a-z]++)\s*+\Z", re.IGNORECASE
+)
 _THOUGHT = re.compile(rf"^[\s>*_#`-]*+thought{AFTER}", re.IGNORECASE)
-_FROM_ACTION = re.compile(r"^[ \t>*_#`-]*+(?:action|tool)\b", re.IGNORECASE | re.MULTILINE)
+_FROM_ACTION = re.compile(
+    r"^[ \t>*_#`-]*+(?:action|tool)\b|<(?:tool_call|tool|function=[\w.-]++)>", re.I | re.MULTILINE
+)
 _NOTHING = {"", "none", "na", "null", "noaction"}  # squeezed, as n/a and "No action" are
 _BESIDE_WORDS = re.compile(r"[\W_]+")
 _FINISH = {"finish", "finalanswer"}
@@ -48,73 +54,73 @@ class Parsed(NamedTuple):
     length: int
 
 
-class _Part(NamedTuple):
-    kind: str
-    text: str
-    end: int
-
-
 def parse(text: str, tools: Sequence[Tool]) -> Parsed:
     """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
     if decision := structured(text, tools):
         return Parsed(decision, len(text))
-    parts = _parts(text, AT_LINE_START)
+    parts = parts_of(text, AT_LINE_START)
     if not any(part.kind in ("action", "final answer") for part in parts):
-        parts = _parts(text, _ANYWHERE)
+        parts = parts_of(text, ANYWHERE)
+    called = next(calls(text), None)
     for at, part in enumerate(parts):
+        if called and called.begin < part.begin and (parsed := _called(called, text, tools)):
+            return parsed
         if part.kind in ("observation", "question"):
             break
         if part.kind == "final answer":
             return _answer(part.text, text[: part.end], part.end)
         if part.kind == "action" and _squeezed(part.text) not in _NOTHING:
             return _action(part, parts[at + 1] if at + 1 < len(parts) else None, text, tools)
+    if called and (parsed := _called(called, text, tools)):
+        return parsed
     raise UnreadableReply("Invalid Format: Missing 'Action:' after 'Thought:'")
 
 
-def _parts(text: str, marker: re.Pattern[str]) -> list[_Part]:
-    """The marked parts of a reply. An input runs over `Input:` and `Tool:` lines of its own."""
-    found: list[tuple[str, int, int]] = []
-    for match in marker.finditer(text):
-        kind = _kind(match.group(1), found[-1][0] if found else "")
-        if kind:
-            found.append((kind, match.start(), match.end()))
-    ends = [*(start for _, start, _ in found[1:]), len(text)]
-    return [_Part(kind, text[begin:end].strip(), end) for (kind, _, begin), end in zip(found, ends, strict=False)]
-
-
-def _kind(word: str, before: str) -> str:
-    word = " ".join(word.lower().replace("_", " ").split())
-    if word.endswith("input"):
-        return "input" if before == "action" else ""
-    if word == "tool":
-        return "" if before == "input" else "action"
-    return "final answer" if word.startswith("final") else word
+def _called(call: Call, text: str, tools: Sequence[Tool]) -> Parsed | None:
+    """The action in a call between tags, if it is one."""
+    if isinstance(call.value, Cut):
+        raise UnreadableReply(CUT_OFF)
+    decision = _from_values(call.value, text[: call.end], tools)
+    return Parsed(decision, call.end) if isinstance(decision, AgentAction) else None
 
 
 def _answer(text: str, log: str, length: int) -> Parsed:
     if not text:
         raise UnreadableReply("Invalid Format: no answer after 'Final Answer:'")
+    values = _json_at_start(text)
+    if (
+        isinstance(values, dict)
+        and len(values) == 1
+        and isinstance(found := _from_values(values, log, ()), AgentFinish)
+    ):
+        return Parsed(found, length)  # FINAL ANSWER: {"answer": "…"}, as OPEA has it
     return Parsed(finish(text, log), length)
 
 
 def finish(text: str, log: str) -> AgentFinish:
     """The answer `text` as a decision; seed 004's phrase means that no tool fits."""
     text = INVENTED.sub("", text).rstrip() or text
-    if text.count("```") % 2:
-        text = _FENCE_BEGUN.sub("", text)
+    text = without_empty_fence(text)
     none_fits = text.strip(" .\"'").lower() == NO_TOOL
     reason = StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER
     return AgentFinish({"output": text}, log, reason)
 
 
-def _action(part: _Part, after: _Part | None, text: str, tools: Sequence[Tool]) -> Parsed:
+def without_empty_fence(text: str) -> str:
+    """An answer that is followed by nothing but a fence in which nothing stands, without the fence."""
+    if "```" not in text:
+        return text
+    return (_FENCE_BEGUN if text.count("```") % 2 else _FENCE_OF_NOTHING).sub("", text)
+
+
+def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) -> Parsed:
     name, end = part.text, part.end
     written: str | None = None
     if after is not None and after.kind == "input":
         written, end = after.text, after.end
     elif call := _CALL.fullmatch(name):
         name, written = call.group(1), call.group(2) or call.group(3) or ""
-    name = name.strip().strip("[]\"'`*.").strip()
+    name = bare_name(name)
     if written is not None and _squeezed(name) in _FINISH:
         return _answer(_bare(written), text[:end], end)
     tool = known(name, tools)
@@ -128,6 +134,11 @@ def _action(part: _Part, after: _Part | None, text: str, tools: Sequence[Tool]) 
     return Parsed(AgentAction(tool.name if tool else name, tool_input, text[:end]), end)
 
 
+def says_none(name: str) -> bool:
+    """Whether an action's name says that there is no action."""
+    return bool(name) and _squeezed(name) in _NOTHING
+
+
 def known(name: str, tools: Sequence[Tool]) -> Tool | None:
     """The tool a model means by `name`: exactly, or but for case, spaces and punctuation."""
     for tool in tools:
@@ -135,6 +146,11 @@ def known(name: str, tools: Sequence[Tool]) -> Tool | None:
             return tool
     alike = [tool for tool in tools if _squeezed(tool.name) == _squeezed(name)]
     return alike[0] if len(alike) == 1 else None
+
+
+def bare_name(written: str) -> str:
+    """A tool's name without what models put around it."""
+    return written.strip().strip("[]\"'`*.").strip()
 
 
 def needs_input(tool: Tool | None) -> bool:
@@ -184,20 +200,20 @@ def structured(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | 
 def _json_candidates(text: str) -> Iterator[str]:
     if text.lstrip().startswith(("{", "[")):
         yield text.strip()
-    if "```" in text and not any(part.kind in ("action", "final answer") for part in _parts(text, AT_LINE_START)):
+    if "```" in text and not any(part.kind in ("action", "final answer") for part in parts_of(text, AT_LINE_START)):
         yield from (inside.strip() for inside in FENCED.findall(text))
 
 
 def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
     answer = values.get("final_answer", values.get("answer"))
-    given = next((values[key] for key in ("action_input", "tool_input", "arguments", "args") if key in values), None)
+    given = next((values[key] for key in INPUTS if key in values), None)
     name = values.get("action", values.get("tool", values.get("name") if given is not None else None))
     if isinstance(name, str) and _squeezed(name) in _FINISH:
         answer, name = given, None
     tool = known(name, tools) if isinstance(name, str) else None
     if isinstance(name, str) and name and (given is not None or not needs_input(tool)):
         given = {} if given is None else given
-        tool_input = read_input(given if isinstance(given, str) else json.dumps(given), tool)
+        tool_input = read_input(as_text(given), tool)
         return AgentAction(tool.name if tool else name, tool_input, text)
     if isinstance(answer, str | int | float) and str(answer).strip():
         return finish(str(answer).strip(), text)

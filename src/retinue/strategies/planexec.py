@@ -248,7 +248,7 @@ class _Run:
 
     def _finish(self, reply: Reply) -> AgentFinish:
         """The answer in a reply to "Final Answer:"; without output if there is none."""
-        finish = closing.answer_of(reply.text)
+        finish = closing.answer_of(reply.text, self._task.tools)
         if finish.output:
             return finish
         reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY

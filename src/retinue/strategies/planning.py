@@ -11,7 +11,7 @@ from typing import Any
 from ..grammar import Constraint, json_pattern, seq
 from ..prompt import Decided
 from ..schema import AgentFinish, Decision, Reply
-from .parsing import FENCED
+from .parsing import FENCED, without_empty_fence
 from .quoting import quoted
 
 END = "<END_OF_PLAN>"
@@ -21,13 +21,18 @@ _TOLD_STEP_CHARS = 120
 SEEN = 3  # results of tools that are told of a step under way, the last ones
 _HELD_STEP_CHARS = 160  # of a model that is held to a pattern
 
-_NUMBERED = re.compile(r"[#>*_ \t]*+(?:(?:step *+)\d{1,2}+(?: *+[.):]| ++[-–]|(?=[*_]))|\d{1,2}+ *+[.):])(.*)", re.I)
+_NUMBERED = re.compile(
+    r"[#>*_ \t]*+(?:(?:step *+)\d{1,2}+(?: *+[.):]| ++[-–]|(?=[*_]))|\d{1,2}+ *+[.):](?!\d))(.*)", re.I
+)
 _BULLET = re.compile(r"[-*•+][ \t]++(.*)")
 _HEADING = re.compile(r"^[ \t#>*_]*+(?:[a-z']++ ){0,3}+plan\b[*_ ]*+:[*_ ]*+", re.IGNORECASE | re.MULTILINE)
 _DIRECT = re.compile(r"final[ _]*+answer[ \t*_]*+:[ \t*_]*+(.+)", re.IGNORECASE | re.DOTALL)
 _PROTOCOL = re.compile(
-    r"(?<!\w)((?:plan|steps?|not[\s_]++found|answer|rephrased?)[\"'*_]*+\s*+\d*+[\"'*_]*+\s*+)[:\uff1a]", re.IGNORECASE
+    r"((?<!\w)(?:plan|steps?|not[\s_]++found|answer)[\"'*_]*+\s*+\d*+[\"'*_]*+\s*+"
+    r"|re-?phrased?[\w \"'*]{0,40}+)[:\uff1a]",
+    re.IGNORECASE,
 )
+_LIST = re.compile(r"\[(?=\s*+[\"{])")  # in JSON, as a plan may be written
 
 
 class UnreadablePlan(Exception):
@@ -60,7 +65,7 @@ def read_plan(text: str, most: int) -> Plan:
     steps = _listed(text)
     direct = _DIRECT.search(text)
     if not steps and direct:
-        return Plan(answer=direct.group(1).strip())
+        return Plan(answer=without_empty_fence(direct.group(1).strip()))
     if not steps and (heading := _HEADING.search(text)):
         steps = text[heading.end() :].splitlines()
     return Plan(checked(steps, most))
@@ -153,7 +158,9 @@ def numbered(steps: Sequence[str]) -> str:
 
 def in_line(text: str, most: int) -> str:
     """What a step or a tool brought, as data on one line: nothing in it reads as protocol, a plan or a list."""
-    line = _PROTOCOL.sub(r"\1 -", quoted(" ".join(text.split())))
+    line = _LIST.sub("(", _PROTOCOL.sub(r"\1 -", quoted(" ".join(text.split()))))
+    if _NUMBERED.match(line) or _BULLET.match(line):
+        line = f"· {line}"
     return line if len(line) <= most else f"{line[:most].rstrip()} …"
 
 

@@ -20,6 +20,7 @@ from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from . import closing
 from .describing import described, examples, remembered
 from .parsing import UnreadableReply, answer_written, parse, thought_in, written
+from .prose import prose_of
 from .shapes import FINAL, answer_shape, step_shape
 from .showing import after_marker
 from .steps import Read, Turn, extended, noted, said, step_by_step, whole_lines
@@ -46,7 +47,7 @@ class React:
 
     def __call__(self, task: Task) -> Flow:
         """Think, act and observe until there is an answer, or the loop asks for one."""
-        return step_by_step(_Transcript(self, task), self.trim_intermediate_steps)
+        return step_by_step(_Transcript(self, task), self.trim_intermediate_steps, prose_of(task))
 
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
@@ -98,7 +99,7 @@ class _Transcript:
         return Read((parsed.decision,), reply.text[: parsed.length], thought_in(parsed.decision.log))
 
     def closed(self, reply: Reply) -> AgentFinish:
-        finish = closing.answer_of(reply.text)
+        finish = closing.answer_of(reply.text, self._task.tools)
         if len(finish.output) < self._strategy.answer_chars:
             return finish
         return replace(finish, return_values={"output": _whole_sentences(finish.output)})

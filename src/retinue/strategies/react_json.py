@@ -25,6 +25,7 @@ from ..tooling import Tool
 from .describing import Example, Kind, fitting, remembered
 from .json_reply import cut_answer, read_reply
 from .parsing import UnreadableReply
+from .prose import acts, prose_of
 from .quoting import quoted
 from .shapes import arguments_schema, defined, variant
 from .showing import in_json
@@ -61,7 +62,7 @@ class ReactJson:
 
     def __call__(self, task: Task) -> Flow:
         """Think, run tools and read their responses until there is an answer."""
-        return step_by_step(_Json(self, task), self.trim_intermediate_steps)
+        return step_by_step(_Json(self, task), self.trim_intermediate_steps, prose_of(task))
 
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
@@ -131,7 +132,7 @@ class _Json:
         try:
             found = read_reply(reply.text, self._task.tools)
         except UnreadableReply:
-            plain = "" if "{" in reply.text else reply.text.strip()
+            plain = "" if "{" in reply.text or acts(reply.text, self._task.tools) else reply.text.strip()
             return AgentFinish({"output": cut_answer(reply.text) or plain}, reply.text)
         return answered(found.answer or "", found.text)
 

@@ -27,7 +27,7 @@ from .shapes import INPUT_CHARS
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
 _RESULT_CHARS = 1_500
 _REPLY_TOKENS = 256
-_REPHRASED = re.compile(r"\W*(?:re-?phrased?)\b[^:\n]{0,40}:(.*)", re.IGNORECASE | re.DOTALL)
+_REPHRASED = re.compile(r"\W*+re-?phrased?\b[\w \"'*]{0,40}+[:\uff1a](.*)", re.IGNORECASE | re.DOTALL)
 
 _WORDING = """\
 A tool was used. Does its result fit what was asked of it?

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -21,10 +22,12 @@ from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
 from .describing import Example, Kind, described, fitting, remembered
 from .json_reply import CUT_OFF, read_reply
-from .parsing import UnreadableReply, known, needs_input, read_input
+from .parsing import UnreadableReply, known, needs_input, read_input, without_empty_fence
+from .prose import acts, prose_of
 from .shapes import answer_shape, deciding, input_pattern
-from .showing import beginnings, in_json, plain
+from .showing import before_fence, beginnings, in_json
 from .steps import Read, Turn, answered, extended, observations, said, step_by_step, whole_lines
+from .tagged import calls
 
 NEEDED = "Are follow up questions needed here:"
 ANSWER = "So the final answer is:"
@@ -65,7 +68,7 @@ class SelfAsk:
 
     def __call__(self, task: Task) -> Flow:
         """Ask follow up questions until the question itself can be answered."""
-        return step_by_step(_Questions(self, task), self.trim_intermediate_steps)
+        return step_by_step(_Questions(self, task), self.trim_intermediate_steps, prose_of(task))
 
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
@@ -99,19 +102,20 @@ class _Part(NamedTuple):
 
 def parse(text: str, tools: Sequence[Tool]) -> Asked:
     """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
-    if text.lstrip().startswith("{"):
-        found = read_reply(text, tools)
-        return Asked(found.actions or answered(found.answer or "", text), len(text))
     parts = _parts(text, _AT_LINE_START)
     if not any(part.kind in ("follow up", "answer") for part in parts):
         parts = _parts(text, _ANYWHERE)
+    called = next(calls(text), None)
+    if text.lstrip().startswith("{") or (called and not any(part.end <= called.begin for part in parts)):
+        found = read_reply(text, tools)
+        return Asked(found.actions or answered(found.answer or "", text), len(text))
     actions: list[AgentAction] = []
     end = 0
     for part in parts:
         if part.kind == "answer" and not actions:
             if not part.text:
                 raise UnreadableReply(f"Invalid Format: no answer after '{ANSWER}'")
-            return Asked(answered(part.text, text[: part.end]), part.end)
+            return Asked(answered(without_empty_fence(part.text), text[: part.end]), part.end)
         if part.kind != "follow up":
             break
         actions.append(_action(part, tools, text[: part.end]))
@@ -157,10 +161,10 @@ def shown(text: str) -> str:
     if marker is None or _kind(marker.group(1)) != "answer":
         return ""
     if after := _AT_LINE_START.search(text, marker.end()):
-        return plain(text[marker.end() : after.start()])
+        return before_fence(text[marker.end() : after.start()])
     line = text.rfind("\n", marker.end()) + 1
     begun = line > 0 and _BEGUN.fullmatch(text, line)
-    return plain(text[marker.end() : line if begun else len(text)])
+    return before_fence(text[marker.end() : line if begun else len(text)])
 
 
 def shown_of_closing(text: str) -> str:
@@ -172,6 +176,12 @@ def _as_marked(text: str) -> str:
     """A reply to `ANSWER` as one that says so itself."""
     begins = text.lstrip()
     return text if _AT_LINE_START.match(begins) or begins.startswith("{") else f"{ANSWER} {text}"
+
+
+def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a reply goes on to a follow up question before it gives an answer or makes one up."""
+    parts = _parts(text, _AT_LINE_START) or _parts(text, _ANYWHERE)
+    return (bool(parts) and parts[0].kind == "follow up") or acts(text, tools)
 
 
 class _Questions:
@@ -211,11 +221,13 @@ class _Questions:
         return Read(decision, reply.text[:length], self._last)
 
     def closed(self, reply: Reply) -> AgentFinish:
-        try:
-            decision = parse(_as_marked(reply.text), self._task.tools).decision
-        except UnreadableReply:
-            return AgentFinish({}, reply.text)
-        return decision if isinstance(decision, AgentFinish) else AgentFinish({}, reply.text)
+        marked = _as_marked(reply.text)
+        if marked == reply.text or not _goes_on(reply.text, self._task.tools):
+            with suppress(UnreadableReply):
+                decision = parse(marked, self._task.tools).decision
+                if isinstance(decision, AgentFinish):
+                    return decision
+        return AgentFinish({}, reply.text)
 
     def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
         self._last = seen[-1].text if seen[-1].outcome == "result" else self._last

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from ..schema import AgentFinish
 from ..tooling import Tool
 from .json_reply import answer_begun
-from .parsing import AFTER, AT_LINE_START, INVENTED, NO_TOOL, UnreadableReply, parse
+from .markers import AFTER, AT_LINE_START
+from .parsing import INVENTED, NO_TOOL, UnreadableReply, parse
 
 _DECORATION = r"[ \t>*_#`-]*+"
 _BEFORE_COLON = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+"
@@ -74,14 +75,21 @@ def after_marker(text: str, tools: Sequence[Tool]) -> str:
         decision = parse(f"{text[: marker.end()]}x", tools).decision
     except UnreadableReply:
         return ""
-    return finished(text, marker.end()) if isinstance(decision, AgentFinish) else ""
+    if not isinstance(decision, AgentFinish) or text.startswith("{", marker.end()):  # JSON may have the answer in it
+        return ""
+    return finished(text, marker.end())
 
 
 def finished(text: str, begin: int = 0) -> str:
     """Of the answer in `text` from `begin` on, to where `parsing.finish` ends it: before what was made up."""
     ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
     end = min(ends) if ends else _certain(text, begin)
-    return plain(_FENCE_BEGUN.sub("", text[begin:end]))
+    return before_fence(text[begin:end])
+
+
+def before_fence(text: str) -> str:
+    """Of an answer after which a fence may have begun."""
+    return plain(_FENCE_BEGUN.sub("", text))
 
 
 def _certain(text: str, begin: int) -> int:

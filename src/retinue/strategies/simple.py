@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..errors import UsageError
 from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing import UnreadableReply, answer_written, written
+from .prose import acts
 from .steps import Read, Turn, noted, said, step_by_step
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
@@ -33,10 +35,10 @@ def simple(
 
     `prompt` gets `input`, `intermediate_steps` (a list of actions and what came of each), `tools` and
     `chat_history`, and returns the whole prompt. `parse` reads a reply; it raises `UnreadableReply` or
-    `ValueError` if it cannot, and the model is told so. While the new prompt begins with the former one and
-    the reply to it, engines reuse what they have read. `trim_intermediate_steps` keeps only so many of the
-    last steps for the prompt (-1: all), or is a function that says which. `write` is for scripted models:
-    a decision as your form has it.
+    `ValueError` if it cannot, and the model is told so. If either gives anything else, the run ends as `ERROR`,
+    which says what to give. While the new prompt begins with the former one and the reply to it, engines reuse
+    what they have read. `trim_intermediate_steps` keeps only so many of the last steps for the prompt (-1: all),
+    or is a function that says which. `write` is for scripted models: a decision as your form has it.
     """
     return Simple(name, prompt, parse, tuple(stop), trim_intermediate_steps, write)
 
@@ -78,7 +80,7 @@ class _Own:
 
     def read(self, reply: Reply) -> Read:
         try:
-            decided = self._strategy.parse(reply.text)
+            decided = self._parsed(reply)
         except (UnreadableReply, ValueError) as error:
             raise UnreadableReply(str(error) or "Invalid or incomplete response") from error
         if isinstance(decided, AgentFinish):
@@ -92,10 +94,21 @@ class _Own:
 
     def closed(self, reply: Reply) -> AgentFinish:
         try:
-            decided = self._strategy.parse(reply.text)
+            decided = self._parsed(reply)
         except (UnreadableReply, ValueError):
-            decided = AgentFinish({"output": reply.text.strip()}, reply.text)
+            text = "" if acts(reply.text, self._task.tools) else reply.text.strip()
+            return AgentFinish({"output": text}, reply.text)
         return decided if isinstance(decided, AgentFinish) else AgentFinish({}, reply.text)
+
+    def _parsed(self, reply: Reply) -> AgentAction | list[AgentAction] | AgentFinish:
+        decided: object = self._strategy.parse(reply.text)
+        if isinstance(decided, AgentFinish | AgentAction):
+            return decided
+        given = decided if isinstance(decided, list) else [decided]
+        if odd := [one for one in given if not isinstance(one, AgentAction)]:
+            gave = f"parse of the strategy {self._strategy.name!r} gave a {type(odd[0]).__name__}"
+            raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
+        return given
 
     def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
         self._steps += [(action, noted(one)) for action, one in zip(actions, seen, strict=True)]
@@ -117,7 +130,11 @@ class _Own:
             "tools": list(self._task.tools),
             "chat_history": list(self._task.history),
         }
-        told = Message("user", self._strategy.prompt(inputs))
+        prompt: object = self._strategy.prompt(inputs)
+        if not isinstance(prompt, str):
+            gave = f"prompt of the strategy {self._strategy.name!r} gave a {type(prompt).__name__}"
+            raise UsageError(f"{gave}; want the whole prompt, a str")
+        told = Message("user", prompt)
         return Turn((told,), news, None if reply is None else Message("assistant", reply))
 
     def _trimmed(self) -> Steps:

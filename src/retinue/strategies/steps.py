@@ -8,7 +8,7 @@ once more without the unreadable turns, in as few words as possible; then the ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -44,6 +44,10 @@ class Read:
     decision: Decided | None
     text: str = ""
     best: str = ""
+
+
+def _none(reply: Reply) -> str:
+    return ""
 
 
 class Form(Protocol):
@@ -82,14 +86,16 @@ class Form(Protocol):
         ...
 
 
-def step_by_step(form: Form, trim: int = -1) -> Flow:
+def step_by_step(form: Form, trim: int = -1, prose: Callable[[Reply], str] = _none) -> Flow:
     """Go through a run in `form`.
 
+    `prose`: the text of a reply that cannot be read, if it can only be meant as the answer. The first such reply is
+    followed by the expected form like any other; a second one right after it is taken for the answer.
     `trim`: only so many of the last steps stay in the prompt (-1: all). What was said before is then no
     longer a beginning of what is said next, so engines read the whole prompt anew at every step.
     """
     talk = _Talk(form, trim)
-    problem, unreadable = "", 0
+    problem, unreadable, plain = "", 0, ""
     while True:
         request = talk.request(problem)
         reply = yield from ask(request)
@@ -98,12 +104,15 @@ def step_by_step(form: Form, trim: int = -1) -> Flow:
         try:
             read = form.read(reply)
         except UnreadableReply as error:
+            former, plain = plain, prose(reply)
+            if former and plain:
+                return answered(plain, reply.text)
             problem, unreadable = str(error), unreadable + 1
             if unreadable > TRIES + 1:
                 return AgentFinish({}, reply.text, StopReason.UNREADABLE_REPLY)
             talk.not_understood(reply, problem, minimal=unreadable > TRIES)
             continue
-        problem, unreadable = "", 0
+        problem, unreadable, plain = "", 0, ""
         if isinstance(read.decision, AgentFinish):
             return read.decision
         if read.decision is None:

@@ -16,6 +16,7 @@ from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
 from .loose_json import found
 from .parsing import UnreadableReply
+from .prose import acts
 from .react_json import ReactJson, by_argument
 from .showing import plain
 from .steps import Read, Turn, answered, extended, noted, step_by_step
@@ -102,6 +103,8 @@ class _Calls:
         return Read(answered(reply.text.strip(), reply.text))
 
     def closed(self, reply: Reply) -> AgentFinish:
+        if reply.calls or acts(reply.text, self._task.tools):
+            return AgentFinish({}, reply.text)
         return answered(reply.text.strip(), reply.text)
 
     def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:

@@ -1,0 +1,78 @@
+"""Replies that keep to no form: whether one can only be meant as the answer, and whether an answer goes on to act."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ..ports import Task
+from ..schema import Reply
+from ..tooling import Tool
+from .json_reply import read_reply
+from .loose_json import Cut
+from .markers import ANYWHERE, AT_LINE_START, parts_of
+from .parsing import UnreadableReply, bare_name, known
+from .tagged import calls
+
+_FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: another form was tried
+_LABEL = re.compile(
+    r"^[ \t>*_#`-]*+(?:follow|tool|query|search|command|call|function|step|plan|input|argument)[\w -]{0,30}+[*_`]*+:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_INTENT = re.compile(
+    r"\b(?:i|we)(?:['\u2019](?:ll|d|m)\b| (?:will|would|shall|should|must|can|could|need|want|have to)\b"
+    r"| (?:am|are) going\b)"
+    r"|\blet(?:['\u2019]s| us| me)\b(?! know)|^\W*(?:first|next|now)\b",
+    re.IGNORECASE,
+)
+
+
+def acts(text: str, tools: Sequence[Tool]) -> bool:
+    """Whether a reply that should be an answer uses, or begins to use, one of `tools`, in whatever form.
+
+    What follows an answer under its own marker is made up, and does not count.
+    """
+    if any(isinstance(call.value, Cut) for call in calls(text)):
+        return True
+    for marker in (AT_LINE_START, ANYWHERE):
+        parts = parts_of(text, marker)
+        for part, after in zip(parts, [*parts[1:], None], strict=False):
+            if part.kind in ("final answer", "observation", "question"):
+                break
+            if part.kind == "action" and (_is_of(part.text, tools) or (after and after.kind == "input")):
+                return True
+    return ("{" in text or "<" in text) and _acts_in_json(text, tools)
+
+
+def _is_of(written: str, tools: Sequence[Tool]) -> bool:
+    """Whether an action names one of the tools, alone or in a call."""
+    name = re.split(r"[\[(\n]", written, maxsplit=1)[0]
+    return known(bare_name(name), tools) is not None
+
+
+def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
+    try:
+        actions = read_reply(text, tools).actions
+    except UnreadableReply:
+        return False
+    return any(known(action.tool, tools) for action in actions)
+
+
+def prose_of(task: Task) -> Callable[[Reply], str]:
+    """`prose` for the replies to a task; nothing is, where the engine holds the model to a form."""
+    return partial(prose, tools=task.tools) if not task.constrained else lambda reply: ""
+
+
+def prose(reply: Reply, tools: Sequence[Tool]) -> str:
+    """The text of a reply that can only be meant as the answer; empty if it may be anything else.
+
+    Such a reply is whole, has nothing of a form in it (no marker, no JSON, no fence, no tag, no call), names no tool
+    and announces nothing ("I need to …", "Let me …").
+    """
+    text = reply.text.strip()
+    if reply.finish == "length" or not any(map(str.isalnum, text)):
+        return ""
+    if _FORMAL.search(text) or _LABEL.search(text) or ANYWHERE.search(text) or _INTENT.search(text):
+        return ""
+    return "" if any(re.search(rf"\b{re.escape(tool.name)}\b", text, re.IGNORECASE) for tool in tools) else text
