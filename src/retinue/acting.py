@@ -47,7 +47,9 @@ class Turn:
         self._seen: dict[str, Observation] = {}
         if log.next is not None:
             self._replay(log)
-        self._cut_off = set(self._begun)  # begun in a former drive; with no outcome seen, it is unknown
+        self._cut_off = self._begun.keys() - self._seen.keys()  # in a former drive: their outcome is unknown
+        for call in self._cut_off:
+            effects.restore(self._begun[call], None)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Do what is left to do. Ends with `Stopped` if a person's decision is still missing."""
@@ -68,7 +70,8 @@ class Turn:
         ready: list[AgentAction] = []
         for action in actions:
             if problem := self._must_ask(action):
-                async with aclosing(self._consulted(action, problem)) as events:
+                shown = self._begun.get(action.id, action)  # as a person edited it, if one did
+                async with aclosing(self._consulted(shown, problem)) as events:
                     async for event in events:
                         yield event
                 if action.id not in self._decided:
@@ -91,23 +94,30 @@ class Turn:
         return tuple(self._seen[action.id] for action in self._actions if action.id in self._seen)
 
     def _replay(self, log: Recording) -> None:
-        for event in log.take(Called, Observed, Paused, Resumed):
+        actions = {action.id: action for action in self._actions}
+        for event in log.take_of(actions):
             match event:
-                case Called(action=action):  # what was decided led to this intent, and to no other
-                    self._begun[action.id] = action
-                    self._paused.discard(action.id)
-                    self._decided.pop(action.id, None)
+                case Called(action=begun):  # what was decided led to this intent, and to no other
+                    self._begun[begun.id] = begun
+                    for call in [call for call in self._decided if self._effects.same(actions[call], begun)]:
+                        del self._decided[call]
+                        self._paused.discard(call)
+                    self._paused.discard(begun.id)
+                    self._decided.pop(begun.id, None)
                 case Paused(action=action):
                     self._paused.add(action.id)
                 case Resumed(call_id=call_id, decision=decision):
                     self._decided[call_id] = decision
                 case Observed(observation=observation):
-                    self._seen[observation.call_id] = observation
+                    call = observation.call_id
+                    self._seen[call] = observation
+                    self._effects.restore(self._begun.get(call, actions[call]), observation)
 
     def _must_ask(self, action: AgentAction) -> str:
         if action.id in self._decided or action.id in self._seen:
             return ""
-        return self._effects.must_ask(action, begun=action.id in self._cut_off)
+        began = self._begun.get(action.id, action)
+        return self._effects.must_ask(began, begun=action.id in self._cut_off)
 
     async def _consulted(self, action: AgentAction, problem: str) -> AsyncGenerator[Event, None]:
         """Ask a person for a decision on `action`."""

@@ -11,20 +11,24 @@ replays it: recorded effects return their recorded results, and the run goes on 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
-from .errors import LogMismatch, RetinueError, WindowExceeded
+from .containment import contained, described
+from .errors import LogMismatch, ModelError, RetinueError, UsageError, WindowExceeded
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped
 from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
 from .recording import Recording
 from .schema import AgentFinish, Message, Reply, StopReason
+from .strategies.relaying import advanced
 from .window import ROOM, Window
 
+logger = logging.getLogger(__name__)
 Events = AsyncGenerator[Event | Delta, None]
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's words
 
@@ -34,8 +38,8 @@ def drive(
 ) -> Events:
     """Drive `flow` to its end and yield the events that `log` does not have yet.
 
-    The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up or the
-    model fails. Raises `LogMismatch` if `log` was not recorded by such a flow.
+    The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up, or the
+    model or the flow fails. Raises `LogMismatch` if `log` was not recorded by such a flow.
     """
     run = _Drive(flow, effects, Meter(budget), deadline, Recording(log), Window(started.abilities.window))
     return run.events(started)
@@ -86,17 +90,27 @@ class _Drive:
             raise
         except RetinueError as error:
             yield self._stopped(StopReason.ERROR, str(error))
+        except Exception as error:
+            logger.debug("the run failed", exc_info=error)
+            yield self._stopped(StopReason.ERROR, described(error))
         finally:
             self._deadline.stop()
-            self._flow.close()
+            with suppress(Exception):  # it may do in the end what it likes; the run is over
+                contained(self._flow.close)
 
     def _next(self) -> Request | None:
-        """What the strategy wants next; `None` when it is done."""
+        """What the strategy wants next; `None` when it is done. Raises `UsageError` if it fails."""
         try:
-            return next(self._flow) if self._sent is None else self._flow.send(self._sent)
-        except StopIteration as stop:
-            self._finish = stop.value
+            wanted = contained(advanced, self._flow, self._sent)
+        except RetinueError:
+            raise
+        except Exception as error:
+            logger.debug("the strategy failed", exc_info=error)
+            raise UsageError(f"the strategy failed: {described(error)}") from error
+        if isinstance(wanted, AgentFinish):
+            self._finish = wanted
             return None
+        return wanted
 
     def _do(self, request: Request) -> Events:
         match request:
@@ -109,6 +123,7 @@ class _Drive:
                 return self._act(request)
             case Consult():
                 return self._consult(request)
+        raise UsageError(f"the strategy asked for a {type(request).__name__}; want Ask, Act or Consult")
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """The end, with the best answer so far."""
@@ -219,7 +234,10 @@ class _Drive:
         said = ""
         async with aclosing(self._effects.ask(request)) as chunks:
             while True:
-                chunk = await self._deadline.wait(anext(chunks))
+                try:
+                    chunk = await self._deadline.wait(anext(chunks))
+                except StopAsyncIteration:
+                    raise ModelError("the model ended without a reply") from None
                 match chunk:
                     case Delta():
                         first = first or clock() - began
@@ -269,7 +287,7 @@ class _Drive:
     async def _consult(self, request: Consult) -> Events:
         self._consulted += 1
         action = replace(request.action, id=f"consult_{self._consulted}")
-        recorded = list(self._log.take(Paused, Resumed))
+        recorded = list(self._log.take_of({action.id}))
         decision = next((event.decision for event in recorded if isinstance(event, Resumed)), None)
         if not recorded:
             yield Paused(self._meter.steps, action, request.problem)

@@ -10,6 +10,7 @@ from contextlib import aclosing
 import click
 
 from ..agent import Run
+from ..blocking import complete
 from ..events import Asked, Called, Delta, Event, to_json
 from ..schema import StopReason
 from .trace import Trace, Waiting
@@ -18,7 +19,7 @@ from .trace import Trace, Waiting
 def carry_out(run: Run, *, as_json: bool) -> int:
     """Run to the end, shown as it goes: 0 for an answer, 1 for none, 130 for Ctrl-C."""
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_json(run) if as_json else _trace(run))
+        complete(_json(run) if as_json else _trace(run))
     if run.result.stop_reason is StopReason.CANCELLED:
         return 130
     return 0 if run.result.stop_reason is StopReason.ANSWER else 1

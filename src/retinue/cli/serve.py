@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..blocking import complete
 from ..errors import UsageError
 from .amounts import PER_MINUTE, url_of
 
@@ -88,7 +88,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         at_once=given["runs_at_once"],
         connections=given["connections"],
     )
-    asyncio.run(serve(deployment, how, _ready, _made))
+    complete(serve(deployment, how, _ready, _made))
     return 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..errors import UsageError
 from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
@@ -84,6 +85,9 @@ class _Own:
         if isinstance(decided, AgentFinish):
             return Read(decided)
         actions = tuple(decided) if isinstance(decided, list) else (decided,)
+        if odd := [one for one in actions if not isinstance(one, AgentAction)]:
+            gave = f"parse of the strategy {self._strategy.name!r} gave a {type(odd[0]).__name__}"
+            raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
         if not actions:
             raise UnreadableReply("there is no action and no answer")
         if reply.finish == "length":
