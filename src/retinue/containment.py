@@ -19,7 +19,7 @@ import types
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
-from .errors import ForeignExit, ToolError
+from .errors import ForeignExit, RetinueError, ToolError
 
 T = TypeVar("T")
 GRACE = 2.0  # seconds that what was cancelled may take to clean up; then it is left behind
@@ -113,6 +113,11 @@ def described(error: BaseException) -> str:
         return text if told else f"{type(error).__name__}: {text}".removesuffix(": ")
     except BaseException:
         return type(error).__name__
+
+
+def is_told(error: BaseException) -> bool:
+    """Whether it is an error of Retinue's own, whose text says all by itself."""
+    return isinstance(error, RetinueError) and not isinstance(error, ForeignExit)
 
 
 def end_child(process: int, error: BaseException | None = None) -> None:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
-from .containment import contained, described
+from .containment import contained, described, is_told
 from .errors import LogMismatch, ModelError, RetinueError, UsageError, WindowExceeded
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped
 from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
@@ -65,7 +65,6 @@ class _Drive:
         self._best = ""
         self._shown = ""  # of the answer in the last reply
         self._sent: Sent | None = None
-        self._finish: AgentFinish | None = None
 
     async def events(self, started: Started) -> Events:
         try:
@@ -73,14 +72,13 @@ class _Drive:
                 yield started
             seconds = self._meter.budget.seconds
             self._deadline.start(None if seconds is None else max(0.0, seconds - self._log.seconds))
-            while (request := self._next()) is not None:
+            while not isinstance(request := self._next(), AgentFinish):
                 async with aclosing(self._do(request)) as events:
                     async for event in events:
                         yield event
                         if isinstance(event, Stopped | Finished):
                             return
-            assert self._finish is not None
-            yield self._ending(self._finish)
+            yield self._ending(request)
         except Interrupted as end:
             yield self._stopped(end.reason)
         except asyncio.CancelledError:
@@ -88,29 +86,22 @@ class _Drive:
             raise
         except LogMismatch:
             raise
-        except RetinueError as error:
-            yield self._stopped(StopReason.ERROR, str(error))
         except Exception as error:
             logger.debug("the run failed", exc_info=error)
-            yield self._stopped(StopReason.ERROR, described(error))
+            yield self._stopped(StopReason.ERROR, str(error) if isinstance(error, RetinueError) else described(error))
         finally:
             self._deadline.stop()
-            with suppress(Exception):  # it may do in the end what it likes; the run is over
+            with suppress(Exception):  # the run is over, whatever the strategy makes of that
                 contained(self._flow.close)
 
-    def _next(self) -> Request | None:
-        """What the strategy wants next; `None` when it is done. Raises `UsageError` if it fails."""
+    def _next(self) -> Request | AgentFinish:
+        """What the strategy wants next, or what it came to. Raises `UsageError` if it fails."""
         try:
-            wanted = contained(advanced, self._flow, self._sent)
-        except RetinueError:
-            raise
+            return contained(advanced, self._flow, self._sent)
         except Exception as error:
-            logger.debug("the strategy failed", exc_info=error)
+            if is_told(error):
+                raise
             raise UsageError(f"the strategy failed: {described(error)}") from error
-        if isinstance(wanted, AgentFinish):
-            self._finish = wanted
-            return None
-        return wanted
 
     def _do(self, request: Request) -> Events:
         match request:

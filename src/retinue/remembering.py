@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .containment import contained_await, described
+from .containment import contained_await, described, is_told
 from .errors import RetinueError
 from .events import Called, Event, Observed, RunResult, result
 from .ports import Memory, Recalled
@@ -37,9 +37,9 @@ async def recalled(memories: Sequence[Memory], question: str) -> tuple[Message, 
 async def _recalled(memory: Memory, question: str) -> Recalled:
     try:
         return await contained_await(memory.recall(question))
-    except RetinueError:
-        raise
     except Exception as error:
+        if is_told(error):
+            raise
         raise RetinueError(f"the memory {type(memory).__name__} failed: {described(error)}") from error
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .budgets import Deadline, Interrupted
-from .containment import contained, described
+from .containment import contained, described, is_told
 from .effects import LibraryEffects
-from .errors import ModelError, RetinueError, UsageError
+from .errors import ModelError, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
 from .loop import drive
 from .ports import Flow, Task
@@ -97,9 +97,9 @@ class Run:
         named = getattr(self._agent.strategy, "name", type(self._agent.strategy).__name__)
         try:
             flow = contained(self._agent.flow, task)
-        except RetinueError:
-            raise
         except Exception as error:
+            if is_told(error):
+                raise
             raise UsageError(f"the strategy {named!r} failed: {described(error)}") from error
         if not isinstance(flow, Generator):
             raise UsageError(f"the strategy {named!r} gave a {type(flow).__name__}; want a generator")
@@ -121,9 +121,9 @@ class Run:
         native = bool(self._task.tools) and bool(getattr(self._agent.strategy, "native", False))
         try:
             return await self._deadline.wait(self._agent.model.abilities(native=native))
-        except (RetinueError, Interrupted):
-            raise
         except Exception as error:
+            if is_told(error) or isinstance(error, Interrupted):
+                raise
             raise ModelError(f"the model cannot say what it can do: {described(error)}") from error
 
     async def _history(self) -> tuple[Message, ...]:

@@ -32,10 +32,10 @@ class Tool:
 
     `effects` says what a repeated call would do: `read` changes nothing, `idempotent` may be repeated,
     `once` must not be (the default for what is not labelled). `not_done`: the exceptions (or the names of built-in
-    ones, with commas) by which the tool says that a call did not happen, beside `NotDone`; after any other, and after its time limit, the outcome of a `once` call
-    is not known, and it is not made again unless a person says so. `timeout` is in seconds. `approval`: a
-    person must agree to each call. `polls`: calling it again with the same input makes sense, so the
-    former result is not handed out instead. `return_direct`: its result is the run's answer.
+    ones, with commas) by which the tool says that a call did not happen, beside `NotDone`; after any other, and after
+    its time limit, the outcome of a `once` call is not known, and it is not made again unless a person says so.
+    `timeout` is in seconds. `approval`: a person must agree to each call. `polls`: calling it again with the same
+    input makes sense, so the former result is not handed out instead. `return_direct`: its result is the run's answer.
     `reflections`: how often a call may be repeated with its input put in other words, when tool, input
     and result do not fit together (seed 001's self-reflection); a `once` call that may have happened is not.
     `takes`: what a function takes, where its type hints do not say it (`retinue.signature.signature_of`).
@@ -146,13 +146,17 @@ def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseEx
     """Exceptions, of which the built-in ones and `ToolError` may be said by name. Raises `ValueError`."""
     if isinstance(said, str):
         names = [name.strip() for name in said.split(",") if name.strip()]
-        given = tuple(ToolError if name == "ToolError" else getattr(builtins, name, name) for name in names)
+        given: tuple[Any, ...] = tuple(
+            ToolError if name == "ToolError" else getattr(builtins, name, name) for name in names
+        )
     else:
         given = said if isinstance(said, tuple) else (said,)
+    found: list[type[BaseException]] = []
     for one in given:
         if not (isinstance(one, type) and issubclass(one, BaseException)):
             raise ValueError(f"want exceptions, such as (ValueError,) or 'ValueError, KeyError', not {one!r:.80}")
-    return given
+        found.append(one)
+    return tuple(found)
 
 
 def _takes_query(query: str) -> None: ...
