@@ -347,8 +347,8 @@ def note(query: str) -> str:
         file.write(query + "\\n")
     return "noted"
 
-call = {"tool": sys.argv[3], "input": "x"}
-model = PromptModel(script=[{"call": call, "times": 1}, {"call": {"tool": "note", "input": "after"}, "times": 1}, {"finish": "done"}])
+calls = {"tool": sys.argv[3], "input": "x"}, {"tool": "note", "input": "after"}
+model = PromptModel(script=[*({"call": call, "times": 1} for call in calls), {"finish": "done"}])
 result = Agent(model, [Tool("fork", fork), Tool("afork", afork), Tool("note", note)]).run("Do it")
 print(result.answer, "|", result.steps[0].observations[0].text)
 """
