@@ -106,6 +106,8 @@ class Turn:
                     self._decided.pop(begun.id, None)
                 case Paused(action=action):
                     self._paused.add(action.id)
+                    if action.id in self._begun:  # cut off before; a person who refuses it does not settle that
+                        self._effects.restore(self._begun[action.id], None)
                 case Resumed(call_id=call_id, decision=decision):
                     self._decided[call_id] = decision
                 case Observed(observation=observation):
@@ -132,6 +134,7 @@ class Turn:
         """The intent to call, or what the model is told instead; nothing if that is recorded."""
         settled = _settled(self._begun.get(action.id, action), self._decided.get(action.id))
         if isinstance(settled, Observation):
+            self._effects.restore(self._begun.get(action.id, action), settled)
             return self._observed(settled)
         if self._begun.get(action.id) == settled and action.id not in self._decided:
             return None
