@@ -98,10 +98,7 @@ class Turn:
         for event in log.take_of(actions):
             match event:
                 case Called(action=begun):  # what was decided led to this intent, and to no other
-                    self._begun[begun.id] = begun
-                    for call in [call for call in self._decided if self._effects.same(actions[call], begun)]:
-                        del self._decided[call]
-                        self._paused.discard(call)
+                    self._begin(begun)
                     self._paused.discard(begun.id)
                     self._decided.pop(begun.id, None)
                 case Paused(action=action):
@@ -114,6 +111,14 @@ class Turn:
                     call = observation.call_id
                     self._seen[call] = observation
                     self._effects.restore(self._begun.get(call, actions[call]), observation)
+
+    def _begin(self, action: AgentAction) -> None:
+        """What was decided on equal calls was said before this one, and does not count for what comes after it."""
+        self._begun[action.id] = action
+        for other in self._actions:
+            if other.id in self._decided and other.id != action.id and self._effects.same(other, action):
+                del self._decided[other.id]
+                self._paused.discard(other.id)
 
     def _must_ask(self, action: AgentAction) -> str:
         if action.id in self._decided or action.id in self._seen:
@@ -138,7 +143,7 @@ class Turn:
             return self._observed(settled)
         if self._begun.get(action.id) == settled and action.id not in self._decided:
             return None
-        self._begun[action.id] = settled
+        self._begin(settled)
         return Called(self._step, settled)
 
     def _observed(self, observation: Observation) -> Observed:

@@ -30,7 +30,7 @@ from retinue import (
     tool,
 )
 from retinue.agent import Run
-from retinue.events import Called, Event, Finished, Observed, Paused, Stopped
+from retinue.events import Called, Event, Finished, Observed, Paused, Resumed, Stopped
 from retinue.ports import Chunks, Flow, Recalled, Task, act
 from retinue.prompt import Ask
 from retinue.schema import Abilities, Outcome, Reply, ToolInput
@@ -242,7 +242,7 @@ def test_a_call_that_was_cut_off_counts_for_its_equals_that_were_not_begun() -> 
     paid: list[int] = []
     agent = Agent(PromptModel(script=["x"]), [paying(OSError("reset"), paid)], strategy=Planned([{"amount": 5}] * 2))
     whole = agent.run("Pay").events
-    cut = [at for at, event in enumerate(whole) if isinstance(event, Called)][0]
+    cut = next(at for at, event in enumerate(whole) if isinstance(event, Called))
     paid[:] = [5]  # it had happened
     result = agent.resume(whole[: cut + 1])
     assert (result.stop_reason, paid) == (StopReason.AWAITING_HUMAN, [5])
@@ -252,12 +252,29 @@ def test_a_call_that_was_cut_off_counts_for_its_equals_that_were_not_begun() -> 
     assert (result.answer, paid) == ("done", [5])
 
 
+def test_a_word_on_one_call_does_not_count_once_its_equal_began_after_it() -> None:
+    paid: list[int] = []
+    agent = Agent(PromptModel(script=["x"]), [paying(OSError("reset"), paid)], strategy=Planned([{"amount": 5}] * 2))
+
+    def until(log: Sequence[Event], kind: type, **decisions: Decision) -> Sequence[Event]:
+        whole = agent.resume(log, decisions).events
+        return whole[: next(at for at in range(len(log), len(whole)) if isinstance(whole[at], kind)) + 1]
+
+    log = until(agent.run("Pay").events[:1], Called)
+    log = agent.resume(log).events  # two that wait for a person
+    log = until(log, Resumed, call_0_1=Decision("approve"))
+    log = until(log, Called, call_0_0=Decision("approve"))
+    paid[:] = [5]
+    result = agent.resume(log)
+    assert (result.stop_reason, paid) == (StopReason.AWAITING_HUMAN, [5])
+
+
 def test_a_refusal_does_not_settle_a_call_that_was_cut_off() -> None:
     paid: list[int] = []
     calls = Planned([{"amount": 5}], [{"amount": 5}])
     agent = Agent(PromptModel(script=["x"]), [paying(OSError("reset"), paid)], strategy=calls)
     whole = agent.run("Pay").events
-    cut = [at for at, event in enumerate(whole) if isinstance(event, Called)][0]
+    cut = next(at for at, event in enumerate(whole) if isinstance(event, Called))
     paid[:] = [5]  # it had happened
     result = agent.resume(whole[: cut + 1])
     for _ in range(2):
