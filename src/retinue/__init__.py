@@ -39,11 +39,13 @@ if TYPE_CHECKING:
     from .documents import DocumentStore as DocumentStore
     from .errors import (
         DataError as DataError,
+        ForeignExit as ForeignExit,
         LogMismatch as LogMismatch,
         ModelError as ModelError,
         ModelRefused as ModelRefused,
         ModelUnavailable as ModelUnavailable,
         NodeFailed as NodeFailed,
+        NotDone as NotDone,
         RetinueError as RetinueError,
         ToolError as ToolError,
         UsageError as UsageError,
@@ -89,8 +91,8 @@ _HOME = {
     "declaring": ("component",),
     "documents": ("DocumentStore",),
     "errors": (
-        "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "NodeFailed", "RetinueError",
-        "ToolError", "UsageError", "WindowExceeded",
+        "DataError", "ForeignExit", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "NodeFailed",
+        "NotDone", "RetinueError", "ToolError", "UsageError", "WindowExceeded",
     ),
     "events": ("Delta", "Event", "RunResult"),
     "executor": ("Executor",),

@@ -47,7 +47,9 @@ class Turn:
         self._seen: dict[str, Observation] = {}
         if log.next is not None:
             self._replay(log)
-        self._cut_off = set(self._begun)  # begun in a former drive; with no outcome seen, it is unknown
+        self._cut_off = self._begun.keys() - self._seen.keys()  # in a former drive: their outcome is unknown
+        for call in self._cut_off:
+            effects.restore(self._begun[call], None)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Do what is left to do. Ends with `Stopped` if a person's decision is still missing."""
@@ -68,7 +70,8 @@ class Turn:
         ready: list[AgentAction] = []
         for action in actions:
             if problem := self._must_ask(action):
-                async with aclosing(self._consulted(action, problem)) as events:
+                shown = self._begun.get(action.id, action)  # as a person edited it, if one did
+                async with aclosing(self._consulted(shown, problem)) as events:
                     async for event in events:
                         yield event
                 if action.id not in self._decided:
@@ -91,23 +94,37 @@ class Turn:
         return tuple(self._seen[action.id] for action in self._actions if action.id in self._seen)
 
     def _replay(self, log: Recording) -> None:
-        for event in log.take(Called, Observed, Paused, Resumed):
+        actions = {action.id: action for action in self._actions}
+        for event in log.take_of(actions):
             match event:
-                case Called(action=action):  # what was decided led to this intent, and to no other
-                    self._begun[action.id] = action
-                    self._paused.discard(action.id)
-                    self._decided.pop(action.id, None)
+                case Called(action=begun):  # what was decided led to this intent, and to no other
+                    self._begin(begun)
+                    self._paused.discard(begun.id)
+                    self._decided.pop(begun.id, None)
                 case Paused(action=action):
                     self._paused.add(action.id)
+                    if action.id in self._begun:  # cut off before; a person who refuses it does not settle that
+                        self._effects.restore(self._begun[action.id], None)
                 case Resumed(call_id=call_id, decision=decision):
                     self._decided[call_id] = decision
                 case Observed(observation=observation):
-                    self._seen[observation.call_id] = observation
+                    call = observation.call_id
+                    self._seen[call] = observation
+                    self._effects.restore(self._begun.get(call, actions[call]), observation)
+
+    def _begin(self, action: AgentAction) -> None:
+        """What was decided on equal calls was said before this one, and does not count for what comes after it."""
+        self._begun[action.id] = action
+        for other in self._actions:
+            if other.id in self._decided and other.id != action.id and self._effects.same(other, action):
+                del self._decided[other.id]
+                self._paused.discard(other.id)
 
     def _must_ask(self, action: AgentAction) -> str:
         if action.id in self._decided or action.id in self._seen:
             return ""
-        return self._effects.must_ask(action, begun=action.id in self._cut_off)
+        began = self._begun.get(action.id, action)
+        return self._effects.must_ask(began, begun=action.id in self._cut_off)
 
     async def _consulted(self, action: AgentAction, problem: str) -> AsyncGenerator[Event, None]:
         """Ask a person for a decision on `action`."""
@@ -122,10 +139,11 @@ class Turn:
         """The intent to call, or what the model is told instead; nothing if that is recorded."""
         settled = _settled(self._begun.get(action.id, action), self._decided.get(action.id))
         if isinstance(settled, Observation):
+            self._effects.restore(self._begun.get(action.id, action), settled)
             return self._observed(settled)
         if self._begun.get(action.id) == settled and action.id not in self._decided:
             return None
-        self._begun[action.id] = settled
+        self._begin(settled)
         return Called(self._step, settled)
 
     def _observed(self, observation: Observation) -> Observed:

@@ -2,21 +2,58 @@
 
 Everything asynchronous runs on one background loop of the process, so connections outlive a call, and
 a notebook, whose own loop is running, can call too. Ctrl-C in the caller cancels what it waits for.
+
+Code that is not ours can end a loop: a task or a callback of its own raises `SystemExit`, or it calls `stop()`. The
+loops that are run here go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import cache
 from typing import Any, TypeVar, cast
 
+from .containment import described, is_ours
 from .errors import UsageError
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+def complete(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, on a new event loop in this thread, as `asyncio.run` has it; for programs of ours.
+
+    Ctrl-C, where no handler is set for it, cancels `work`, and is raised when that has ended.
+    """
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        task, going = loop.create_task(work), True
+        task.add_done_callback(lambda done: loop.stop() if going else None)
+        try:
+            _go_on(loop, task.done)
+        except KeyboardInterrupt:
+            task.cancel()
+            _go_on(loop, task.done)
+            raise
+        finally:
+            going = False
+        return task.result()
+
+
+def _go_on(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
+    """Run `loop` until it is `over`, whatever is raised in it. Raises a person's `KeyboardInterrupt`."""
+    while not over() and not loop.is_closed():
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            if is_ours(error):
+                raise
+            logger.warning("%s was raised in a task or callback that is not ours; the loop goes on", described(error))
 
 
 def blocking(work: Coroutine[Any, Any, T]) -> T:
@@ -87,14 +124,16 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @cache
 def _thread(loop: asyncio.AbstractEventLoop) -> threading.Thread:
-    thread = threading.Thread(target=loop.run_forever, name="retinue", daemon=True)
+    over = threading.Event()
+    thread = threading.Thread(target=_go_on, args=(loop, over.is_set), name="retinue", daemon=True)
     thread.start()
-    atexit.register(_end, loop, thread)
+    atexit.register(_end, loop, thread, over)
     return thread
 
 
-def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, over: threading.Event) -> None:
     asyncio.run_coroutine_threadsafe(_end_tasks(loop), loop).result(timeout=5.0)
+    over.set()
     loop.call_soon_threadsafe(loop.stop)
     thread.join(timeout=5.0)
     loop.close()

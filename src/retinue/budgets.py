@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from .containment import exited, is_ours
 from .errors import UsageError
 from .events import Asked, Event, Replied
 from .schema import Observation, StopReason, Usage
@@ -94,7 +95,10 @@ class Meter:
             self._slowest = max(self._slowest, event.reply.seconds)
 
     def saw(self, observations: Sequence[Observation]) -> None:
-        """Count a turn of tool use."""
+        """Count a turn of tool use, with the tokens of agents that are tools."""
+        for observation in observations:
+            for tokens in self._tokens:
+                tokens.used += getattr(observation.usage, tokens.counted)
         stale = bool(observations) and all(observation.stale for observation in observations)
         self.stale_steps = self.stale_steps + 1 if stale else 0
 
@@ -198,7 +202,8 @@ class Deadline:
             self._loop.call_soon_threadsafe(self._end)
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
-        """The awaitable's result. Raises `Interrupted`, and cancels the awaitable, if it takes too long."""
+        """The awaitable's result. Raises `Interrupted`, and cancels the awaitable, if it takes too long, and an
+        `Exception` for whatever foreign code in it raises."""
         if self._over or self._cancelled:
             close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
             if close is not None:  # it was never begun
@@ -209,8 +214,12 @@ class Deadline:
         cancelled_by_others = task.cancelling()
         try:
             return await awaitable
-        except asyncio.CancelledError as error:
-            if self._over and task.uncancel() <= cancelled_by_others:
+        except Exception:
+            raise
+        except BaseException as error:
+            if not is_ours(error):
+                raise exited(error) from error
+            if isinstance(error, asyncio.CancelledError) and self._over and task.uncancel() <= cancelled_by_others:
                 raise self._interrupted from error
             raise
         finally:

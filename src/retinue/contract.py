@@ -11,6 +11,7 @@ from typing import Any
 
 from .batches import in_order
 from .blocking import blocking
+from .containment import contained_await
 from .errors import UsageError
 from .kinds import mismatch, shown
 from .threads import in_thread
@@ -52,11 +53,12 @@ class Component:
     async def run_async(self, **values: Any) -> Outputs | tuple[Outputs, str]:
         """Its outputs, by name; with the branch it chose, if it has several.
 
-        Raises `UsageError` for values that are missing, unknown or of a wrong type, and what it raises.
+        Raises `UsageError` for values that are missing, unknown or of a wrong type, and what it raises, if that is an
+        `Exception`, else `ForeignExit`.
         """
         self.check_names(values)
         arguments = self.arguments(values)
-        value = await (self.function(**arguments) if self.is_async else in_thread(self._call, arguments))
+        value = await (self._awaited(arguments) if self.is_async else in_thread(self._call, arguments))
         outputs, branch = self.outcome(value)
         return outputs if self.branches in (None, 1) and branch == FIRST else (outputs, branch)
 
@@ -142,6 +144,9 @@ class Component:
 
     def _call(self, arguments: dict[str, Any]) -> Any:
         return self.function(**arguments)
+
+    async def _awaited(self, arguments: dict[str, Any]) -> Any:
+        return await contained_await(self.function(**arguments))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
+from .containment import apart, described
+from .errors import UsageError
 from .ports import Chunks, Model
 from .prompt import Ask
 from .schema import AgentAction, Decision, Observation
+from .threads import in_thread
 from .toolbox import Toolbox
 
 Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | None]
@@ -35,13 +39,33 @@ class LibraryEffects:
         return self._toolbox.needs_human(action, begun=begun)
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """A person's decision, or `None` if there is none yet."""
-        decision = self._decisions.get(action.id)
+        """A person's decision, or `None` if there is none yet. Raises `UsageError` if `human` fails."""
+        decision = None if self._toolbox.has_news(action) else self._decisions.get(action.id)
         if decision is not None or self._human is None:
             return decision
-        answer = self._human(action, problem)
-        return await answer if inspect.isawaitable(answer) else answer
+        try:
+            decision = await apart(_asked(self._human, action, problem))
+        except Exception as error:
+            raise UsageError(f"human failed when it was asked about {action.tool}: {described(error)}") from error
+        if not isinstance(decision, Decision | None):
+            raise UsageError(f"human gave a {type(decision).__name__}; want a Decision, or None if there is none yet")
+        return decision
+
+    def same(self, one: AgentAction, other: AgentAction) -> bool:
+        """Whether the two are equal calls."""
+        return self._toolbox.same(one, other)
+
+    def restore(self, action: AgentAction, observation: Observation | None) -> None:
+        """Take note of a call that a former drive began: of what came of it, `None` if that is not known."""
+        self._toolbox.restore(action, observation)
 
     def recall(self, action: AgentAction, observation: Observation) -> None:
         """Take note of an observation, also of a recorded one."""
         self._toolbox.remember(action, observation)
+
+
+async def _asked(human: Human, action: AgentAction, problem: str) -> Decision | None:
+    """What `human` says; like a tool, it is called in a thread if it has no async."""
+    asked = human if inspect.iscoroutinefunction(human) else partial(in_thread, human)
+    answer = await asked(action, problem)
+    return await answer if inspect.isawaitable(answer) else answer

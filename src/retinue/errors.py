@@ -11,7 +11,9 @@ RetinueError
 ├── StoreUnavailable  the database is away, locked or full; what is under way is parked and goes on later
 │   └── StoreLost         its file or its log was deleted, replaced or cut off; somebody has to put it back
 ├── LogMismatch       a recorded run does not fit the strategy that should continue it
+├── ForeignExit       code that was called raised what is no error (`SystemExit`, …), which is the `__cause__`
 └── ToolError         raise it in a tool: the model reads the message and can try something else
+    └── NotDone           raise it in a tool: it failed before it changed anything, so it may be called again
 """
 
 
@@ -75,5 +77,22 @@ class LogMismatch(RetinueError):
     """A recorded run does not fit the strategy that should continue it; names the event."""
 
 
+class ForeignExit(RetinueError):
+    """Code that Retinue called (a tool, a component, a strategy, a callback) raised what is no `Exception`, such as
+    `SystemExit`, or cancelled itself. It is the `__cause__`, if it is at hand."""
+
+
 class ToolError(RetinueError):
-    """For tools to raise: the message goes to the model as the observation."""
+    """For tools to raise: the message goes to the model as the observation.
+
+    By itself it does not say that nothing happened: after it, the outcome of a call with the effects `once` is not
+    known. `kinds` are the names of what a tool's own process raised, with those of its classes.
+    """
+
+    def __init__(self, *message: object, kinds: tuple[str, ...] = ()) -> None:
+        super().__init__(*message)
+        self.kinds = kinds
+
+
+class NotDone(ToolError):
+    """For tools to raise: the call failed before it changed anything, so that it may be made again."""

@@ -208,13 +208,11 @@ RESUMABLE = frozenset(StopReason) - {
 def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
     """What a run came to. `seconds` is the wall-clock time it took, as its caller saw it."""
     question, answer, best, reason, detail = "", "", "", StopReason.CANCELLED, ""
-    usage, values = Usage(), dict[str, Any]()
+    values = dict[str, Any]()
     for event in events:
         match event:
             case Started():
                 question = event.question
-            case Replied(reply=reply):
-                usage += reply.usage
             case Finished():
                 answer, reason, values = event.answer, StopReason.ANSWER, dict(event.return_values)
             case Stopped():
@@ -228,13 +226,24 @@ def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
         reason,
         tuple(steps(events)),
         transcript(events),
-        usage,
+        usage_of(events),
         seconds,
         error,
         tuple(events),
         values,
         answer or best,
     )
+
+
+def usage_of(events: Iterable[Event]) -> Usage:
+    """The tokens of all requests to the model, and of the agents that are its tools."""
+    total = Usage()
+    for event in events:
+        if isinstance(event, Replied):
+            total += event.reply.usage
+        elif isinstance(event, Observed):
+            total += event.observation.usage
+    return total
 
 
 def steps(events: Iterable[Event]) -> Iterator[Step]:

@@ -11,20 +11,24 @@ replays it: recorded effects return their recorded results, and the run goes on 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
-from .errors import LogMismatch, RetinueError, WindowExceeded
+from .containment import contained, described, is_told
+from .errors import LogMismatch, ModelError, RetinueError, UsageError, WindowExceeded
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped
 from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
 from .recording import Recording
 from .schema import AgentFinish, Message, Reply, StopReason
+from .strategies.relaying import advanced
 from .window import ROOM, Window
 
+logger = logging.getLogger(__name__)
 Events = AsyncGenerator[Event | Delta, None]
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's words
 
@@ -34,8 +38,8 @@ def drive(
 ) -> Events:
     """Drive `flow` to its end and yield the events that `log` does not have yet.
 
-    The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up or the
-    model fails. Raises `LogMismatch` if `log` was not recorded by such a flow.
+    The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up, or the
+    model or the flow fails. Raises `LogMismatch` if `log` was not recorded by such a flow.
     """
     run = _Drive(flow, effects, Meter(budget), deadline, Recording(log), Window(started.abilities.window))
     return run.events(started)
@@ -61,7 +65,6 @@ class _Drive:
         self._best = ""
         self._shown = ""  # of the answer in the last reply
         self._sent: Sent | None = None
-        self._finish: AgentFinish | None = None
 
     async def events(self, started: Started) -> Events:
         try:
@@ -69,14 +72,13 @@ class _Drive:
                 yield started
             seconds = self._meter.budget.seconds
             self._deadline.start(None if seconds is None else max(0.0, seconds - self._log.seconds))
-            while (request := self._next()) is not None:
+            while not isinstance(request := self._next(), AgentFinish):
                 async with aclosing(self._do(request)) as events:
                     async for event in events:
                         yield event
                         if isinstance(event, Stopped | Finished):
                             return
-            assert self._finish is not None
-            yield self._ending(self._finish)
+            yield self._ending(request)
         except Interrupted as end:
             yield self._stopped(end.reason)
         except asyncio.CancelledError:
@@ -84,19 +86,22 @@ class _Drive:
             raise
         except LogMismatch:
             raise
-        except RetinueError as error:
-            yield self._stopped(StopReason.ERROR, str(error))
+        except Exception as error:
+            logger.debug("the run failed", exc_info=error)
+            yield self._stopped(StopReason.ERROR, str(error) if isinstance(error, RetinueError) else described(error))
         finally:
             self._deadline.stop()
-            self._flow.close()
+            with suppress(Exception):  # the run is over, whatever the strategy makes of that
+                contained(self._flow.close)
 
-    def _next(self) -> Request | None:
-        """What the strategy wants next; `None` when it is done."""
+    def _next(self) -> Request | AgentFinish:
+        """What the strategy wants next, or what it came to. Raises `UsageError` if it fails."""
         try:
-            return next(self._flow) if self._sent is None else self._flow.send(self._sent)
-        except StopIteration as stop:
-            self._finish = stop.value
-            return None
+            return contained(advanced, self._flow, self._sent)
+        except Exception as error:
+            if is_told(error):
+                raise
+            raise UsageError(f"the strategy failed: {described(error)}") from error
 
     def _do(self, request: Request) -> Events:
         match request:
@@ -109,6 +114,7 @@ class _Drive:
                 return self._act(request)
             case Consult():
                 return self._consult(request)
+        raise UsageError(f"the strategy asked for a {type(request).__name__}; want Ask, Act or Consult")
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """The end, with the best answer so far."""
@@ -219,7 +225,10 @@ class _Drive:
         said = ""
         async with aclosing(self._effects.ask(request)) as chunks:
             while True:
-                chunk = await self._deadline.wait(anext(chunks))
+                try:
+                    chunk = await self._deadline.wait(anext(chunks))
+                except StopAsyncIteration:
+                    raise ModelError("the model ended without a reply") from None
                 match chunk:
                     case Delta():
                         first = first or clock() - began
@@ -269,7 +278,7 @@ class _Drive:
     async def _consult(self, request: Consult) -> Events:
         self._consulted += 1
         action = replace(request.action, id=f"consult_{self._consulted}")
-        recorded = list(self._log.take(Paused, Resumed))
+        recorded = list(self._log.take_of({action.id}))
         decision = next((event.decision for event in recorded if isinstance(event, Resumed)), None)
         if not recorded:
             yield Paused(self._meter.steps, action, request.problem)

@@ -143,8 +143,16 @@ class Effects(Protocol):
     def must_ask(self, action: AgentAction, *, begun: bool) -> str:
         """Why a person must be asked before this action runs; empty if none need be.
 
-        `begun`: it was begun before a crash and its outcome is unknown.
+        `begun`: it was begun before, and its outcome is unknown; an equal call of unknown outcome counts alike.
         """
+        ...
+
+    def same(self, one: AgentAction, other: AgentAction) -> bool:
+        """Whether the two are equal calls: of one tool, with inputs that mean the same."""
+        ...
+
+    def restore(self, action: AgentAction, observation: Observation | None) -> None:
+        """Take note of a call that a former drive began: of what came of it, `None` if that is not known."""
         ...
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:

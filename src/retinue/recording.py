@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TypeVar
 
 from .errors import LogMismatch
-from .events import Asked, Event, Finished, Observed, Replied, Started, Stopped
+from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
 from .schema import StopReason
 
 E = TypeVar("E", bound=Event)
@@ -29,8 +29,7 @@ class Recording:
         self._log: list[Event] = []
         for event in log:
             if isinstance(event, Stopped) and event.reason in _LIMITS:
-                closing = [at for at, asked in enumerate(self._log) if isinstance(asked, Asked) and asked.closing]
-                del self._log[closing[-1] if closing else len(self._log) :]
+                self._log = _before_closing(self._log)
             if not isinstance(event, Finished | Stopped):
                 self._log.append(event)
         self._at = 0
@@ -43,6 +42,12 @@ class Recording:
     def take(self, *kinds: type[E]) -> Iterator[E]:
         """The next events, as long as they are of these kinds."""
         while isinstance(event := self.next, kinds):
+            self._at += 1
+            yield event
+
+    def take_of(self, calls: Container[str]) -> Iterator[Called | Observed | Paused | Resumed]:
+        """The next events, as long as they are about the calls of these ids."""
+        while isinstance(event := self.next, Called | Observed | Paused | Resumed) and call_of(event) in calls:
             self._at += 1
             yield event
 
@@ -63,3 +68,22 @@ class Recording:
         """The time that models and tools took in the recorded part."""
         replies = sum(event.reply.seconds for event in self._log if isinstance(event, Replied))
         return replies + sum(event.observation.seconds for event in self._log if isinstance(event, Observed))
+
+
+def _before_closing(log: list[Event]) -> list[Event]:
+    """`log` up to its closing question; all of it, if a tool was called after that: no call is forgotten."""
+    closing = [at for at, asked in enumerate(log) if isinstance(asked, Asked) and asked.closing]
+    if not closing or any(isinstance(event, Called) for event in log[closing[-1] :]):
+        return log
+    return log[: closing[-1]]
+
+
+def call_of(event: Called | Observed | Paused | Resumed) -> str:
+    """The id of the call that an event is about."""
+    match event:
+        case Called(action=action) | Paused(action=action):
+            return action.id
+        case Observed(observation=observation):
+            return observation.call_id
+        case Resumed(call_id=call_id):
+            return call_id

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .budgets import Deadline, Interrupted
+from .containment import contained, described, is_told
 from .effects import LibraryEffects
-from .errors import UsageError
-from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
+from .errors import ModelError, UsageError
+from .events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
 from .log_context import LogContext, current, within
 from .loop import drive
-from .ports import Task
+from .ports import Flow, Task
 from .remembering import recalled, remember
 from .representation import represented
 from .run_log import log_event
 from .schema import Abilities, Decision, Message
-from .toolbox import Toolbox
+from .toolbox import Toolbox, spend
 from .watching import is_shown, traced
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class Run:
         return represented(self, self._task.question, agent=self._agent.name, key=self.key, events=len(self.log))
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
-        """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""
+        """The run itself: its events as they happen. Raises `ModelError`, or another `RetinueError`, if it cannot even
+        begin."""
         began = time.perf_counter()
         if current().run == self.key:  # who drives it has said so
             self._context = current()
@@ -88,16 +90,32 @@ class Run:
         )
         toolbox = Toolbox(task.tools, self.key)
         effects = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
-        flow = self._agent.flow(task)
-        async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
-            async for event in events:
-                if not isinstance(event, Delta):
-                    self.log.append(event)
-                    log_event(event, self._context)
-                if isinstance(event, Finished | Stopped):
-                    await remember(self._agent.memories, self.log, self._begun)
-                self._seconds = time.perf_counter() - began
-                yield event
+        flow = self._flow(task)
+        try:
+            async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
+                async for event in events:
+                    if not isinstance(event, Delta):
+                        self.log.append(event)
+                        log_event(event, self._context)
+                    if isinstance(event, Finished | Stopped):
+                        await remember(self._agent.memories, self.log, self._begun)
+                    self._seconds = time.perf_counter() - began
+                    yield event
+        finally:
+            spend(usage_of(self.log[len(self._begun) :]))
+
+    def _flow(self, task: Task) -> Flow:
+        """The reasoning. Raises `UsageError` if the strategy cannot even begin."""
+        named = getattr(self._agent.strategy, "name", type(self._agent.strategy).__name__)
+        try:
+            flow = contained(self._agent.flow, task)
+        except Exception as error:
+            if is_told(error):
+                raise
+            raise UsageError(f"the strategy {named!r} failed: {described(error)}") from error
+        if not isinstance(flow, Generator):
+            raise UsageError(f"the strategy {named!r} gave a {type(flow).__name__}; want a generator")
+        return flow
 
     async def finish(self) -> RunResult:
         """Run to the end, shown if its agent's `trace` says so; what it came to."""
@@ -116,7 +134,12 @@ class Run:
                 return event.abilities
         self._deadline.start(None)
         native = bool(self._task.tools) and bool(getattr(self._agent.strategy, "native", False))
-        return await self._deadline.wait(self._agent.model.abilities(native=native))
+        try:
+            return await self._deadline.wait(self._agent.model.abilities(native=native))
+        except Exception as error:
+            if is_told(error) or isinstance(error, Interrupted):
+                raise
+            raise ModelError(f"the model cannot say what it can do: {described(error)}") from error
 
     async def _history(self) -> tuple[Message, ...]:
         """The conversation before: as recorded, else what the memories recall and then what was given."""

@@ -79,48 +79,6 @@ class AgentFinish:
         return str(self.return_values.get("output", ""))
 
 
-Outcome = Literal["result", "repeated", "unknown_tool", "invalid_input", "failed", "timed_out", "rejected"]
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What came back for one action: `text` for the model, and in `outcome` how it came about.
-
-    `text` is data, whoever wrote it; `note` is what the executor itself tells the model beside it (a
-    budget nearly spent, a call that brings nothing new). `direct`: the text is the run's answer.
-    `stale`: the run has seen as much before.
-    """
-
-    call_id: str
-    text: str
-    outcome: Outcome = "result"
-    seconds: float = 0.0
-    note: str = ""
-    direct: bool = False
-    stale: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One turn of the loop: actions and, in the same order, their observations."""
-
-    actions: tuple[AgentAction, ...]
-    observations: tuple[Observation, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person's word on an action that waits for one.
-
-    `approve` runs it; `edit` runs it with `tool_input`; `reject` does not run it and tells the model
-    why; `respond` does not run it and gives the model `message` as if the tool had said it.
-    """
-
-    kind: Literal["approve", "edit", "reject", "respond"]
-    tool_input: ToolInput | None = None
-    message: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens as the engine counts them. `input_tokens` includes the `cached_tokens`."""
@@ -142,6 +100,50 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
             self.requests + other.requests,
         )
+
+
+Outcome = Literal["result", "repeated", "unknown_tool", "invalid_input", "failed", "timed_out", "rejected", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came back for one action: `text` for the model, and in `outcome` how it came about.
+
+    `text` is data, whoever wrote it; `note` is what the executor itself tells the model beside it (a
+    budget nearly spent, a call that brings nothing new). `direct`: the text is the run's answer.
+    `stale`: the run has seen as much before. `usage`: the tokens of agents that the tool asked. The outcome `unknown`
+    is that of a call with the effects `once` that began, and nobody knows whether it took effect.
+    """
+
+    call_id: str
+    text: str
+    outcome: Outcome = "result"
+    seconds: float = 0.0
+    note: str = ""
+    direct: bool = False
+    stale: bool = False
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One turn of the loop: actions and, in the same order, their observations."""
+
+    actions: tuple[AgentAction, ...]
+    observations: tuple[Observation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's word on an action that waits for one.
+
+    `approve` runs it; `edit` runs it with `tool_input`; `reject` does not run it and tells the model
+    why; `respond` does not run it and gives the model `message` as if the tool had said it.
+    """
+
+    kind: Literal["approve", "edit", "reject", "respond"]
+    tool_input: ToolInput | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

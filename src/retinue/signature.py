@@ -40,6 +40,16 @@ class Signature:
         """`tool_input` as checked values by argument name. Raises `InvalidInput`."""
         return self.checked(tool_input if isinstance(tool_input, dict) else self._from_text(tool_input))
 
+    def key(self, arguments: Mapping[str, Any]) -> str:
+        """The same text for checked arguments that make the same call: however they were written, and whether what
+        is left out or given is the default. Raises an `Exception` for values that are not comparable."""
+        fields = self.parameters.get("properties", {}).items()
+        values = {name: field["default"] for name, field in fields if isinstance(field, dict) and "default" in field}
+        values |= arguments
+        if isinstance(text := values.get(self.text_argument or ""), str):
+            values[self.text_argument or ""] = " ".join(text.split())
+        return json.dumps(_plain(values), sort_keys=True)
+
     def _from_text(self, text: str) -> dict[str, Any]:
         if self.text_argument is not None:
             return {self.text_argument: text}
@@ -184,6 +194,24 @@ def _text_argument(parameters: Mapping[str, Any]) -> str | None:
         kind = properties[name].get("type")
         return name if kind == "string" and not {"enum", "const"} & set(properties[name]) else None
     return None
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON has it, such that equals are equal there."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return int(value) if value.is_integer() else value
+        case dict():
+            return {str(name): _plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case set() | frozenset():
+            return sorted(json.dumps(_plain(one), sort_keys=True) for one in value)
+    from pydantic_core import to_jsonable_python
+
+    return _plain(to_jsonable_python(value))
 
 
 def _without_titles(schema: Any) -> Any:

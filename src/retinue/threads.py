@@ -17,6 +17,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from .containment import contained
+
 T = TypeVar("T")
 _KEPT = 64  # threads that wait for something to do; more end
 _AWAITED = 0.0002  # seconds the loop waits for calls like those that ended at once the last time
@@ -25,7 +27,8 @@ _QUICK = 0.00005  # seconds a call
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """What `function` returns, called in a thread, with the caller's context variables.
+    """What `function` returns, called in a thread, with the caller's context variables. Raises an `Exception` for
+    whatever it raises.
 
     A call that takes longer than a moment has its thread for itself: one that waits for another (a function that
     runs a pipeline, say) never keeps that other from beginning.
@@ -50,7 +53,7 @@ class _Calls:
 
     def __init__(self) -> None:  # a reference to the loop would keep it for ever
         self._ready: deque[_Call] = deque()
-        self._ended: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._ended: deque[tuple[asyncio.Future[Any], Any, Exception | None]] = deque()
         self._expected = False  # whether the loop is about to look for what ended
         self._awaited = True
 
@@ -180,8 +183,8 @@ def _make(work: _Work) -> None:  # on its own: what was done is not kept until t
     work.calls.make_all(work)
 
 
-def _outcome(call: _Call) -> tuple[Any, BaseException | None]:
+def _outcome(call: _Call) -> tuple[Any, Exception | None]:
     try:
-        return call.context.run(call.function, *call.arguments), None
-    except BaseException as raised:
+        return contained(call.context.run, call.function, *call.arguments), None
+    except Exception as raised:
         return None, raised

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from typing import Any
 
-from .errors import ToolError, UsageError
+from .containment import TimedOut, contained, described
+from .errors import UsageError
 from .hiding import hidden
-from .schema import AgentAction, Observation, Outcome
+from .schema import AgentAction, Observation, Outcome, Usage
 from .signature import InvalidInput
 from .stagnation import traces
 from .tooling import Effects, Tool
 
+logger = logging.getLogger(__name__)
+
 MAX_INPUT = 2**18  # characters of a call's input
 MAX_RESULT = 8_000  # characters of a tool's result that a model is shown
 Call = tuple[Tool, AgentAction, Observation]
+Key = tuple[str, str]  # of a call: equal calls have the same
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
 """The calls of a run up to the one under way, in their order, for a tool whose work depends on them. It keeps
 nothing itself: so it may serve many runs at once, and in one that is resumed it finds what was recorded."""
 _CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
+_SPENT: ContextVar[list[Usage] | None] = ContextVar("SPENT", default=None)
+UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
 
 
@@ -37,15 +45,24 @@ def idempotency_header() -> dict[str, str]:
     return {"Idempotency-Key": key} if key and effects != "read" else {}
 
 
+def spend(usage: Usage) -> None:
+    """Count the tokens of a run to the tool call that it is part of, if it is."""
+    if (spent := _SPENT.get()) is not None:
+        spent.append(usage)
+
+
 class Toolbox:
-    """The tools of one run, and what they said so far. `run`: the run's key."""
+    """The tools of one run, and what came of their calls so far. `run`: the run's key."""
 
     def __init__(self, tools: Iterable[Tool], run: str = "") -> None:
         self._run = run
         self._tools: dict[str, Tool] = {}
-        self._said: dict[tuple[str, str], str] = {}
+        self._said: dict[Key, str] = {}
+        self._doubt: dict[Key, bool] = {}  # calls whose outcome is not known; whether that is news of this drive
+        self._failed: dict[Key, str] = {}  # calls that may be repeated, and the first one's id
+        self._settled: set[str] = set()  # the ids of calls that are in these already
         self._seen: set[tuple[str, str]] = set()
-        self._running: dict[tuple[str, str], asyncio.Event] = {}
+        self._running: dict[Key, asyncio.Event] = {}
         self._calls: list[Call] = []
         for tool in tools:
             if tool.name in self._tools:
@@ -59,19 +76,33 @@ class Toolbox:
     def needs_human(self, action: AgentAction, *, begun: bool) -> str:
         """Why a person must be asked before this action runs; empty if none need be.
 
-        `begun`: it was begun before, and whether it took effect is not known.
+        `begun`: it was begun before, and whether it took effect is not known; so it is if an equal call was.
         """
         tool = self.find(action.tool)
         if tool is None:
             return ""
-        if begun and tool.effects == "once":
+        if tool.effects == "once" and (begun or self._is_in(self._doubt, action)):
             return f"{tool.name} was begun before and its outcome is unknown: did it happen?"
         return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
 
+    def has_news(self, action: AgentAction) -> bool:
+        """Whether an equal call came to an unknown outcome in this drive: what a person said before is outdated."""
+        return any(self._doubt.values()) and self._doubt.get(_key(self.find(action.tool), action), False)
+
+    def same(self, one: AgentAction, other: AgentAction) -> bool:
+        """Whether the two are equal calls: of one tool, with inputs that mean the same."""
+        return one.tool == other.tool and _key(self.find(one.tool), one) == _key(self.find(other.tool), other)
+
+    def restore(self, action: AgentAction, observation: Observation | None) -> None:
+        """Take note of a call that a former drive began: of what came of it, `None` if that is not known."""
+        if observation is not None:
+            self._settled.add(action.id)
+        self._settle(action, "unknown" if observation is None else observation.outcome, observation)
+
     def remember(self, action: AgentAction, observation: Observation) -> None:
         """Keep a result, so that the same call again gets the former result and not another effect."""
-        if observation.outcome == "result":
-            self._said[_key(action)] = observation.text
+        if action.id not in self._settled or not action.id:
+            self._settle(action, observation.outcome, observation)
         self._seen |= traces(action, observation.outcome, observation.text)
         if (tool := self.find(action.tool)) is not None:
             self._calls.append((tool, action, observation))
@@ -80,18 +111,19 @@ class Toolbox:
         """Run one action. Never raises for what the model or the tool did wrong: the observation says it."""
         began = time.perf_counter()
         tool = self.find(action.tool)
-        token = SO_FAR.set(self._calls)
-        call = _CALL.set((f"{self._run}/{action.id}" if self._run else "", tool.effects if tool else "read"))
+        spent: list[Usage] = []
+        calls, spending = SO_FAR.set(self._calls), _SPENT.set(spent)
         try:
-            outcome, text = await self._once_at_a_time(action, tool)
+            outcome, text = await self._answered(action, tool)
         finally:
-            SO_FAR.reset(token)
-            _CALL.reset(call)
+            SO_FAR.reset(calls)
+            _SPENT.reset(spending)
         text = _shortened(hidden(text))
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
+        note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
         seconds = time.perf_counter() - began
-        return Observation(action.id, text, outcome, seconds, NUDGE if stale else "", direct, stale)
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, sum(spent, Usage()))
 
     def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
         """Whether the tool said just this before. Of a tool with effects, each result is news."""
@@ -99,51 +131,115 @@ class Toolbox:
             return False
         return not self._seen.isdisjoint(traces(action, outcome, text))
 
-    async def _once_at_a_time(self, action: AgentAction, tool: Tool | None) -> tuple[Outcome, str]:
-        """The same call is made only once: again, it gets the former result; at the same time, it waits for it."""
+    async def _answered(self, action: AgentAction, tool: Tool | None) -> tuple[Outcome, str]:
         if tool is None:
             there_are = ", ".join(self._tools) or "none"
             return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
-        key = _key(action)
-        if (size := len(key[1])) > MAX_INPUT:
+        if (size := len(_written(action))) > MAX_INPUT:
             return (
                 "invalid_input",
                 f"The input of {tool.name} has {size:,} characters; the most is {MAX_INPUT:,}.",
             )
+        try:
+            arguments = contained(tool.signature.arguments, action.tool_input)
+        except InvalidInput as error:
+            return "invalid_input", f"The input of {tool.name} is not valid: {error}"
+        except Exception as error:  # a check may raise anything
+            return "failed", f"{tool.name} failed: {described(error)}"
+        key = _key(tool, action, arguments)
         if tool.polls:
-            return await _outcome(action, tool)
+            return await self._made(action, tool, key, arguments)
+        return await self._once_at_a_time(action, tool, key, arguments)
+
+    async def _once_at_a_time(
+        self, action: AgentAction, tool: Tool, key: Key, arguments: Mapping[str, Any]
+    ) -> tuple[Outcome, str]:
+        """The same call is made only once: again, it gets the former result; at the same time, it waits for it."""
+        waited = False
         while under_way := self._running.get(key):
             await under_way.wait()
+            waited = True
         if (former := self._said.get(key)) is not None:
             return "repeated", f"You used {tool.name} with this input before. Its result was: {former}"
+        if waited and key in self._doubt:
+            return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
         done = self._running[key] = asyncio.Event()
         try:
-            outcome, text = await _outcome(action, tool)
-            if outcome == "result":
-                self._said[key] = _shortened(hidden(text))
-            return outcome, text
+            return await self._made(action, tool, key, arguments)
         finally:
             del self._running[key]
             done.set()
 
+    async def _made(
+        self, action: AgentAction, tool: Tool, key: Key, arguments: Mapping[str, Any]
+    ) -> tuple[Outcome, str]:
+        call = self._failed.get(key, action.id)  # repeated, it has the key of the first: a service can tell
+        token = _CALL.set((f"{self._run}/{call}" if self._run else "", tool.effects))
+        try:
+            outcome, text = await _outcome(tool, arguments)
+        finally:
+            _CALL.reset(token)
+        self._settled.add(action.id)
+        self._note(tool, key, action.id, outcome, text)
+        if outcome == "unknown":
+            self._doubt[key] = True
+        return outcome, text
 
-async def _outcome(action: AgentAction, tool: Tool) -> tuple[Outcome, str]:
+    def _settle(self, action: AgentAction, outcome: Outcome, observation: Observation | None) -> None:
+        if (tool := self.find(action.tool)) is not None and outcome in _SETTLING:
+            self._note(tool, _key(tool, action), action.id, outcome, observation.text if observation else "")
+
+    def _note(self, tool: Tool, key: Key, call: str, outcome: Outcome, text: str) -> None:
+        """What `outcome` means for equal calls."""
+        if outcome == "result":
+            self._said[key] = _shortened(hidden(text))
+            self._doubt.pop(key, None)
+            self._failed.pop(key, None)
+        elif outcome == "unknown" and tool.effects == "once":
+            self._doubt.setdefault(key, False)
+        elif tool.effects == "idempotent" and call:
+            self._failed.setdefault(key, call)
+
+    def _is_in(self, keys: Mapping[Key, Any], action: AgentAction) -> bool:
+        return bool(keys) and _key(self.find(action.tool), action) in keys
+
+
+_HINT = (
+    "whether it took effect is not known (if it does no harm to call it again, say so: effects='read' or 'idempotent'; "
+    "for exceptions that mean that nothing happened there is not_done)"
+)
+_SETTLING = frozenset({"result", "unknown", "failed", "timed_out"})
+
+
+async def _outcome(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome, str]:
+    outcome: Outcome = "failed"
     try:
-        return "result", await tool.call(action.tool_input)
-    except InvalidInput as error:
-        return "invalid_input", f"The input of {tool.name} is not valid: {error}"
-    except TimeoutError:
-        return "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
-    except ToolError as error:
-        return "failed", f"{tool.name} failed: {error}"
+        return "result", await tool.invoke(arguments)
+    except TimedOut as error:
+        problem: Exception = error
+        outcome, text = "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
     except Exception as error:  # a tool may raise anything; the model is told, the run goes on
-        return "failed", f"{tool.name} failed: {type(error).__name__}: {error}"
+        problem, text = error, f"{tool.name} failed: {described(error)}"
+    if tool.effects != "once" or tool.was_not_done(problem):
+        return outcome, text
+    logger.warning("%s; %s", hidden(text).rstrip("."), _HINT)
+    return "unknown", text
 
 
-def _key(action: AgentAction) -> tuple[str, str]:
+def _written(action: AgentAction) -> str:
     value = action.tool_input
-    text = " ".join(value.split()) if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return action.tool, text
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value, sort_keys=True, default=repr)
+
+
+def _key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> Key:
+    """What equal calls have in common; `arguments` are the action's, if they were checked already."""
+    if tool is None:
+        return action.tool, _written(action)
+    try:
+        checked = contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
+        return tool.name, contained(tool.signature.key, checked)
+    except Exception:  # it is not valid, or holds what cannot be compared
+        return tool.name, _written(action)
 
 
 def _shortened(text: str) -> str:

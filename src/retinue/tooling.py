@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
-from .errors import UsageError
+from .containment import TimedOut, apart
+from .errors import ForeignExit, NotDone, ToolError, UsageError
 from .events import RunResult
 from .representation import represented
 from .schema import Document, ToolInput
@@ -30,15 +32,17 @@ class Tool:
     a `tool_function` for it. Functions without async run in a thread.
 
     `effects` says what a repeated call would do: `read` changes nothing, `idempotent` may be repeated,
-    `once` must not be (the default for what is not labelled). `timeout` is in seconds. `approval`: a
-    person must agree to each call. `polls`: calling it again with the same input makes sense, so the
-    former result is not handed out instead. `return_direct`: its result is the run's answer.
+    `once` must not be (the default for what is not labelled). `not_done`: the exceptions (or the names of built-in
+    ones, with commas) by which the tool says that a call did not happen, beside `NotDone`; after any other, and after
+    its time limit, the outcome of a `once` call is not known, and it is not made again unless a person says so.
+    `timeout` is in seconds. `approval`: a person must agree to each call. `polls`: calling it again with the same
+    input makes sense, so the former result is not handed out instead. `return_direct`: its result is the run's answer.
     `reflections`: how often a call may be repeated with its input put in other words, when tool, input
-    and result do not fit together (seed 001's self-reflection). `takes`: what a function takes, where its
-    type hints do not say it (`retinue.signature.signature_of`).
+    and result do not fit together (seed 001's self-reflection); a `once` call that may have happened is not.
+    `takes`: what a function takes, where its type hints do not say it (`retinue.signature.signature_of`).
 
-    Raises `UsageError` if the name is not made of letters, digits and underscores, or `something`
-    cannot be called.
+    Raises `UsageError` if the name is not made of letters, digits and underscores, `something` cannot be called, or
+    an option is none.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Tool:
     return_direct: bool = False
     reflections: int = 0
     takes: Signature | None = None
+    not_done: tuple[type[BaseException], ...] | str = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -61,10 +66,25 @@ class Tool:
             )
         if not callable(self._function):
             raise UsageError(f"tool {self.name}: {self.something!r} is not callable and has no run or run_async")
+        for problem in self._problems():
+            raise UsageError(f"tool {self.name}: {problem}")
         object.__setattr__(self, "description", " ".join(self.description.split()) or summary(self._function))
 
     def __repr__(self) -> str:
         return represented(self, self.name, self.description, effects=self.effects)
+
+    def _problems(self) -> Iterator[str]:
+        """What is wrong with its options."""
+        if self.effects not in (known := get_args(Effects)):
+            yield f"effects: want {', '.join(known)}, not {self.effects!r}"
+        if not isinstance(self.timeout, int | float) or not self.timeout > 0:
+            yield f"timeout: want seconds, more than 0, not {self.timeout!r}"
+        if not isinstance(self.reflections, int) or self.reflections < 0:
+            yield f"reflections: want how often, 0 or more, not {self.reflections!r}"
+        try:
+            exceptions(self.not_done)
+        except ValueError as error:
+            yield f"not_done: {error}"
 
     @cached_property
     def signature(self) -> Signature:
@@ -75,15 +95,38 @@ class Tool:
 
     async def call(self, tool_input: ToolInput) -> str:
         """Run it; the result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
-        arguments = self.signature.arguments(tool_input)
+        return await self.invoke(self.signature.arguments(tool_input))
+
+    async def invoke(self, arguments: Mapping[str, Any]) -> str:
+        """Run it with arguments that were checked. Raises `TimedOut` at its time limit, an `Exception` for whatever it
+        raises."""
         call = self._function
         if not self._names_arguments and "query" not in inspect.signature(call).parameters:
             call, arguments = partial(call, *arguments.values()), {}
-        async with asyncio.timeout(self.timeout):
-            if self._is_async:
-                value = await call(**arguments)
-            else:
-                value = await in_thread(partial(call, **arguments))
+        if self._is_async:
+            return await apart(self._awaited(call, arguments), self.timeout)
+        try:
+            async with asyncio.timeout(self.timeout) as limit:
+                return await in_thread(self._called, call, arguments)
+        except TimeoutError as error:
+            if limit.expired():
+                raise TimedOut from error
+            raise
+
+    def was_not_done(self, error: BaseException) -> bool:
+        """Whether `error`, which the tool raised, says that the call did not happen."""
+        raised = error.__cause__ if isinstance(error, ForeignExit) and error.__cause__ else error
+        declared = exceptions(self.not_done)
+        elsewhere = error.kinds if isinstance(error, ToolError) else ()
+        return isinstance(raised, (NotDone, *declared)) or any(one.__name__ in elsewhere for one in declared)
+
+    async def _awaited(self, call: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+        return self._shown(await call(**arguments))
+
+    def _called(self, call: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+        return self._shown(call(**arguments))
+
+    def _shown(self, value: Any) -> str:
         return as_text(value if self._function is self.something else _main_output(value, self.something))
 
     @cached_property
@@ -101,6 +144,23 @@ class Tool:
     @property
     def _names_arguments(self) -> bool:
         return self._function is self.something or hasattr(self.something, "tool_function")
+
+
+def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseException], ...]:
+    """Exceptions, of which the built-in ones and `ToolError` may be said by name. Raises `ValueError`."""
+    if isinstance(said, str):
+        names = [name.strip() for name in said.split(",") if name.strip()]
+        given: tuple[Any, ...] = tuple(
+            ToolError if name == "ToolError" else getattr(builtins, name, name) for name in names
+        )
+    else:
+        given = said if isinstance(said, tuple) else (said,)
+    found: list[type[BaseException]] = []
+    for one in given:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise ValueError(f"want exceptions, such as (ValueError,) or 'ValueError, KeyError', not {one!r:.80}")
+        found.append(one)
+    return tuple(found)
 
 
 def _takes_query(query: str) -> None: ...
@@ -156,6 +216,7 @@ def tool(
     polls: bool = ...,
     return_direct: bool = ...,
     reflections: int = ...,
+    not_done: tuple[type[BaseException], ...] | str = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a tool: name and description from the function, schema from its type hints.

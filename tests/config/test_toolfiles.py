@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from fakes.loopback import Loopback
-from retinue import DataError, ToolError
+from retinue import DataError, NotDone, ToolError
 from retinue.config import load_tools
 from retinue.config.toolfiles import Loading
 from retinue.schema import AgentAction
@@ -76,7 +76,7 @@ def test_the_supervisors_file_loads_unchanged(tmp_path: Path) -> None:
         called(tools["get_grammy_best_artist_by_year"], {"year": "soon"})
     box = Toolbox(tools.values())
     seen = asyncio.run(box.run(AgentAction("get_song_release_date", "Hello")))
-    assert (seen.outcome, seen.text) == ("failed", "get_song_release_date failed: LookupError: Hello")
+    assert (seen.outcome, seen.text) == ("unknown", "get_song_release_date failed: LookupError: Hello")
 
 
 def test_the_workers_and_the_finance_file_load_unchanged(tmp_path: Path) -> None:
@@ -216,6 +216,8 @@ show:
 slow: {callable_api: "code.py:slow", description: d, env: RETINUE_A=1, timeout: 0.5}
 fail: {callable_api: "code.py:fail", description: d, env: RETINUE_A=1}
 die: {callable_api: "code.py:die", description: d, env: RETINUE_A=1}
+refuse: {callable_api: "code.py:refuse", description: d, env: RETINUE_A=1, not_done: "ValueError, KeyError"}
+forked: {callable_api: "code.py:forked", description: d, env: RETINUE_A=1}
 """
 OWN_CODE = """
 import os, sys, time
@@ -226,8 +228,15 @@ def slow():
     time.sleep(60)
 def fail():
     raise LookupError("gone")
+def refuse():
+    raise ValueError("not today")
 def die():
     os._exit(3)
+def forked():
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
 
 
@@ -244,15 +253,26 @@ def test_variables_are_only_the_tools_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "outcome", "text"),
     [
-        ("slow", "timed_out", "slow did not finish in time"),
-        ("fail", "failed", "fail failed: LookupError: gone"),
-        ("die", "failed", "die failed: its process ended without a result"),
+        ("slow", "unknown", "slow did not finish in time"),
+        ("fail", "unknown", "fail failed: LookupError: gone"),
+        ("refuse", "failed", "refuse failed: ValueError: not today"),
+        ("die", "unknown", "die failed: its process ended without a result"),
     ],
 )
 def test_what_fails_in_its_own_process_is_an_observation(name: str, outcome: str, text: str, tmp_path: Path) -> None:
     tools = tools_of(tmp_path, OWN, OWN_CODE, Loading({"HOST": "here"}))
     seen = asyncio.run(Toolbox(tools.values()).run(AgentAction(name, "")))
     assert (seen.outcome, seen.text[: len(text)]) == (outcome, text)
+
+
+def test_a_child_that_a_tool_forks_off_in_its_own_process_says_nothing(tmp_path: Path) -> None:
+    assert called(tools_of(tmp_path, OWN, OWN_CODE, Loading({"HOST": "here"}))["forked"], "") == "7"
+
+
+@pytest.mark.parametrize("said", ["Nonsense", "print", "ValueError and KeyError", "os.system"])
+def test_what_is_no_exception_cannot_say_that_nothing_was_done(said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not_done: want exceptions, such as"):
+        tools_of(tmp_path, f"a: {{callable_api: 'http://localhost/', description: d, not_done: '{said}'}}")
 
 
 def test_a_tool_with_packages_runs_in_the_environment_it_was_locked_in(tmp_path: Path) -> None:
@@ -285,6 +305,8 @@ def echo() -> Iterator[Loopback]:
                 await server.closing.wait()
             case "/key":
                 return web.Response(text=request.headers.get("Idempotency-Key", "none"))
+            case "/missing":
+                return web.Response(status=404)
             case "/text":
                 return web.Response(text="plain")
         return web.Response(status=500, text="out of\norder")
@@ -340,6 +362,7 @@ def test_a_tool_in_its_own_process_is_told_the_calls_key(tmp_path: Path) -> None
         ("/large", "the endpoint's answer is larger than 1,000,000 bytes"),
         ("/packed", "the endpoint's answer is packed (gzip), which was not asked for"),
         ("/wrong", "the endpoint answered 500: out of order"),
+        ("/missing", "the endpoint answered 404"),
         ("/hang", "a did not finish in time (its limit is 0.3 seconds)."),
     ],
 )
@@ -347,10 +370,10 @@ def test_an_endpoint_that_fails_is_an_observation(path: str, problem: str, echo:
     tools = tools_of(tmp_path, f"a: {{callable_api: '{echo.url}{path}', description: d, timeout: 0.3}}")
     seen = asyncio.run(Toolbox(tools.values()).run(AgentAction("a", "q")))
     assert problem in seen.text
-    assert seen.outcome == ("timed_out" if path == "/hang" else "failed")
+    assert seen.outcome == ("failed" if path == "/missing" else "unknown")
 
 
 def test_an_endpoint_that_is_not_there_is_an_observation(tmp_path: Path) -> None:
     tools = tools_of(tmp_path, "a: {callable_api: 'http://127.0.0.1:1/', description: d}")
-    with pytest.raises(ToolError, match="the endpoint cannot be reached"):
+    with pytest.raises(NotDone, match="the endpoint cannot be reached"):
         called(tools["a"], "q")

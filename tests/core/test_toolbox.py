@@ -27,7 +27,7 @@ def book(city: str, nights: int = 1) -> str:
     return f"{nights} in {city}"
 
 
-@tool(timeout=0.01)
+@tool(effects="read", timeout=0.01)
 async def hang(query: str) -> str:
     """Never done."""
     await asyncio.Event().wait()

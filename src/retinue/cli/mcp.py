@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from ..agent import Agent
+from ..blocking import complete
 from ..config import load_spec
 from ..config.build import Builder
 from ..config.specs import FileSpec
@@ -42,7 +42,7 @@ def command(
     said = {agent.name: agent.params.role_description or "" for agent in spec.agents or ()}
     server = server_of(parts, file.stem, said)
     if address is None:
-        asyncio.run(serve_stdio(server))
+        complete(serve_stdio(server))
         return 0
     host, port = _host_and_port(address)
     key = api_key or secrets.token_urlsafe(32)

@@ -11,6 +11,7 @@ from contextlib import aclosing
 import click
 
 from ..agent import Run
+from ..blocking import complete
 from ..events import Delta, to_json
 from ..schema import StopReason
 from ..watching import traced
@@ -19,7 +20,7 @@ from ..watching import traced
 def carry_out(run: Run, *, as_json: bool) -> int:
     """Run to the end, shown as it goes: 0 for an answer, 1 for none, 130 for Ctrl-C."""
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_json(run) if as_json else _trace(run))
+        complete(_json(run) if as_json else _trace(run))
     if run.result.stop_reason is StopReason.CANCELLED:
         return 130
     return 0 if run.result.stop_reason is StopReason.ANSWER else 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..blocking import complete
 from ..errors import UsageError
 from .amounts import PER_MINUTE, url_of
 
@@ -97,7 +97,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         connections=given["connections"],
         logging=Logging(given["log_level"], given["log_format"], _form(given["access_log"])),
     )
-    asyncio.run(serve(deployment, how, _ready, _made))
+    complete(serve(deployment, how, _ready, _made))
     return 0
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
+from pydantic_core import PydanticCustomError
 
 from ..strategies import STRATEGIES
+from ..tooling import exceptions
 from .places import Source
 from .registry import COMPONENTS, ENGINES, MEMORY_TYPES
 
@@ -44,6 +46,14 @@ class Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
 
 
+def _exceptions(said: str) -> str:
+    try:
+        exceptions(said)
+    except ValueError as error:
+        raise PydanticCustomError("exceptions", "{problem}", {"problem": str(error)}) from error
+    return said
+
+
 class ToolOptions(Spec):
     """What may be said of any tool; the words of `retinue.Tool`, and `labels`, by which the rule of two goes."""
 
@@ -54,6 +64,7 @@ class ToolOptions(Spec):
     return_direct: bool | None = None
     reflections: Annotated[int, Field(ge=0)] | None = None
     labels: list[Label] | None = None
+    not_done: Annotated[str, AfterValidator(_exceptions)] | None = None
 
     @property
     def options(self) -> dict[str, Any]:

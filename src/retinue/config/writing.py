@@ -21,7 +21,7 @@ from ..mcp.tools import Remote
 from ..models import PromptModel
 from ..models.limited import Limited
 from ..pipelines import Pipeline, inputs_of
-from ..tooling import Tool
+from ..tooling import Tool, exceptions
 from .agent_tools import built_in
 from .agent_words import described
 from .build import builder_of
@@ -30,7 +30,7 @@ from .registry import COMPONENTS, TOOLS
 from .secrets import without_secrets
 from .specs import FileSpec
 
-_OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections")
+_OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
 _OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node: its model was made with them
 _DEFAULTS = {field.name: field.default for field in fields(Tool)}
 
@@ -111,6 +111,8 @@ class Writer:
         options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != _DEFAULTS[key]}
         if asked is True or (asked and tool.name in asked):
             options.pop("approval", None)
+        if "not_done" in options:
+            options["not_done"] = _not_done(tool)
         if isinstance(tool.something, Remote):
             return self._server(tool.something.server, agent)
         said = {"description": tool.description} if tool.description else {}
@@ -269,6 +271,19 @@ def _unique(items: Iterable[Any]) -> Iterator[Any]:
         if item not in seen:
             seen.append(item)
             yield item
+
+
+def _not_done(tool: Tool) -> str:
+    """A tool's `not_done`, by name. Raises `UsageError` for an exception that a file cannot name."""
+    declared = exceptions(tool.not_done)
+    said = ", ".join(one.__name__ for one in declared)
+    try:
+        same = exceptions(said) == declared
+    except ValueError:
+        same = False
+    if not same:
+        raise UsageError(f"tool {tool.name}: not_done cannot be written; a file can only name built-in exceptions")
+    return said
 
 
 def _is(tool: Tool, name: str) -> bool:

@@ -23,6 +23,7 @@ from mcp_types import (
 )
 
 from ..agent import Agent
+from ..containment import TimedOut, contained_await, described
 from ..errors import RetinueError, ToolError, UsageError
 from ..events import Asked, Called, Observed
 from ..pipelines import Pipeline
@@ -81,13 +82,13 @@ def server_of(
 
 async def _called(one: Served, arguments: dict[str, Any], report: Report) -> CallToolResult:
     try:
-        return _result(await one.call(arguments, report))
+        return _result(await contained_await(one.call(arguments, report)))
     except (InvalidInput, RetinueError) as error:
         reason = str(error)
-    except TimeoutError:
+    except TimedOut:
         reason = "it did not finish in time"
     except Exception as error:  # a tool may raise anything; the client's model is told
-        reason = f"{type(error).__name__}: {error}"
+        reason = described(error)
     return _result(reason, is_error=True)
 
 

@@ -19,6 +19,10 @@ import anyio
 from mcp import ClientSession, MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -28,7 +32,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from ..blocking import blocking
-from ..errors import ToolError
+from ..errors import NotDone, ToolError
 from .asking import listed, said, shake_hands
 from .http import over_http
 from .lost import Lost
@@ -36,6 +40,7 @@ from .offers import Offer, Offered, sorted_out
 from .server import Server
 from .stdio import over_stdio
 
+_REFUSED = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)  # JSON-RPC's: the call was not begun
 IDLE = 60.0  # seconds without a call, after which it is asked whether it is there and what it offers
 MAX_PAUSE = 30.0  # seconds before a server that could not be reached is tried again
 _CHECK = 10.0  # seconds that one that is there may take to say so
@@ -72,7 +77,7 @@ class Session:
         return self.offered
 
     async def call(self, tool: str, arguments: Mapping[str, Any], *, repeatable: bool) -> CallToolResult:
-        """What `tool` gives. Raises `ToolError`.
+        """What `tool` gives. Raises `ToolError`: `NotDone` where the server never got the call, or refused it as such.
 
         If the server dies meanwhile, it is called once more if that is `repeatable`, or if the server never got it.
         """
@@ -80,7 +85,7 @@ class Session:
         while True:
             session = await self._connected()
             if problem := self.problem(tool):
-                raise ToolError(problem)
+                raise NotDone(problem)
             lost, name = self._lost, self.server.name
             try:
                 return await self._call(session, tool, arguments)
@@ -88,7 +93,8 @@ class Session:
                 unknown = error.message == "Session terminated"  # a server that was restarted: it did nothing
                 if error.code != CONNECTION_CLOSED and not unknown:
                     detail = f" ({lost.complaint})" if lost.complaint else ""
-                    raise ToolError(f"{name}: {error.message:.500}{detail}") from error
+                    kind = NotDone if error.code in _REFUSED else ToolError
+                    raise kind(f"{name}: {error.message:.500}{detail}") from error
                 lost.because(error.message)
                 await self._over()
                 if not again or not (repeatable or unknown):
@@ -140,7 +146,7 @@ class Session:
         loop = asyncio.get_running_loop()
         if self._owner is None or self._owner.done():
             if (pause := self._not_before - loop.time()) > 0:
-                raise ToolError(f"{self.server.name}: {self._lost}; it is tried again in {pause:.1f} seconds")
+                raise NotDone(f"{self.server.name}: {self._lost}; it is tried again in {pause:.1f} seconds")
             _live().add(self)
             self._stopping = False
             self._opened = loop.create_future()
@@ -176,7 +182,7 @@ class Session:
                 if not self._stopping:
                     self._failures += 1
                     self._not_before = now() + min(MAX_PAUSE, 0.5 * 2**self._failures)
-                opened.set_exception(ToolError(f"{self.server.name} cannot be used: {self._lost}"))
+                opened.set_exception(NotDone(f"{self.server.name} cannot be used: {self._lost}"))
 
     async def _hold(self, opened: asyncio.Future[ClientSession]) -> None:
         """Open it, watch it, close it."""

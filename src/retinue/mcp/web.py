@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -12,6 +13,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..blocking import complete
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -44,4 +47,7 @@ def app_of(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
 
 def serve_http(server: Server[Any], host: str, port: int, key: str, hosts: Sequence[str] = ()) -> None:
     """Serve until it is interrupted."""
-    uvicorn.run(app_of(server, key, [host, *hosts]), host=host, port=port, log_level="warning", ws="none")
+    app = app_of(server, key, [host, *hosts])
+    http = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none"))
+    with suppress(KeyboardInterrupt):
+        complete(http.serve())

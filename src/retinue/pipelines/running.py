@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..batches import first
+from ..containment import contained, contained_await, described
 from ..contract import FIRST, Component
 from ..errors import NodeFailed, UsageError
 from ..threads import in_thread
@@ -91,12 +92,7 @@ class Running:
     async def _await(self, node: int, component: Component) -> None:
         arguments = self._arguments(node, component)
         try:
-            value = await component.function(**arguments)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise NodeFailed(component.name, "it was cancelled from within") from None
+            value = await contained_await(component.function(**arguments))
         except Exception as error:
             raise _failed(component, error) from error
         self._note(node, component, value)
@@ -108,7 +104,7 @@ class Running:
             component = self._component(node)
             arguments = self._arguments(node, component)
             try:
-                value = component.function(**arguments)
+                value = contained(component.function, **arguments)
             except Exception as error:
                 raise _failed(component, error) from error
             self._note(node, component, value)
@@ -159,5 +155,5 @@ class Running:
 
 
 def _failed(component: Component, error: Exception) -> NodeFailed:
-    kind = "" if isinstance(error, NodeFailed | UsageError) else f"{type(error).__name__}: "
-    return NodeFailed(component.name, f"{kind}{error}")
+    told = isinstance(error, NodeFailed | UsageError)
+    return NodeFailed(component.name, str(error) if told else described(error))

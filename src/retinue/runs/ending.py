@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..events import Event, Finished, Observed, Paused, Replied, Resumed, Stopped
-from ..schema import AgentAction, StopReason, Usage
+from .. import events
+from ..events import Event, Finished, Observed, Paused, Resumed, Stopped
+from ..schema import AgentAction, StopReason
 from ..store.log import Entry
 from ..store.rows import RunRow, Status
 from ..tooling import Tool
@@ -22,9 +23,9 @@ def ended(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: st
     status, problem = _status(run, event, code)
     time, state = int(now), {**run.state, "usage": usage_of(log)}
     if status == "requires_action":
-        events = [entry.event for entry in log]
-        asked = Counter(event.action.id for event in events if isinstance(event, Paused))
-        waiting = [Waiting(one, arguments_of(one, tools), asked[one.id]) for one in pending(events)]
+        told = [entry.event for entry in log]
+        asked = Counter(event.action.id for event in told if isinstance(event, Paused))
+        waiting = [Waiting(one, arguments_of(one, tools), asked[one.id]) for one in pending(told)]
         return {"status": status, "state": {**state, "waiting": kept(waiting)}}
     at = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}.get(status, "completed_at")
     state |= problem | {at: time}
@@ -59,10 +60,7 @@ def _words(event: Stopped) -> str:
 
 def usage_of(log: Sequence[Entry]) -> dict[str, int]:
     """The tokens of all of the run's requests."""
-    total = Usage()
-    for entry in log:
-        if isinstance(entry.event, Replied):
-            total += entry.event.reply.usage
+    total = events.usage_of(entry.event for entry in log)
     return {
         "prompt_tokens": total.input_tokens,
         "completion_tokens": total.output_tokens,

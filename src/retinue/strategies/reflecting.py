@@ -1,8 +1,9 @@
 """Self-reflection (seed 001): do a tool, its input and its result fit together? If not, the input is put
 in other words and the tool is used again, at most as often as the tool's `reflections` allow.
 
-It stands around any strategy, which is shown the last result only; the log has every round. A call that a
-person has to approve is made as it was approved, and not again in other words.
+It stands around any strategy, which is shown the last result only; the log has every round. A call with the effects
+`once` that took effect, or may have, is not made again in other words: that would be a second effect. Only where a
+person has to approve each call, they are asked.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _better(tool: Tool, action: AgentAction, first: Observation, answer: str) ->
     seen = first
     tried = [_key(action.tool_input)]
     for _ in range(tool.reflections):
-        if seen.outcome not in REFLECTED_ON:
+        if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and _is_final(tool)):
             break
         reply = yield from ask(_asked(tool, action, seen))
         rephrased = verdict(reply.text, tool)
@@ -84,6 +85,11 @@ def _better(tool: Tool, action: AgentAction, first: Observation, answer: str) ->
         told = f"(the input was rephrased to {in_line(_text(rephrased), INPUT_CHARS)})"
         seen = replace(again, call_id=first.call_id, note=f"{told}\n{again.note}".strip())
     return seen
+
+
+def _is_final(tool: Tool) -> bool:
+    """Whether what the tool did is done for good, and nobody would be asked before it does more."""
+    return tool.effects == "once" and not tool.approval
 
 
 def _asked(tool: Tool, action: AgentAction, seen: Observation) -> Ask:

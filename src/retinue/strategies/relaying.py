@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ..errors import UsageError
 from ..ports import Flow, Request, Sent, Strategy, Task
 from ..prompt import Ask
 from ..schema import AgentFinish
@@ -44,10 +45,11 @@ def unshown(request: Ask) -> Ask:
 
 
 def advanced(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
-    """What `flow` wants next (`sent` is `None` at its beginning), or what it came to."""
+    """What `flow` wants next (`sent` is `None` at its beginning), or what it came to. Raises `UsageError` if that is
+    no `AgentFinish`."""
     try:
         return next(flow) if sent is None else flow.send(sent)
     except StopIteration as stop:
-        finish = stop.value
-        assert isinstance(finish, AgentFinish)
-        return finish
+        if not isinstance(stop.value, AgentFinish):
+            raise UsageError(f"the strategy returned a {type(stop.value).__name__}; want an AgentFinish") from None
+        return stop.value

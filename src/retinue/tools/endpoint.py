@@ -9,17 +9,18 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..errors import ToolError, UsageError
+from ..errors import NotDone, ToolError, UsageError
 from ..hiding import hide_in
 from ..toolbox import idempotency_header
 
 MAX_ANSWER = 1_000_000  # bytes
+_ELSEWHERE = (301, 307, 308)  # the request belongs to another address; 302 and 303 may follow something that was done
 
 
 def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any]]:
     """A function that posts its arguments to `url`. Of an answer that is a JSON object, the value under
-    `output` is the result; of any other, its text. Raises `ToolError`, and here `UsageError` without the
-    extra `web`."""
+    `output` is the result; of any other, its text. Raises `NotDone` if it cannot be reached or refuses (4xx),
+    `ToolError` for what else goes wrong, and here `UsageError` without the extra `web`."""
     try:
         import aiohttp
     except ImportError as error:
@@ -39,9 +40,12 @@ def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any
                 text = await _text(answer)
                 _refuse(answer.status, text, answer.headers.get("Location", ""))
                 return _picked(text, output)
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+            reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
+            raise NotDone(f"the endpoint cannot be reached: {reason}") from error  # its address is not the model's
         except aiohttp.ClientError as error:
             reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
-            raise ToolError(f"the endpoint cannot be reached: {reason}") from error  # its address is not the model's
+            raise ToolError(f"the endpoint broke off: {reason}") from error
 
     return call
 
@@ -63,9 +67,14 @@ async def _text(answer: Any) -> str:
 
 def _refuse(status: int, text: str, location: str) -> None:
     if 300 <= status < 400:
-        raise ToolError(f"the endpoint answered {status}, to go to {location[:200]!r}; redirects are not followed")
+        raise (NotDone if status in _ELSEWHERE else ToolError)(
+            f"the endpoint answered {status}, to go to {location[:200]!r}; redirects are not followed"
+        )
     if not 200 <= status < 300:
-        raise ToolError(f"the endpoint answered {status}: {' '.join(text.split())[:500] or '(no message)'}")
+        refused = 400 <= status < 500
+        raise (NotDone if refused else ToolError)(
+            f"the endpoint answered {status}: {' '.join(text.split())[:500] or '(no message)'}"
+        )
 
 
 def _picked(text: str, output: str | None) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import ToolError
+from ..errors import NotDone, ToolError
 from ..hiding import hidden, hide_named
 from ..toolbox import idempotency_key
 
@@ -30,16 +30,19 @@ def separate(
 ) -> Callable[..., Awaitable[Any]]:
     """A function that calls `function` of `file` in a new process each time: with the server's environment
     and these variables in it, in the file's folder, under the interpreter `python`; the call's idempotency key is
-    in `RETINUE_IDEMPOTENCY_KEY`. Raises `ToolError`."""
+    in `RETINUE_IDEMPOTENCY_KEY`. Raises `ToolError`, with the `kinds` of what the function raised."""
 
     hide_named(environment)
 
     async def call(**arguments: Any) -> Any:
         task = json.dumps({"file": str(file), "function": function, "arguments": arguments}, default=str)
-        process = await asyncio.create_subprocess_exec(
-            str(python), "-P", str(_WORKER), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=file.parent,
-            env={**os.environ, **environment, KEY: idempotency_key()}, start_new_session=True,
-        )  # fmt: skip
+        try:
+            process = await asyncio.create_subprocess_exec(
+                str(python), "-P", str(_WORKER), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=file.parent,
+                env={**os.environ, **environment, KEY: idempotency_key()}, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise NotDone(f"its process could not be started: {error.strerror}") from error
         noting = asyncio.create_task(_note(process, function))
         try:
             said = await _said(process, task.encode())
@@ -85,5 +88,6 @@ def _value(said: bytes) -> Any:
     except ValueError as error:
         raise ToolError("its process ended without a result") from error
     if "error" in answer:
-        raise ToolError(str(answer["error"]))
+        kinds = tuple(answer.get("kinds", ()))
+        raise (NotDone if NotDone.__name__ in kinds else ToolError)(str(answer["error"]), kinds=kinds)
     return answer["value"]

@@ -14,15 +14,20 @@ from typing import Any
 
 
 def main() -> None:
-    """Read the task, do it, write `{"value": …}` or `{"error": …}`."""
+    """Read the task, do it, write `{"value": …}`, or `{"error": …, "kinds": [names of its classes]}`."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the tool prints is not its result
     task = json.loads(sys.stdin.buffer.read())
+    process, status = os.getpid(), 0
     try:
         said = json.dumps({"value": _called(task)}, default=_plain)
     except BaseException as error:
-        kind = type(error).__name__
-        said = json.dumps({"error": str(error) if kind == "ToolError" else f"{kind}: {error}"})
+        kinds = [kind.__name__ for kind in type(error).__mro__]
+        text = str(error) if "ToolError" in kinds else f"{kinds[0]}: {error}"
+        said = json.dumps({"error": text, "kinds": kinds})
+        status = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
+    if os.getpid() != process:  # a child that the function forked off: what it says is not the result
+        os._exit(status & 0xFF)
     out.write(said)
     out.close()
 
