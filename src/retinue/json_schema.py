@@ -176,7 +176,9 @@ def _counted(kind: Any) -> Any:
         return bool(checker.is_type(instance, "boolean"))
 
     types = checker.redefine("boolean", is_boolean)
-    return extend(kind, {name: _counting(check) for name, check in keywords.items()}, type_checker=types)
+    return extend(  # type: ignore[no-untyped-call]
+        kind, {name: _counting(check) for name, check in keywords.items()}, type_checker=types
+    )
 
 
 def _counting(check: Any) -> Any:
