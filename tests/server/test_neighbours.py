@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def test_each_tenant_has_its_turn_and_the_last_place_is_for_one_who_has_none() -
     assert turns.next({"a": 7, "c": 9}, 1) == [9]
     turns.end("b")
     assert turns.next({"a": 7}, 2) == [7]
-    assert turns.next({"a": 7, "b": 8, "c": 9}, 3) == [8, 9, 7]
+    assert turns.next({"a": 7, "b": 8, "c": 9}, 3) == [8, 9]
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12))
@@ -111,3 +112,47 @@ def test_who_was_served_longest_ago_is_next(order: list[str]) -> None:
         turns.begin(tenant)
         turns.end(tenant)
         last[tenant] = number
+
+
+MANY = {
+    "objects": b"[" + b"{}," * 60_000 + b"{}]",
+    "messages": b'{"model":"agent-1","messages":[' + b'{"role":"user","content":"a"},' * 60_000 + b"{}]}",
+    "names": b"{" + b",".join(b'"%d":1' % number for number in range(60_000)) + b"}",
+    "texts": b"[" + b'"",' * 300_000 + b'""]',
+}
+
+
+@pytest.mark.parametrize("body", MANY.values(), ids=MANY)
+def test_a_body_of_too_many_values_is_refused_before_they_are_made(body: bytes, served: Serving) -> None:
+    said = served.ask(
+        "POST", "/v1/chat/completions", data=io.BytesIO(body), headers={"Content-Type": "application/json"}
+    )
+    words = "We could not parse the JSON body of your request: it has more than 50,000 values."
+    assert (said.status, said.error["message"]) == (400, words)
+
+
+def test_what_is_in_texts_does_not_count(served: Serving) -> None:
+    text = 'if (a[i] == "{\\") { b, c };' * 5_000
+    said = served.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": text}]})
+    assert said.status == 200
+    assert len(json.dumps(text)) > 100_000
+
+
+def test_a_large_body_is_refused_for_the_first_thing_that_is_wrong(served: Serving) -> None:
+    given = {"model": "agent-1", "messages": [{"role": "user", "content": "a" * 60_000}, {"role": 5}, {"role": 6}]}
+    said = served.ask("POST", "/v1/chat/completions", given)
+    assert (said.status, said.error["param"]) == (400, "messages[1].role")
+
+
+def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None:
+    body = b"{" + b",".join(b'"%d":1' % number for number in (*range(40_000), 39_999)) + b"}"
+    said = served.ask("POST", "/v1/threads", data=io.BytesIO(body), headers={"Content-Type": "application/json"})
+    assert (said.status, "the key '39999' is there twice" in said.error["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(("path", "most"), [("/v1/assistants", 4), ("/v1/vector_stores", 4), ("/v1/threads", 20)])
+def test_only_what_may_hold_files_and_conversations_may_be_large(path: str, most: int, served: Serving) -> None:
+    body = io.BytesIO(b'{"name":"' + b"x" * most * 1_000_000 + b'"}')
+    said = served.ask("POST", path, data=body, headers={"Content-Type": "application/json"})
+    words = f"The body of your request is too large: at most {most} MB are taken."
+    assert (said.status, said.error["message"]) == (413, words)

@@ -121,7 +121,7 @@ async def _refused(request: Request, error: Exception) -> Response:
         404: (f"Invalid URL ({request.method} {request.url.path})", "unknown_url"),
         405: (f"Not allowed to {request.method} on {request.url.path}.", "method_not_supported"),
         408: ("The body of your request did not arrive in time.", "request_timeout"),
-        413: ("The body of your request is too large: at most 20 MB are taken.", "request_too_large"),
+        413: (str(error.detail), "request_too_large"),
     }
     message, code = said.get(error.status_code, (str(error.detail), None))
     headers: Any = error.headers

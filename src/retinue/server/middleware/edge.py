@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreUnavailable
-from ..wire.bodies import MAX_BYTES
+from ..wire.bodies import most_bytes
 from ..wire.errors import ApiError
 from ..wire.ids import new_id
 
@@ -82,11 +82,13 @@ def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
     """`receive`, until a body is too large, or too slow."""
     declared = Headers(scope=scope).get("content-length", "")
     began, size, whole = time.monotonic(), 0, False
+    most = most_bytes(scope["path"])
+    too_large = f"The body of your request is too large: at most {most // 1_000_000} MB are taken."
 
     async def received() -> Message:
         nonlocal size, whole
-        if declared.isdigit() and int(declared) > MAX_BYTES:
-            raise HTTPException(413)
+        if declared.isdigit() and int(declared) > most:
+            raise HTTPException(413, too_large)
         if whole:  # what is waited for now is that the client leaves
             return await receive()
         try:
@@ -96,8 +98,8 @@ def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
             raise HTTPException(408, headers={"Connection": "close"}) from error
         size += len(message.get("body", b""))
         whole = not message.get("more_body", False)
-        if size > MAX_BYTES:
-            raise HTTPException(413)
+        if size > most:
+            raise HTTPException(413, too_large)
         return message
 
     return received
