@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from fakes.app_server import Serving, answering, upload
+from fakes.app_server import Answer, Serving, answering, upload
 from fakes.tenants import Customer
 from fakes.until import until
+from retinue.server.context import Options
 from retinue.server.files.turns import Turns
+from retinue.store.scope import Quota
 
 
 def asking(content: str = "Hi", **more: Any) -> dict[str, Any]:
@@ -156,3 +159,45 @@ def test_only_what_may_hold_files_and_conversations_may_be_large(path: str, most
     said = served.ask("POST", path, data=body, headers={"Content-Type": "application/json"})
     words = f"The body of your request is too large: at most {most} MB are taken."
     assert (said.status, said.error["message"]) == (413, words)
+
+
+# ── what a tenant may keep ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Serving]:
+    with Serving(tmp_path, options=Options(quota=Quota(bytes=1_000, files=3, stores=2))) as served:
+        yield served
+
+
+def refused(said: Answer, what: str) -> bool:
+    words = f"Storage limit reached: you may keep {what}. Delete some, or ask who runs this server for more."
+    return (said.status, said.error["code"], said.error["message"]) == (400, "storage_limit_reached", words)
+
+
+def test_a_tenant_may_keep_so_many_bytes_and_files(small: Serving) -> None:
+    one, other = Customer(small, "keeps"), Customer(small, "keeps-too")
+    first = upload(small, "a.txt", b"x" * 600, key=one.key, headers={"Idempotency-Key": "first"})
+    assert refused(upload(small, "b.txt", b"x" * 401, key=one.key), "1,000 bytes of files")
+    assert upload(small, "b.txt", b"x" * 400, key=one.key).status == 200
+    assert upload(small, "a.txt", b"x" * 600, key=one.key, headers={"Idempotency-Key": "first"}).text == first.text
+    assert upload(small, "c.txt", b"", key=one.key).status == 200
+    assert refused(upload(small, "d.txt", b"", key=one.key), "3 files")
+    assert upload(small, "a.txt", b"x" * 600, key=other.key).status == 200
+    one.ask("DELETE", f"/v1/files/{first.body['id']}")
+    assert upload(small, "d.txt", b"x" * 600, key=one.key).status == 200
+
+
+def test_a_tenant_may_keep_so_many_vector_stores_and_files_in_them(small: Serving) -> None:
+    one = Customer(small, "stores")
+    files = [upload(small, f"{name}.txt", b"Hello", key=one.key).body["id"] for name in "abc"]
+    first = one.made("/v1/vector_stores", {"file_ids": files[:2]})["id"]
+    second = one.made("/v1/vector_stores", {"file_ids": files[:1]})["id"]
+    thread = {"tool_resources": {"file_search": {"vector_stores": [{}]}}}
+    assert refused(one.ask("POST", "/v1/vector_stores", {}), "2 vector stores")
+    assert refused(one.ask("POST", "/v1/threads", thread), "2 vector stores")
+    more = one.ask("POST", f"/v1/vector_stores/{second}/files", {"file_id": files[2]})
+    assert refused(more, "3 files in vector stores")
+    one.ask("DELETE", f"/v1/vector_stores/{first}")
+    assert one.ask("POST", f"/v1/vector_stores/{second}/files", {"file_id": files[2]}).status == 200
+    assert one.ask("POST", "/v1/vector_stores", {}).status == 200

@@ -150,7 +150,7 @@ def _required(operation: Operation, slot: Slot) -> bool:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(tmp_path_factory.mktemp("tenants"), agents()) as server:
+    with Serving(tmp_path_factory.mktemp("tenants"), agents(), wrong_keys=100_000) as server:
         yield server
 
 

@@ -90,5 +90,5 @@ def _read(output: str) -> Any:
     except (ValueError, RecursionError):
         return None
     if doubled and isinstance(said, dict) and "decision" in said:
-        raise ApiError(400, "Invalid decision: a key is there twice in one object.", code="invalid_value")
+        raise ApiError(400, "Invalid decision: a key is there twice in one object.")
     return said

@@ -25,6 +25,7 @@ from .middleware.auth import Keyed
 from .middleware.edge import PATIENCE, Addressed, Edge, answer_of
 from .middleware.limiting import Limited
 from .middleware.repeating import REPLAYED, Repeatable
+from .middleware.wrong_keys import AT_ONCE, WrongKeys
 from .responses import responses, stored as responses_stored
 from .wire.errors import ApiError
 from .wire.pieces import Refused
@@ -64,10 +65,16 @@ _TOLD_HEADERS = (
 
 
 def create_app(
-    server: Server, keys: Keys, hosts: Sequence[str] = (), origins: Sequence[str] = (), patience: float = PATIENCE
+    server: Server,
+    keys: Keys,
+    hosts: Sequence[str] = (),
+    origins: Sequence[str] = (),
+    patience: float = PATIENCE,
+    wrong_keys: int = AT_ONCE,
 ) -> FastAPI:
     """The API of `server`. `hosts` are names by which it is reached, beside localhost's; `origins` those pages of
-    browsers that may use it; `patience` the seconds in which a body must arrive, if it is small."""
+    browsers that may use it; `patience` the seconds in which a body must arrive, if it is small; `wrong_keys` how many
+    of them may come from an address at a time."""
     app = FastAPI(
         title="Retinue",
         version=__version__,
@@ -88,7 +95,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Repeatable)
     app.add_middleware(Limited, limits=server.limits, turns=server.runs.turns)
-    app.add_middleware(Keyed, keys=keys)
+    app.add_middleware(Keyed, keys=keys, wrong=WrongKeys(wrong_keys))
     if origins:
         app.add_middleware(
             CORSMiddleware,

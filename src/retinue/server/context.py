@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from ..runs import Runs
 from ..store.database import Database
 from ..store.rows import RunRow
-from ..store.scope import Scope
+from ..store.scope import Quota, Scope
 from .deployment import Deployment
 from .files.indexing import Indexing
 from .middleware.limits import Limits, room
@@ -25,13 +25,15 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
-    ever); whether unknown parameters are refused; and which tools runs may use that are the server's own."""
+    ever); whether unknown parameters are refused; which tools runs may use that are the server's own; and what each
+    tenant may keep."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
     retention: int = 0
     strict: bool = False
     hosted_tools: tuple[str, ...] = ("file_search",)
+    quota: Quota = field(default_factory=Quota)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ class Context:
 async def context_of(request: Request) -> Context:  # async: FastAPI has a thread do what is not
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, state = request.app.state.server, request.state
-    scope = Scope(state.key.tenant, state.key.id, room(server.limits.of(state.key.id), server.runs.turns.at_once))
+    key, quota = state.key, server.options.quota
+    scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
     return Context(server, scope, getattr(state, "repeat", None), state.written, state.begin_stream)
 
 

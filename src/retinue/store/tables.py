@@ -133,6 +133,7 @@ vector_store_files = _owned(
     Index("files_of_batch", "batch_id"),
     Index("files_by_status", "status", "number"),
     Index("files_in_turn", "status", "tenant", "number"),
+    Index("bytes_in_stores", "tenant", "usage_bytes"),
 )
 
 # of requests with an `Idempotency-Key`: what came of all that they wrote, in its order (`response`)

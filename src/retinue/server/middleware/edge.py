@@ -127,6 +127,8 @@ class Addressed:
     def _refusal(self, scope: Scope) -> ApiError | None:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
+        if len(hosts := headers.getlist("host")) > 1 or (not hosts and scope["http_version"] == "1.1"):
+            return ApiError(400, f"HTTP/1.1 wants one header 'Host', but {len(hosts) or 'none'} were sent.")
         if host and not self._mine(host):
             return ApiError(421, f"This server is not known as '{host[:100]}' (see retinue serve --allow-host).")
         if origin is not None and not self._origins & {origin, "*"}:
