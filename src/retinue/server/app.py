@@ -25,7 +25,7 @@ from .middleware.auth import Keyed
 from .middleware.edge import PATIENCE, Addressed, Edge, answer_of
 from .middleware.limiting import Limited
 from .middleware.repeating import REPLAYED, Repeatable
-from .middleware.wrong_keys import AT_ONCE, WrongKeys
+from .middleware.wrong_keys import WrongKeys
 from .responses import responses, stored as responses_stored
 from .wire.errors import ApiError
 from .wire.pieces import Refused
@@ -70,11 +70,11 @@ def create_app(
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
     patience: float = PATIENCE,
-    wrong_keys: int = AT_ONCE,
+    wrong_keys: WrongKeys | None = None,
 ) -> FastAPI:
     """The API of `server`. `hosts` are names by which it is reached, beside localhost's; `origins` those pages of
-    browsers that may use it; `patience` the seconds in which a body must arrive, if it is small; `wrong_keys` how many
-    of them may come from an address at a time."""
+    browsers that may use it; `patience` the seconds in which a body must arrive, if it is small; `wrong_keys` counts
+    them."""
     app = FastAPI(
         title="Retinue",
         version=__version__,
@@ -95,7 +95,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Repeatable)
     app.add_middleware(Limited, limits=server.limits, turns=server.runs.turns)
-    app.add_middleware(Keyed, keys=keys, wrong=WrongKeys(wrong_keys))
+    app.add_middleware(Keyed, keys=keys, wrong=wrong_keys or WrongKeys())
     if origins:
         app.add_middleware(
             CORSMiddleware,
