@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_origin
 
-from .errors import UsageError
+from .errors import DataError, UsageError
+from .json_schema import TooMuch, check_schema, errors_of
 
 Check = Callable[[Any], str]
 """Says what is wrong with a value of JSON, and where; nothing if it conforms."""
@@ -47,26 +48,23 @@ def _of_type(kind: type) -> tuple[dict[str, Any], Check]:
 
 
 def _of_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Check]:
-    from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.exceptions import best_match
-    from jsonschema.validators import validator_for
-    from referencing import Registry
 
-    kind = validator_for(schema, default=Draft202012Validator)
     try:
-        json.dumps(schema)
-        kind.check_schema(schema)
-    except (SchemaError, TypeError, ValueError) as error:
-        place = error.json_path if isinstance(error, SchemaError) else "$"
-        said = error.message if isinstance(error, SchemaError) else str(error)
-        raise UsageError(f"answer_schema: not a JSON Schema: {place}: {said}") from error
+        check_schema(schema)
+    except DataError as error:
+        raise UsageError(f"answer_schema: {error}") from error
     for reference in _references(schema):
         if not _is_there(reference, schema):
             raise UsageError(f"answer_schema: $ref {reference!r} leads nowhere; want #/$defs/… of the schema itself")
-    validator = kind(schema, registry=Registry())  # an empty registry fetches nothing
+
+    errors = errors_of(schema)
 
     def check(value: Any) -> str:
-        error = best_match(validator.iter_errors(value))
+        try:
+            error = best_match(errors(value))
+        except TooMuch:
+            return "the answer: it takes too long to hold this against the schema; want a smaller one"
         if error is None:
             return ""
         return f"{error.json_path.removeprefix('$').removeprefix('.') or 'the answer'}: {error.message:.300}"

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .errors import UsageError
+from .json_schema import TooMuch, errors_of
 from .schema import ToolInput
 
 if TYPE_CHECKING:
@@ -109,13 +110,13 @@ def signature_of(tool: str, arguments: Mapping[str, Argument]) -> Signature:
 
 def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
     """The signature of a tool whose arguments are said by a JSON Schema of type `object`, without references."""
-    from jsonschema import Draft202012Validator
-    from referencing import Registry
-
-    validator = Draft202012Validator(schema, registry=Registry())  # an empty registry fetches nothing
+    errors_in = errors_of(schema)
 
     def checked(values: dict[str, Any]) -> dict[str, Any]:
-        errors = sorted(validator.iter_errors(values), key=lambda error: error.json_path)
+        try:
+            errors = sorted(errors_in(values), key=lambda error: error.json_path)
+        except TooMuch as error:
+            raise InvalidInput("it takes too long to hold this against the tool's schema; want less") from error
         problems = [f"{error.json_path[2:] or 'input'}: {error.message:.200}" for error in errors[:5]]
         if problems:
             raise InvalidInput("; ".join(problems))

@@ -106,3 +106,23 @@ def test_browsers_ask_first_and_without_a_key(edges: Serving) -> None:
     assert said.status == 200
     assert "authorization" in said.headers["Access-Control-Allow-Headers"]
     assert edges.ask("OPTIONS", "/v1/threads", key=None, headers={"Origin": "https://evil.test", **asked}).status == 403
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("GET /health HTTP/1.1\r\n", 400),
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n", 400),
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\nhost: evil.test\r\n", 400),
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\n", 200),
+        ("GET /health HTTP/1.0\r\n", 200),
+        ("GET /health HTTP/1.0\r\nHost: localhost\r\nHost: localhost\r\n", 400),
+    ],
+)
+def test_a_request_names_one_host(served: Serving, head: str, status: int) -> None:
+    where = urlsplit(served.url)
+    with socket.create_connection((str(where.hostname), where.port or 0), timeout=20) as connection:
+        connection.sendall(f"{head}Connection: close\r\n\r\n".encode())
+        said = b"".join(iter(lambda: connection.recv(10_000), b""))
+    assert said.split()[1] == str(status).encode()
+    assert (b"HTTP/1.1 wants one header 'Host'" in said) == (status == 400)

@@ -18,7 +18,7 @@ import openai
 import pytest
 
 from chaos.overload import LIMITS, overload
-from fakes.app_server import KEY, Answer, Serving, answering
+from fakes.app_server import KEY, Answer, Serving, answering, with_run
 from fakes.kept_runs import calling
 from fakes.served import serving
 from fakes.until import until
@@ -224,6 +224,27 @@ def test_open_streams(tmp_path: Path) -> None:
         until(lambda: served.ask("POST", "/v1/chat/completions", {**CHAT, "stream": True}).status == 200)
         assert served.ask("POST", "/v1/chat/completions", {**CHAT, "stream": True, "n": 2}).status == 400
         until(lambda: served.ask("POST", "/v1/chat/completions", {**CHAT, "stream": True}).status == 200)
+
+
+@pytest.mark.parametrize("how", ["?stream=true", "?stream=1", "?stream=yes", "?stream=on&stream=True", "accept"])
+def test_open_streams_of_what_is_read_however_it_is_asked_for(tmp_path: Path, how: str) -> None:
+    working = Working(tmp_path, Bounds(streams=1))
+    with working.served as served:
+        thread, run = with_run(served)
+        given = {"model": "agent-1", "input": "Hi", "background": True}
+        response = served.ask("POST", "/v1/responses", given).body["id"]
+        client = openai.OpenAI(base_url=f"{served.url}/v1", api_key=KEY, max_retries=0)
+        with client, client.chat.completions.create(**CHAT, stream=True) as stream:
+            next(stream)
+            accept = {"Accept": "application/json, text/event-stream;q=0.5"} if how == "accept" else {}
+            query = "" if accept else how
+            paths = [f"/v1/threads/{thread}/runs/{run}", *([] if accept else [f"/v1/responses/{response}"])]
+            for path in paths:
+                said = served.ask("GET", path + query, headers=accept)
+                assert (said.status, said.error["code"]) == (429, "rate_limit_exceeded")
+                assert served.ask("GET", path).status == 200
+            working.on.set()
+            list(stream)
 
 
 def test_limits_of_the_command(tmp_path: Path) -> None:

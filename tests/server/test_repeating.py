@@ -62,6 +62,16 @@ def test_a_key_stands_for_one_request_on_one_path(served: Serving) -> None:
     assert send(served, "/v1/assistants", {"model": "agent-1"}, "two").body["object"] == "assistant"
 
 
+def test_a_header_that_says_what_is_to_be_done_is_part_of_the_request(served: Serving) -> None:
+    def on(thread: str, key: str = "which thread") -> Answer:
+        headers = {"Idempotency-Key": key, **({"X-Retinue-Thread": thread} if thread else {})}
+        return served.ask("POST", "/v1/chat/completions", CHAT, headers={**headers, "X-Request-Id": thread or "none"})
+
+    assert (on("one").status, on("one").headers["idempotent-replayed"]) == (200, "true")
+    for other in ("two", ""):
+        assert (on(other).status, on(other).error["code"]) == (409, "idempotency_key_conflict")
+
+
 @pytest.mark.parametrize("key", ["", "k" * 256, "\t", "k\xe9y"])
 def test_a_key_is_255_printable_characters_at_most(served: Serving, key: str) -> None:
     said = send(served, "/v1/threads", {}, key)

@@ -122,6 +122,21 @@ async def test_each_of_several_calls_is_decided_on(client: Any, ledger: Ledger) 
     assert (run.status, await answer(client, run), ledger.new) == ("completed", "One of two.", [BOOKED])
 
 
+@pytest.mark.parametrize(
+    "decision",
+    [
+        '{"decision": "reject", "decision": "approve"}',
+        '{"decision": "edit", "arguments": {"place": "Rules", "people": 3, "people": 30}}',
+    ],
+)
+async def test_a_decision_that_says_something_twice_decides_nothing(client: Any, ledger: Ledger, decision: str) -> None:
+    run = await waiting(client)
+    with refused(openai.BadRequestError, "Invalid decision: a key is there twice in one object."):
+        await decided(client, run, decision)
+    assert ledger.new == []
+    assert (await decided(client, run, "approve")).status == "completed"
+
+
 async def test_an_approval_that_arrives_twice_counts_once(client: Any, ledger: Ledger) -> None:
     run = await waiting(client)
     first = await decided(client, run, "approve")

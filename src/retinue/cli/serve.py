@@ -42,6 +42,11 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 @click.option("--limit-queue", type=click.IntRange(0), help="Runs of a key that may wait.")
 @click.option("--limit-streams", type=click.IntRange(1), help="Open streams of a key.")
 @click.option(
+    "--tenant-bytes", type=click.IntRange(0), default=10_000_000_000, help="Of a tenant's files.  [default: 10 GB]"
+)
+@click.option("--tenant-files", type=click.IntRange(0), default=100_000, show_default=True, help="Files of a tenant.")
+@click.option("--tenant-stores", type=click.IntRange(0), default=10_000, show_default=True, help="Its vector stores.")
+@click.option(
     "--hosted-tools",
     default="file_search",
     show_default=True,
@@ -73,6 +78,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         from ..server.logs import Logging
         from ..server.middleware.limits import NAMES, Bounds
         from ..server.serving import Serving, serve
+        from ..store.scope import Quota
     except ModuleNotFoundError as error:
         raise UsageError(_MISSING) from error
     deployment = _deployment(file)
@@ -91,6 +97,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
             given["retention"],
             given["strict"],
             hosted_tools=tuple(filter(None, (name.strip() for name in given["hosted_tools"].split(",")))),
+            quota=Quota(given["tenant_bytes"], given["tenant_files"], given["tenant_stores"]),
         ),
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,9 @@ class Passages:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._opening = threading.Lock()
-        self._writing = threading.Lock()
+        self._writing: defaultdict[str, threading.Lock] = defaultdict(
+            threading.Lock
+        )  # by collection: none waits for others
 
     def put(self, collection: str, key: str, title: str, text: str, chunks: tuple[int, int]) -> int:
         """Keep `text` under `key`, all of it or nothing, unless it is there; the bytes of its pieces. `chunks`: the
@@ -50,7 +53,7 @@ class Passages:
             for number, (start, end) in enumerate(windows(text, *chunks))
         ]
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self._writing, self._open(collection) as store, store.transaction() as connection:
+        with self._writing[collection], self._open(collection) as store, store.transaction() as connection:
             size = sum(len(piece.content.encode()) for piece in pieces)
             row = (key, size, 0, "", "", len(pieces))
             connection.execute("INSERT OR IGNORE INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -60,7 +63,7 @@ class Passages:
 
     def remove(self, collection: str, keys: Collection[str]) -> None:
         """Forget what is under these keys."""
-        with self._writing, self._open(collection) as store, store.transaction() as connection:
+        with self._writing[collection], self._open(collection) as store, store.transaction() as connection:
             for key in keys:
                 store.delete(ids=_ids(store, key))
                 connection.execute("DELETE FROM files WHERE path = ?", (key,))
@@ -106,7 +109,7 @@ class Passages:
     def drop(self, collection: str) -> None:
         """Forget a collection."""
         path = self._path(collection)
-        with self._writing, self._opening:
+        with self._writing[collection], self._opening:
             for ending in _BESIDE:
                 path.with_name(path.name + ending).unlink(missing_ok=True)
 

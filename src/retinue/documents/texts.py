@@ -111,8 +111,8 @@ def _pdf(data: bytes, seconds: float) -> Text:
 
 def _markdown(data: bytes, charset: str) -> Text:
     text = _decoded(data, charset)
-    heading = re.search(r"^#{1,2}[ \t]+(.+?)[ \t#]*$", text, re.MULTILINE)
-    return Text(text, heading.group(1) if heading else "")
+    heading = re.search(r"^#{1,2}[ \t]+([^ \t\n#].*)$", text, re.MULTILINE)  # which is read once, whatever it holds
+    return Text(text, heading.group(1).rstrip(" \t#") if heading else "")
 
 
 def _decoded(data: bytes, charset: str, *, html: bool = False) -> str:

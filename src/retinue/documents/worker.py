@@ -1,6 +1,7 @@
 """The process in which `apart` has texts read: what it imports is what each page waits for."""
 
 import json
+import os
 import sys
 from contextlib import suppress
 
@@ -12,6 +13,8 @@ MEMORY = 1 << 30  # bytes of address space
 
 def main(media_type: str, charset: str, seconds: str, most: str) -> None:
     """Read data from the standard input; write its text, at most so many characters, or what is wrong, as JSON."""
+    with suppress(AttributeError, OSError):  # nobody waits for it as for an answer
+        os.nice(10)
     with suppress(ImportError):  # there is none on Windows
         import resource
 

@@ -57,10 +57,7 @@ def decision(request: Mapping[str, Any], waiting: Waiting, output: str) -> Decis
     word = output.strip().lower()
     if word in ("approve", "reject"):
         return Decision("approve" if word == "approve" else "reject")
-    try:
-        said = json.loads(output)
-    except (ValueError, RecursionError):
-        said = None
+    said = _read(output)
     if not isinstance(said, dict) or "decision" not in said:
         return Decision("respond", message=output)
     kind, arguments = said["decision"], said.get("arguments")
@@ -76,3 +73,22 @@ def decision(request: Mapping[str, Any], waiting: Waiting, output: str) -> Decis
     if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
         edited = str(*edited.values())
     return Decision(kind, edited, str(said.get("message", "")))
+
+
+def _read(output: str) -> Any:
+    """The JSON in an output, if it is JSON. Raises `ApiError` for a decision that says something twice: people and
+    programs would read different things."""
+    doubled = False
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal doubled
+        doubled = doubled or len(dict(pairs)) < len(pairs)
+        return dict(pairs)
+
+    try:
+        said = json.loads(output, object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        return None
+    if doubled and isinstance(said, dict) and "decision" in said:
+        raise ApiError(400, "Invalid decision: a key is there twice in one object.")
+    return said

@@ -26,6 +26,7 @@ from .middleware.edge import PATIENCE, Addressed, Edge, answer_of
 from .middleware.limiting import Limited
 from .middleware.paths import Unslashed
 from .middleware.repeating import REPLAYED, Repeatable
+from .middleware.wrong_keys import WrongKeys
 from .responses import responses, stored as responses_stored
 from .wire.errors import ApiError
 from .wire.pieces import Refused
@@ -65,10 +66,16 @@ _TOLD_HEADERS = (
 
 
 def create_app(
-    server: Server, keys: Keys, hosts: Sequence[str] = (), origins: Sequence[str] = (), patience: float = PATIENCE
+    server: Server,
+    keys: Keys,
+    hosts: Sequence[str] = (),
+    origins: Sequence[str] = (),
+    patience: float = PATIENCE,
+    wrong_keys: WrongKeys | None = None,
 ) -> FastAPI:
     """The API of `server`. `hosts` are names by which it is reached, beside localhost's; `origins` those pages of
-    browsers that may use it; `patience` the seconds in which a body must arrive, if it is small."""
+    browsers that may use it; `patience` the seconds in which a body must arrive, if it is small; `wrong_keys` counts
+    them."""
     app = FastAPI(
         title="Retinue",
         version=__version__,
@@ -91,7 +98,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Repeatable)
     app.add_middleware(Limited, limits=server.limits, turns=server.runs.turns)
-    app.add_middleware(Keyed, keys=keys)
+    app.add_middleware(Keyed, keys=keys, wrong=wrong_keys or WrongKeys())
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -125,7 +132,7 @@ async def _refused(request: Request, error: Exception) -> Response:
         404: (f"Invalid URL ({request.method} {request.url.path})", "unknown_url"),
         405: (f"Not allowed to {request.method} on {request.url.path}.", "method_not_supported"),
         408: ("The body of your request did not arrive in time.", "request_timeout"),
-        413: ("The body of your request is too large: at most 20 MB are taken.", "request_too_large"),
+        413: (str(error.detail), "request_too_large"),
     }
     message, code = said.get(error.status_code, (str(error.detail), None))
     headers: Any = error.headers

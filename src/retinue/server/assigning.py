@@ -15,12 +15,13 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from ..store.tables import messages
+from ..threads import in_thread
 from ..tooling import Tool
 from .assistants.resources import resources_of
 from .conversing import question_in, shortened
 from .deployment import Deployment
 from .hosted import HOSTED, Hosted
-from .tailoring import tailored
+from .tailoring import tailored, wanted_schema
 
 
 def assigning(deployment: Deployment, database: Database, hosted: Hosted) -> Callable[[RunRow], Awaitable[Assignment]]:
@@ -35,7 +36,9 @@ def assigning(deployment: Deployment, database: Database, hosted: Hosted) -> Cal
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await database.read(partial(resources_of, run=run))
             more = await hosted.tools(Scope(run.tenant), wishes, resources)
-        agent = tailored(agent, run.request, more)
+        agent = (
+            await in_thread(tailored, agent, run.request, more) if _large(run) else tailored(agent, run.request, more)
+        )
         if not is_new(run):  # it began with what its log says, whatever became of its thread since
             return Assignment(agent)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
@@ -46,6 +49,11 @@ def assigning(deployment: Deployment, database: Database, hosted: Hosted) -> Cal
         return Assignment(agent, question, history)
 
     return assign
+
+
+def _large(run: RunRow) -> bool:
+    """Whether a client has sent schemas, which take a while to be read."""
+    return bool(run.request.get("tools")) or wanted_schema(run.request.get("response_format")) is not None
 
 
 def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]:

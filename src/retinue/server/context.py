@@ -12,11 +12,12 @@ from sqlalchemy import Connection
 from ..runs import Runs
 from ..store.database import Database
 from ..store.rows import RunRow
-from ..store.scope import Scope
+from ..store.scope import Quota, Scope
 from .deployment import Deployment
 from .files.indexing import Indexing
 from .middleware.limits import Limits, room
 from .middleware.repeating import Repeat
+from .shares import Shares
 
 T = TypeVar("T")
 
@@ -24,13 +25,15 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
-    ever); whether unknown parameters are refused; and which tools runs may use that are the server's own."""
+    ever); whether unknown parameters are refused; which tools runs may use that are the server's own; and what each
+    tenant may keep."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
     retention: int = 0
     strict: bool = False
     hosted_tools: tuple[str, ...] = ("file_search",)
+    quota: Quota = field(default_factory=Quota)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Server:
     options: Options
     indexing: Indexing
     limits: Limits = field(default_factory=Limits)
+    reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
+    writing: Shares = field(default_factory=lambda: Shares(8))  # what waits is written together, in one transaction
 
     def poll_after(self) -> dict[str, str]:
         """The header that says when it is worth asking again, in milliseconds: later, the more there is to do."""
@@ -61,23 +66,27 @@ class Server:
 @dataclass(frozen=True, slots=True)
 class Context:
     """A request's: the server, the tenant's view of what it keeps, and whether the request may come again. `written` is
-    called after what it wrote."""
+    called after what it wrote; `begin_stream` before a stream is made, which raises `ApiError` (429) for one too many.
+    """
 
     server: Server
     scope: Scope
     repeat: Repeat | None = None
     written: Callable[[], None] = lambda: None
+    begin_stream: Callable[[], None] = lambda: None
 
     async def read(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work`, which only reads, returns."""
-        return await self.server.database.read(lambda connection: work(connection, self.scope))
+        async with self.server.reading.of(self.scope.tenant):
+            return await self.server.database.read(lambda connection: work(connection, self.scope))
 
     async def write(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
         must be JSON, a run, or a tuple of these."""
         once = work if self.repeat is None else self.repeat.once(work)
         try:
-            return await self.server.database.write(lambda connection: once(connection, self.scope))
+            async with self.server.writing.of(self.scope.tenant):
+                return await self.server.database.write(lambda connection: once(connection, self.scope))
         finally:
             self.written()
 
@@ -85,8 +94,9 @@ class Context:
 async def context_of(request: Request) -> Context:  # async: FastAPI has a thread do what is not
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, state = request.app.state.server, request.state
-    scope = Scope(state.key.tenant, state.key.id, room(server.limits.of(state.key.id), server.runs.turns.at_once))
-    return Context(server, scope, getattr(state, "repeat", None), state.written)
+    key, quota = state.key, server.options.quota
+    scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
+    return Context(server, scope, getattr(state, "repeat", None), state.written, state.begin_stream)
 
 
 At = Annotated[Context, Depends(context_of)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +19,7 @@ from .tables import keys
 
 DEFAULT_TENANT = "default"
 _KNOWN_FOR = 0.5  # seconds for which a key that was found is not looked up again
+_LISTED = 0.2  # seconds between two looks at which keys there are: wrong ones, however many, cost no more than that
 _SHOWN = 8  # characters of a key by which a person knows it again
 
 
@@ -55,6 +58,9 @@ class Keys:
         self._given = {hashed(key): Key(id_of(hashed(key))) for key in given}
         self._now = now
         self._found: dict[str, tuple[float, Key]] = {}
+        self._there: frozenset[str] = frozenset()  # the hashes of all keys, when they were last looked at
+        self._listed = -math.inf
+        self._listing: asyncio.Task[None] | None = None
 
     async def find(self, key: str) -> Key | None:
         """What is known of a key; `None` for none of ours, or one that is no longer good."""
@@ -64,11 +70,27 @@ class Keys:
                 return known
         until, kept = self._found.get(wanted, (0.0, None))
         if time.monotonic() >= until:
-            kept = await self._database.read(partial(find, wanted=wanted))
+            if wanted not in self._there:
+                await self._list()
+            kept = await self._database.read(partial(find, wanted=wanted)) if wanted in self._there else None
             self._found.pop(wanted, None)
             if kept is not None:
                 self._found[wanted] = (time.monotonic() + _KNOWN_FOR, kept)
         return kept if kept is not None and kept.good(self._now()) else None
+
+    async def _list(self) -> None:
+        """See which keys there are now; whoever asks before that has begun waits for the same look."""
+        if self._listing is None:
+            self._listing = asyncio.create_task(self._look())
+        await asyncio.shield(self._listing)
+
+    async def _look(self) -> None:
+        try:
+            await asyncio.sleep(self._listed + _LISTED - time.monotonic())
+        finally:
+            self._listing = None  # who comes now may have a key that this look does not see
+        self._listed = time.monotonic()
+        self._there = await self._database.read(hashes)
 
 
 def hashed(key: str) -> str:
@@ -85,6 +107,11 @@ def find(connection: Connection, wanted: str) -> Key | None:
     """The key with this hash."""
     row = connection.execute(select(keys).where(keys.c.hash == wanted)).first()
     return Key.of(row) if row is not None and hmac.compare_digest(row.hash, wanted) else None
+
+
+def hashes(connection: Connection) -> frozenset[str]:
+    """What is kept of all keys, good or not."""
+    return frozenset(connection.execute(select(keys.c.hash)).scalars())
 
 
 def count(connection: Connection) -> int:

@@ -25,7 +25,18 @@ def _responses_and_tenants(connection: Connection) -> None:
     connection.execute(update(keys).where(keys.c.id.is_(None)).values(id="key_" + func.substr(keys.c.hash, 1, 24)))
 
 
-MIGRATIONS: Sequence[Callable[[Connection], None]] = (metadata.create_all, _responses_and_tenants)
+def _indexes_of_tenants(connection: Connection) -> None:
+    """Indexes by which what one tenant has is found without looking at what others have."""
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+
+
+MIGRATIONS: Sequence[Callable[[Connection], None]] = (
+    metadata.create_all,
+    _responses_and_tenants,
+    _indexes_of_tenants,
+)
 """What leads from each version to the next; the first makes all tables. What is there already is left as it is."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, update
@@ -19,14 +20,34 @@ class Page(NamedTuple):
     before: str | None = None
 
 
-class Scope:
-    """The tables as `tenant` sees them. What belongs to others is not there. `key_id` is the key by which it asks, and
-    `room` the number of runs that may be under way or queued for that key (`None`: any)."""
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a tenant may keep: bytes of files, and as many again of their texts in vector stores; files, and as many
+    again in vector stores; vector stores."""
 
-    def __init__(self, tenant: str, key_id: str | None = None, room: int | None = None) -> None:
+    bytes: int = 10_000_000_000
+    files: int = 100_000
+    stores: int = 10_000
+
+
+class Scope:
+    """The tables as `tenant` sees them. What belongs to others is not there. `key_id` is the key by which it asks,
+    `room` the number of runs that may be under way or queued for that key (`None`: any), `scopes` what it may do
+    (`None`: all), and `quota` what may be kept for the tenant (`None`: any amount)."""
+
+    def __init__(
+        self,
+        tenant: str,
+        key_id: str | None = None,
+        room: int | None = None,
+        scopes: tuple[str, ...] | None = None,
+        quota: Quota | None = None,
+    ) -> None:
         self.tenant = tenant
         self.key_id = key_id
         self.room = room
+        self.scopes = scopes
+        self.quota = quota
 
     def find(self, connection: Connection, table: Table, id: str) -> Kept | None:  # noqa: A002
         """The row of this id."""

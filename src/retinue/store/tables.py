@@ -33,6 +33,7 @@ def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Ta
         Column("tenant", String(64), nullable=False),
         Column("id", String(64), nullable=False, unique=True),
         Column("created_at", Integer, nullable=False),
+        Index(f"{name}_of_tenant", "tenant", "number"),
         *columns,
     )
 
@@ -131,6 +132,8 @@ vector_store_files = _owned(
     UniqueConstraint("vector_store_id", "file_id"),
     Index("files_of_batch", "batch_id"),
     Index("files_by_status", "status", "number"),
+    Index("files_in_turn", "status", "tenant", "number"),
+    Index("bytes_in_stores", "tenant", "usage_bytes"),
 )
 
 # of requests with an `Idempotency-Key`: what came of all that they wrote, in its order (`response`)

@@ -6,6 +6,7 @@ import re
 
 TOKENIZE = "porter unicode61"
 TITLE_WEIGHT = 2.0  # of a word in the title; one in the text counts 1
+MAX_WORDS = 200  # of a query that are looked for: the others would take longer than they help
 _WORD = re.compile(r"\w+")
 _STOP_WORDS = frozenset(
     "a an the of in on at to for and or is are was were be been by with from as that this which who whom whose what "
@@ -18,8 +19,8 @@ def match(query: str) -> str:
 
     Each word is quoted and consists of letters and digits, so nothing in `query` is read as FTS5's syntax.
     """
-    words = [word.lower() for word in _WORD.findall(query)]
-    words = [word for word in words if word not in _STOP_WORDS] or words
+    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
+    words = ([word for word in words if word not in _STOP_WORDS] or words)[:MAX_WORDS]
     return " OR ".join(f'"{word}"' for word in words)
 
 

@@ -14,6 +14,7 @@ from ...store.tables import threads
 from ..files.attaching import attach, make_store, store_of
 from ..files.files import file_of
 from ..files.requests import Expiry, FileWish, StoreCreate
+from ..middleware.scopes import allowed, missing as missing_scope
 from ..wire.objects import Object
 from ..wire.validation import missing, told
 from .requests import Attachment, MessageCreate
@@ -34,6 +35,8 @@ def with_stores(connection: Connection, scope: Scope, body: Object, expires: Exp
     wishes = (resources.get("file_search") or {}).get("vector_stores")
     if wishes is None:
         return body
+    if wishes and not allowed(scope.scopes, "agents"):  # as for POST /vector_stores
+        raise missing_scope("agents")
     ids = list(resources["file_search"].get("vector_store_ids") or ())
     for number, wish in enumerate(wishes):
         given = _helper(wish, number).model_copy(update={"expires_after": expires})

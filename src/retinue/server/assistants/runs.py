@@ -89,8 +89,11 @@ async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said i
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Any:
     """The run; as a stream, what it does and did since the event that a client got last."""
+    streams = stream or "text/event-stream" in request.headers.get("accept", "")
+    if streams:
+        at.begin_stream()
     run = await at.read(partial(run_of, thread_id=thread_id, run_id=run_id))
-    if stream or "text/event-stream" in request.headers.get("accept", ""):
+    if streams:
         return streamed(await resumed(at.server, run, number_of(last_event_id, starting_after)))
     response.headers.update(at.server.poll_after())
     return run_object(run)

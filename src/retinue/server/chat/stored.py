@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
-from itertools import islice
-from typing import Any
 
 from fastapi import APIRouter, Request
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func
 
 from ...store.log import read
 from ...store.rows import RunRow
-from ...store.scope import Page, Scope
+from ...store.scope import Scope
 from ...store.tables import events, runs
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, not_found
-from ..wire.finding import Rising, paged
-from ..wire.objects import Object, listed
+from ..wire.finding import Rising, listing, paged
+from ..wire.objects import Object
+from ..wire.validation import invalid
 from .completing import completion, completion_id
 from .requests import ChatUpdate
 
 router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
+_KEPT = (
+    func.coalesce(runs.c.thread_id, "") == "",  # so said, it is not looked up by threads, among those of all tenants
+    runs.c.request["kind"].as_string() == "chat",
+    runs.c.request["store"].as_boolean().is_(True),
+    runs.c.status == "completed",
+)
 _METADATA = re.compile(r"metadata\[(.*)\]")
 
 
@@ -31,29 +35,21 @@ _METADATA = re.compile(r"metadata\[(.*)\]")
 async def list_all(at: At, request: Request, page: Rising, model: str | None = None) -> Object:
     """The stored completions."""
     wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
+    if unusual := [name for name in wanted if '"' in name or "\\" in name]:
+        raise invalid(
+            "metadata", f"a name with a quotation mark or a backslash cannot be looked for: {unusual[0]!r:.80}"
+        )
+    fitting = [runs.c.state["metadata"][name].as_string() == value for name, value in wanted.items()]
+    if model is not None:
+        fitting.append(runs.c.request["model"].as_string() == model)
+    begin = page._replace(after=_run_id(page.after or ""))
 
     def work(connection: Connection, scope: Scope) -> Object:
-        fitting = (
-            run
-            for run in _all_after(connection, scope, page)
-            if model in (None, run.request["model"]) and _has(run, wanted)
+        return listing(
+            connection, scope, runs, begin, lambda row: _stored(connection, RunRow.of(row)), *_KEPT, *fitting
         )
-        found = list(islice(fitting, page.limit + 1))
-        return listed([_stored(connection, run) for run in found[: page.limit]], len(found) > page.limit)
 
     return await at.read(work)
-
-
-def _all_after(connection: Connection, scope: Scope, page: Page) -> Iterator[RunRow]:
-    """All of them from where the page begins."""
-    stored = runs.c.request["store"].as_boolean().is_(True)
-    chat = runs.c.request["kind"].as_string() == "chat"
-    kept = (runs.c.thread_id.is_(None), chat, stored, runs.c.status == "completed")
-    after, more = _run_id(page.after or ""), True
-    while more:
-        rows, more = scope.page(connection, runs, page._replace(after=after), *kept)
-        yield from map(RunRow.of, rows)
-        after = rows[-1].id if rows else None
 
 
 @router.get("/{completion_id}")
@@ -118,8 +114,3 @@ def _stored(connection: Connection, run: RunRow) -> Object:
     except ApiError:
         answer = {"id": completion_id(run), "object": "chat.completion", "choices": []}
     return {**answer, "metadata": run.state.get("metadata") or {}}
-
-
-def _has(run: RunRow, wanted: dict[str, str]) -> bool:
-    metadata: dict[str, Any] = run.state.get("metadata") or {}
-    return all(metadata.get(name) == value for name, value in wanted.items())

@@ -18,6 +18,7 @@ from ..wire.ids import new_id
 from ..wire.objects import Object
 from ..wire.validation import invalid
 from .files import no_file
+from .quota import room_for_store, room_in_stores
 from .requests import Chunking, FileWish, StaticChunking, StoreCreate
 
 STATUSES = ("in_progress", "completed", "failed", "cancelled")
@@ -28,6 +29,7 @@ _NEW = 60  # seconds for which it is not noted again that a store is used
 
 def make_store(connection: Connection, scope: Scope, given: StoreCreate) -> Kept:
     """A new store with its files; its row. Raises `ApiError`."""
+    room_for_store(connection, scope)
     now = int(time.time())
     expires_after = given.expires_after.sent() if given.expires_after else None
     body = {
@@ -85,6 +87,7 @@ def attach(
     there = {row.id: row.body for row in connection.execute(mine)}
     if missing := [one for one in by_id if one not in there]:
         raise no_file(missing[0], "file_ids")
+    room_in_stores(connection, scope, len(by_id))
     same_store = vector_store_files.c.vector_store_id == store.id
     scope.remove(connection, vector_store_files, same_store, vector_store_files.c.file_id.in_(list(by_id)))
     now = int(time.time())

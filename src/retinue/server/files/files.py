@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from typing import Annotated, Literal
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ from ..wire.finding import listing
 from ..wire.ids import new_id
 from ..wire.objects import Object
 from ..wire.validation import invalid, missing
+from .quota import problem_of_upload
 
 router = APIRouter()
 Purpose = Literal[
@@ -50,7 +52,11 @@ async def create_file(
         "body": {"filename": name, "bytes": len(data), "purpose": purpose},
     }
 
+    problem = await at.read(partial(problem_of_upload, size=len(data)))
+
     def add(connection: Connection, scope: Scope) -> Object:
+        if problem is not None:
+            raise problem  # only here: what was uploaded before, and is sent again, is there
         scope.add(connection, contents, {"id": row["id"], "content": data})
         return file_object(scope.add(connection, files, row))
 

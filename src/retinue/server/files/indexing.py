@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Row, delete, select, update
+from sqlalchemy import URL, Connection, Row, delete, func, select, update
 
 from ...cache import cache_folder
 from ...documents.apart import MAX_TEXT, text_apart
@@ -25,9 +25,11 @@ from ...store.database import Database
 from ...store.tables import contents, files, vector_store_files, vector_stores
 from ...supervision import supervised
 from ...threads import in_thread
+from .turns import Turns
 
 logger = logging.getLogger(__name__)
-_AT_ONCE = 2  # files that are read at a time
+_AT_ONCE = 4  # files that are read at a time, of all tenants; the last place is for one who has none
+_IN_PROCESS = 200_000  # bytes of a text that needs no parser; a longer one is read in a process of its own, too
 _SECONDS = 60.0  # for the text of one
 _PAUSE = 2.0  # seconds until it is tried again, if the database or the disk is away
 _SOME = 500  # ids bound in one statement
@@ -53,7 +55,8 @@ class Indexing:
         self.passages = passages
         self._database = database
         self._task: asyncio.Task[None] | None = None
-        self._woken = False
+        self._woken = asyncio.Event()
+        self._turns = Turns()
         self._changed: set[str] = set()  # stores whose indexes may have what is not theirs
         self._begun = False
         self._known = asyncio.Event()  # what a former process left has been looked through
@@ -61,7 +64,7 @@ class Indexing:
 
     def wake(self, *changed: str) -> None:
         """There are files to index, or to forget in these stores. Called in the server's loop."""
-        self._woken = True
+        self._woken.set()
         self._changed |= set(changed)
         if self._task is None or self._task.done():
             work = supervised("the indexing of files", self._work)
@@ -94,20 +97,52 @@ class Indexing:
                     await step.wait()
 
     async def _work(self) -> None:
-        while True:
-            try:
-                self._woken = False
-                await self._tidy()
-                self._known.set()
-                rows = await self._database.read(_unfinished)
-                for error in await asyncio.gather(*map(self._index, rows), return_exceptions=True):
-                    if error is not None:
-                        raise error
-                if not rows and not self._woken:
+        under_way: dict[int, asyncio.Task[None]] = {}  # by the rows' numbers
+        try:
+            while True:
+                self._woken.clear()
+                try:
+                    await self._tidy()
+                    self._known.set()
+                    await self._begin(under_way)
+                except (StoreUnavailable, DataError, OSError) as error:
+                    logger.warning("the index of files waits: %s", error)
+                    await asyncio.sleep(_PAUSE)
+                    continue
+                if not under_way and not self._woken.is_set():
                     return
-            except (StoreUnavailable, DataError, OSError) as error:
-                logger.warning("the index of files waits: %s", error)
-                await asyncio.sleep(_PAUSE)
+                woken = asyncio.create_task(self._woken.wait())
+                await asyncio.wait([woken, *under_way.values()], return_when=asyncio.FIRST_COMPLETED)
+                woken.cancel()
+                for number in [number for number, task in under_way.items() if task.done()]:
+                    del under_way[number]
+        finally:
+            for task in under_way.values():
+                task.cancel()
+            await asyncio.gather(*under_way.values(), return_exceptions=True)
+
+    async def _begin(self, under_way: dict[int, asyncio.Task[None]]) -> None:
+        """Begin with as many files as there are places, each tenant in turn."""
+        while len(under_way) < _AT_ONCE:
+            waiting = await self._database.read(partial(_waiting, but=list(under_way)))
+            chosen = self._turns.next(waiting, _AT_ONCE - len(under_way))
+            if not chosen:
+                return
+            for row in await self._database.read(partial(_numbered, numbers=chosen)):
+                self._turns.begin(row.tenant)
+                under_way[row.number] = asyncio.create_task(self._in_turn(row), name=f"indexing {row.id}")
+
+    async def _in_turn(self, row: Row[Any]) -> None:
+        try:
+            await self._index(row)
+        except (StoreUnavailable, DataError, OSError) as error:
+            logger.warning("the index of files waits: %s", error)
+            await asyncio.sleep(_PAUSE)
+        except Exception:  # one file must not keep the others waiting
+            logger.exception("%s could not be indexed", row.file_id)
+            await asyncio.sleep(_PAUSE)
+        finally:
+            self._turns.end(row.tenant)
 
     async def _index(self, row: Row[Any]) -> None:
         """Read one file, keep its passages, and say so: in this order, so that whoever dies between does it again."""
@@ -135,8 +170,8 @@ class Indexing:
                 self._changed.add(row.vector_store_id)  # it may be damaged
                 raise
         kept = await self._database.write(partial(_finish, row=row, size=size, problem=problem))
-        if not kept:  # it was removed meanwhile
-            await in_thread(self.passages.remove, row.vector_store_id, [row.id])
+        if not kept:  # it was removed meanwhile, perhaps with its store
+            self._changed.add(row.vector_store_id)
         self._step.set()
         self._step = asyncio.Event()
 
@@ -180,8 +215,8 @@ async def _text_of(name: str, data: bytes) -> str:
     kind = media_type_of(name) or ""
     if b"\x00" in data[:8_192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")) and b"%PDF-" not in data[:1_024]:
         raise DataError(_BINARY)
-    parsed = needs_parser(data, kind)
-    text = (await (text_apart(data, kind, seconds=_SECONDS) if parsed else in_thread(text_of, data, kind))).text
+    apart = len(data) > _IN_PROCESS or needs_parser(data, kind)
+    text = (await (text_apart(data, kind, seconds=_SECONDS) if apart else in_thread(text_of, data, kind))).text
     if not text:
         raise DataError("there is no text in it")
     if len(text) >= MAX_TEXT:
@@ -189,9 +224,15 @@ async def _text_of(name: str, data: bytes) -> str:
     return text
 
 
-def _unfinished(connection: Connection) -> Sequence[Row[Any]]:
-    query = select(vector_store_files).where(_COLUMNS.status == "in_progress").order_by(_COLUMNS.number)
-    return connection.execute(query.limit(_AT_ONCE)).all()
+def _waiting(connection: Connection, but: Collection[int]) -> dict[str, int]:
+    """The number of the oldest file of each tenant that is to be indexed, `but` for these."""
+    query = select(_COLUMNS.tenant, func.min(_COLUMNS.number)).where(_COLUMNS.status == "in_progress")
+    rows = connection.execute(query.where(_COLUMNS.number.not_in(but)).group_by(_COLUMNS.tenant))
+    return {row[0]: row[1] for row in rows}
+
+
+def _numbered(connection: Connection, numbers: Sequence[int]) -> Sequence[Row[Any]]:
+    return connection.execute(select(vector_store_files).where(_COLUMNS.number.in_(numbers))).all()
 
 
 def _content(connection: Connection, file_id: str) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
@@ -44,14 +45,18 @@ async def search(
     """The `most` passages in a tenant's stores that fit best, best first. Raises `ApiError` for a store that is not
     his, or has expired."""
 
-    def use(connection: Connection) -> dict[str, list[str] | None]:
+    def use(connection: Connection) -> None:
         for store_id in store_ids:
             store_of(connection, scope, store_id, used=True)
-        return {one: None if filters is None else _meant(connection, scope, one, filters) for one in store_ids}
 
     await where.indexing.known()
+    await where.database.write(use)
     found: list[Passage] = []
-    for store_id, keys in (await where.database.write(use)).items():
+    for store_id in dict.fromkeys(store_ids):
+        keys = None
+        if filters is not None:
+            meant = partial(_meant, scope=scope, store_id=store_id, filters=filters)
+            keys = await where.database.read(meant)
         try:
             found += await in_thread(where.indexing.passages.search, store_id, query, most, keys)
         except DataError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import math
 from contextlib import suppress
 from functools import partial
 
@@ -15,7 +17,8 @@ from ...supervision import supervised
 from ..wire.errors import ApiError
 from ..wire.sse import frame
 from .edge import answer_of
-from .scopes import allowed, needed
+from .scopes import allowed, missing, needed
+from .wrong_keys import WrongKeys
 
 OPEN = ("/health", "/ready")
 PAGES = ("/", "/docs", "/redoc", "/openapi.json")  # which say nothing of any tenant
@@ -30,9 +33,10 @@ class Keyed:
     """Lets through to `app` who says `Authorization: Bearer KEY` and may do what is asked; `request.state.key` is then
     what is known of the key, `request.state.tenant` whose it is. A stream ends when its key is no longer good."""
 
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, wrong: WrongKeys) -> None:
         self._app = app
         self._keys = keys
+        self._wrong = wrong
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -41,18 +45,20 @@ class Keyed:
             return
         try:
             said = _said(Headers(scope=scope).get("authorization", ""))
-            key = await self._known(said)
+            key = await self._known(said, _address(scope))
             if not allowed(key.scopes, wanted := needed(scope["method"], scope["path"])):
-                raise _not_allowed(wanted)
+                raise missing(wanted)
         except (ApiError, StoreUnavailable) as error:
             await answer_of(error)(scope, receive, send)
             return
         scope.setdefault("state", {}).update(key=key, tenant=key.tenant)
         await self._while_good(said, scope, receive, send)
 
-    async def _known(self, said: str) -> Key:
+    async def _known(self, said: str, address: str) -> Key:
         key = await self._keys.find(said)
         if key is None:
+            if (seconds := self._wrong.count(address)) > 0:
+                raise _too_many(seconds)
             raise _incorrect(said)
         return key
 
@@ -115,13 +121,23 @@ def _incorrect(key: str) -> ApiError:
     return _refusal(f"Incorrect API key provided: {shown(key)}.", "invalid_api_key")
 
 
+def _too_many(seconds: float) -> ApiError:
+    wait = {"retry-after": str(math.ceil(seconds)), "x-should-retry": "false"}
+    message = f"Too many incorrect API keys were sent from your address. Please try again in {math.ceil(seconds)}s."
+    return ApiError(429, message, kind="requests", code="rate_limit_exceeded", headers=wait)
+
+
+def _address(scope: Scope) -> str:
+    """Whose request it is, as far as can be told: of IPv6 the network, of which somebody has as many as he likes."""
+    host = (scope.get("client") or ("",))[0]
+    with suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        return host if address.version == 4 else str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return str(host)
+
+
 def _refusal(message: str, code: str | None) -> ApiError:
     return ApiError(401, message, code=code, headers={"WWW-Authenticate": "Bearer"})
-
-
-def _not_allowed(wanted: str) -> ApiError:
-    message = f"You have insufficient permissions for this operation. Missing scopes: {wanted}."
-    return ApiError(403, message, code="missing_scope")
 
 
 def _ending(error: ApiError) -> Message:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreLost, StoreUnavailable
 from ...log_context import LogContext, within
-from ..wire.bodies import MAX_BYTES
+from ..wire.bodies import most_bytes
 from ..wire.errors import ApiError
 from ..wire.ids import new_id
 from .access_log import LEFT, Answer, log_answer
@@ -124,11 +124,13 @@ def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
     """`receive`, until a body is too large, or too slow."""
     declared = Headers(scope=scope).get("content-length", "")
     began, size, whole = time.monotonic(), 0, False
+    most = most_bytes(scope["path"])
+    too_large = f"The body of your request is too large: at most {most // 1_000_000} MB are taken."
 
     async def received() -> Message:
         nonlocal size, whole
-        if declared.isdigit() and int(declared) > MAX_BYTES:
-            raise HTTPException(413)
+        if declared.isdigit() and int(declared) > most:
+            raise HTTPException(413, too_large)
         if whole:  # what is waited for now is that the client leaves
             return await receive()
         try:
@@ -138,8 +140,8 @@ def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
             raise HTTPException(408, headers={"Connection": "close"}) from error
         size += len(message.get("body", b""))
         whole = not message.get("more_body", False)
-        if size > MAX_BYTES:
-            raise HTTPException(413)
+        if size > most:
+            raise HTTPException(413, too_large)
         return message
 
     return received
@@ -167,6 +169,8 @@ class Addressed:
     def _refusal(self, scope: Scope) -> ApiError | None:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
+        if len(hosts := headers.getlist("host")) > 1 or (not hosts and scope["http_version"] == "1.1"):
+            return ApiError(400, f"HTTP/1.1 wants one header 'Host', but {len(hosts) or 'none'} were sent.")
         if host and not self._mine(host):
             return ApiError(421, f"This server is not known as '{host[:100]}' (see retinue serve --allow-host).")
         if origin is not None and not self._origins & {origin, "*"}:

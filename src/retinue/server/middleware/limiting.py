@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import partial
-from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,7 +39,7 @@ class Limited:
         self._limits.know(key)
         stream = _Held(key.id, self._limits.streams)
         place = _Held(key.id, self._beginning)
-        begin_stream = partial(self._begin_stream, key.id, stream)  # for who reads in a body that one is wanted
+        begin_stream = partial(self._begin_stream, key.id, stream)  # for the route, which knows what was asked for
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -52,8 +51,6 @@ class Limited:
         scope["state"].update(begin_stream=begin_stream, written=place.let_go)
         try:
             self._admit(key, scope, place)
-            if scope["method"] == "GET" and parse_qs(scope["query_string"].decode("latin-1")).get("stream") == ["true"]:
-                begin_stream()
         except ApiError as error:
             await answer_of(error)(scope, receive, sending)
         else:

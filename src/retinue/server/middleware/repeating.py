@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -31,6 +31,7 @@ from .edge import answer_of
 T = TypeVar("T")
 REPLAYED = "idempotent-replayed"
 _KEPT = 86_400  # seconds for which a key stands for its request
+_SAYING = "x-retinue-"  # how headers begin that change what a request does
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _BOUNDARY = re.compile(r"multipart/.*boundary=\"?([^\";]+)", re.IGNORECASE)
 _NOT_KEPT = (429, 500)  # said of what has ended: sent again, it is done again. 503: it may go on
@@ -56,6 +57,7 @@ class Repeatable:
             await answer_of(refusal)(scope, receive, send)
             return
         repeat = Repeat(key, scope["path"], scope["query_string"], headers.get("content-type", ""))
+        repeat.add_headers(headers)
         scope["state"]["repeat"] = repeat
 
         async def received() -> Message:
@@ -90,6 +92,11 @@ class Repeat:
         self._boundary = boundary[1].encode() if boundary else b""  # which clients make up anew each time
         self._tail = b""
 
+    def add_headers(self, headers: Mapping[str, str]) -> None:
+        """Those that say what is to be done, and not who asks, or how."""
+        for name in sorted({name.lower() for name in headers if name.lower().startswith(_SAYING)}):
+            self._hash.update(f"{name}: {headers[name]}\n".encode("utf-8", "replace"))
+
     def add(self, piece: bytes) -> None:
         """The next piece of the body."""
         *whole, rest = (self._tail + piece).split(self._boundary) if self._boundary else [piece]
@@ -99,7 +106,7 @@ class Repeat:
         self._tail = rest[len(rest) - kept :]
 
     def digest(self) -> str:
-        """The hash of the path, the query and the body so far."""
+        """The hash of the path, the query, the headers that matter and the body so far."""
         whole = self._hash.copy()
         whole.update(self._tail)
         return whole.hexdigest()

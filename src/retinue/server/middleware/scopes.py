@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from ..wire.errors import ApiError
+
 ScopeName = Literal["read", "runs", "agents", "all"]
 NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "all")
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -34,3 +36,9 @@ def needed(method: str, path: str) -> ScopeName:
 def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
     """Whether a key with `scopes` may do what needs `wanted`."""
     return scopes is None or "all" in scopes or wanted in scopes
+
+
+def missing(wanted: ScopeName) -> ApiError:
+    """What is said to a key that may not do what needs `wanted`."""
+    message = f"You have insufficient permissions for this operation. Missing scopes: {wanted}."
+    return ApiError(403, message, code="missing_scope")

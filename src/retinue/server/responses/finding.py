@@ -13,6 +13,7 @@ from ...store.log import Entry, read
 from ...store.rows import RunRow
 from ...store.scope import Scope
 from ...store.tables import runs
+from ..context import Context
 from ..conversations.items import append_items
 from ..deployment import Deployment
 from ..tailoring import tools_of
@@ -63,28 +64,34 @@ def told_by(deployment: Deployment, part: Part, log: Sequence[Entry]) -> Respons
     return progress
 
 
-def referred(
-    connection: Connection, scope: Scope, deployment: Deployment, items: Sequence[Mapping[str, Any]]
-) -> list[Object]:
-    """`items`, with those that others refer to in their places. Raises `ApiError` for one that is not there (404),
-    and for too many."""
-    if sum(item["type"] == "item_reference" for item in items) > _REFERENCES:
+async def found_items(at: Context, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Object]:
+    """The items that others refer to, by their ids, as far as they are there. Each response is read for itself, and
+    before anything is written: nobody waits for all of them. Raises `ApiError` for too many."""
+    wanted = [item["id"] for item in items if item["type"] == "item_reference"]
+    if len(wanted) > _REFERENCES:
         raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
-    find = partial(_item, connection, scope, deployment, {})
-    return [find(item["id"]) if item["type"] == "item_reference" else dict(item) for item in items]
+    found: dict[str, Object] = {}
+    for name in dict.fromkeys(filter(None, map(item_named, wanted))):
+        work = partial(_items, deployment=at.server.deployment, name=name)
+        there = {item["id"]: item for item in await at.read(work)}
+        found |= {id_: there[id_] for id_ in wanted if id_ in there}
+    return found
 
 
-def _item(
-    connection: Connection, scope: Scope, deployment: Deployment, known: dict[str, list[Object]], id_: str
-) -> Object:
-    part = _stored(connection, scope, item_named(id_))
-    if part is not None:
-        if part.id not in known:
-            known[part.id] = [*part.input, *told(connection, deployment, part).output]
-        for item in known[part.id]:
-            if item["id"] == id_:
-                return {key: value for key, value in item.items() if key != "id"}
-    raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
+def _items(connection: Connection, scope: Scope, deployment: Deployment, name: tuple[str, int]) -> list[Object]:
+    part = _stored(connection, scope, name)
+    return [] if part is None else [*part.input, *told(connection, deployment, part).output]
+
+
+def referred(items: Sequence[Mapping[str, Any]], found: Mapping[str, Object]) -> list[Object]:
+    """`items`, with those that others refer to in their places. Raises `ApiError` (404) for one that was not found."""
+    return [_item(item["id"], found) if item["type"] == "item_reference" else dict(item) for item in items]
+
+
+def _item(id_: str, found: Mapping[str, Object]) -> Object:
+    if id_ not in found:
+        raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
+    return {key: value for key, value in found[id_].items() if key != "id"}
 
 
 def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence[Entry]], None]:

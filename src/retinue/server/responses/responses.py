@@ -20,7 +20,7 @@ from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, failure, no_model
 from ..wire.objects import Object
 from ..wire.sse import STREAMED, frame, streamed
-from .finding import previous_part, referred
+from .finding import found_items, previous_part, referred
 from .input import as_items, count, rules, turns
 from .parts import Part
 from .progress import ResponseProgress
@@ -34,9 +34,10 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 async def create(body: ResponseCreate, at: At, request: Request) -> Any:
     """Answer, or begin to."""
     _check(body, at.server)
+    found = await found_items(at, as_items(body.sent().get("input")))
 
     def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, bool, RunRow | None]:
-        made = start_response(connection, scope, at.server, body)
+        made = start_response(connection, scope, at.server, body, found)
         return made.part.run, made.part.number, made.new, made.halted
 
     run, number, new, halted = await at.write(work)
@@ -56,12 +57,13 @@ async def create(body: ResponseCreate, at: At, request: Request) -> Any:
 async def input_tokens(body: InputTokens, at: At) -> Object:
     """About how many tokens the input of such a response has."""
     _check(body, at.server)
+    sent = body.sent()
+    found = await found_items(at, as_items(sent.get("input")))
 
     def work(connection: Connection, scope: Scope) -> int:
         conversation_id = conversation_of(body)
         previous = previous_part(connection, scope, body.previous_response_id)
-        sent = body.sent()
-        items = referred(connection, scope, at.server.deployment, as_items(sent.get("input")))
+        items = referred(as_items(sent.get("input")), found)
         before = context_of(connection, scope, at.server, previous, conversation_id, items)
         said = [*before.items, *items]
         texts = [one["content"] for one in (*before.turns, *turns(said))]

@@ -47,12 +47,14 @@ class Before(NamedTuple):
     rules: Sequence[str] = ()
 
 
-def start_response(connection: Connection, scope: Scope, server: Server, body: ResponseCreate) -> Answering:
-    """The response to a request, in its run. Raises `ApiError`."""
+def start_response(
+    connection: Connection, scope: Scope, server: Server, body: ResponseCreate, found: Mapping[str, Object]
+) -> Answering:
+    """The response to a request, in its run; `found`: the items that it refers to. Raises `ApiError`."""
     conversation_id = conversation_of(body)
     previous = previous_part(connection, scope, body.previous_response_id)
     sent = body.sent()
-    items = referred(connection, scope, server.deployment, as_items(sent.get("input")))
+    items = referred(as_items(sent.get("input")), found)
     sent["model"] = body.model or next(iter(server.deployment.agents))
     asked = asked_of(sent, sent["model"], conversation_id)
     waiting = _waiting(connection, scope, items, previous, conversation_id)

@@ -39,6 +39,7 @@ async def retrieve(
 ) -> Any:
     """The response, or its events from the one after `starting_after`."""
     if stream:
+        at.begin_stream()
         part = await at.read(partial(found_response, id_=response_id))
         return streamed(response_events(at.server, part, -1 if starting_after is None else starting_after))
     response.headers.update(at.server.poll_after())

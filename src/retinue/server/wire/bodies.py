@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import cache
 from math import isfinite
@@ -14,10 +15,22 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 
-MAX_BYTES = 20_000_000
+from ...threads import in_thread
+
+MAX_BYTES = 20_000_000  # of what may hold files or whole conversations
+MAX_OTHER_BYTES = 4_000_000
 MAX_DEPTH = 64
+MAX_VALUES = 50_000  # numbers, texts, objects and so on: whatever is made of each is made where others wait
+_LARGE = re.compile(r"/v1/(files|chat/completions|responses|conversations|threads)(/.*)?")
+_QUICK = 50_000  # bytes that are read where others wait
+_YES = ("true", "t", "1", "1.0", "yes", "y", "on")  # of which a route may take any for a boolean
 _UNREADABLE = "We could not parse the JSON body of your request"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def most_bytes(path: str) -> int:
+    """How large the body of a request may be."""
+    return MAX_BYTES if _LARGE.fullmatch(path) else MAX_OTHER_BYTES
 
 
 class JsonRoute(APIRoute):
@@ -29,11 +42,14 @@ class JsonRoute(APIRoute):
 
         async def handled(request: Request) -> Response:
             given = _Given(request.scope, request.receive)
-            if self.body_field is not None and given.is_json and await given.body():
+            if self.body_field is not None and given.is_json and (body := await given.body()):
                 value = await given.json()
-                if request.app.state.server.options.strict:
-                    _known(self.body_field.field_info.annotation, value)
-                if isinstance(value, dict) and value.get("stream") is True:
+                kind, strict = self.body_field.field_info.annotation, request.app.state.server.options.strict
+                if len(body) > _QUICK:
+                    await in_thread(_checked, kind, value, strict)
+                elif strict:
+                    _known(kind, value)
+                if isinstance(value, dict) and str(value.get("stream")).lower() in _YES:
                     request.state.begin_stream()  # which may be refused now, and not once something was done
             return await handle(given)
 
@@ -48,12 +64,15 @@ class _Given(Request):
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            self._json = read_json(await self.body())
+            body = await self.body()
+            self._json = await in_thread(read_json, body) if len(body) > _QUICK else read_json(body)
         return self._json
 
 
 def read_json(body: bytes) -> Any:
     """The value in `body`. Raises `HTTPException` (400) for what is no JSON, or none that we take."""
+    if _has_more(body, MAX_VALUES):
+        raise HTTPException(400, f"{_UNREADABLE}: it has more than {MAX_VALUES:,} values.")
     try:
         text = body.decode("utf-8-sig")
         value = json.loads(text, parse_float=_finite, parse_constant=_refuse, object_pairs_hook=_once)
@@ -71,6 +90,20 @@ def read_json(body: bytes) -> Any:
     return value
 
 
+def _has_more(body: bytes, most: int) -> bool:
+    """Whether there are more than about `most` values in JSON, counted before any is made."""
+    if _marks(body) <= most:
+        return False
+    texts = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if texts.count(b'"') > 4 * most:  # two for each name, and for each value
+        return True
+    return _marks(b"".join(texts.split(b'"')[::2])) > most
+
+
+def _marks(body: bytes) -> int:
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
+
+
 def _finite(text: str) -> float:
     number = float(text)
     return number if isfinite(number) else _refuse(text)
@@ -84,8 +117,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object, in which each key is said once: else one reads the first value and another the last."""
     value = dict(pairs)
     if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"the key '{twice[:40]}' is there twice in one object")
     return value
 
@@ -104,6 +136,18 @@ def _deeper(value: Any, levels: int) -> bool:
         if not layer:
             return False
     return True
+
+
+def _checked(kind: Any, value: Any, strict: bool) -> None:
+    """Refuse a large value for the first thing that is wrong with it: FastAPI would tell of all, one by one."""
+    if strict:
+        _known(kind, value)
+    try:
+        _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        if error.error_count() > 1:
+            first = error.errors(include_url=False, include_context=True)[0]
+            raise RequestValidationError([{**first, "loc": ("body", *first["loc"])}]) from error
 
 
 def _known(kind: Any, value: Any) -> None:

@@ -1,0 +1,203 @@
+"""What one tenant sends holds nobody up, whatever it is."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from fakes.app_server import Answer, Serving, answering, upload
+from fakes.tenants import Customer
+from fakes.until import until
+from retinue.server.context import Options
+from retinue.server.files.turns import Turns
+from retinue.store.scope import Quota
+
+
+def asking(content: str = "Hi", **more: Any) -> dict[str, Any]:
+    return {"model": "agent-1", "messages": [{"role": "user", "content": content}], **more}
+
+
+def format_of(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+
+
+BACKTRACKING = "^(a+)+$"
+BRANCHING = {
+    **{f"d{at}": {"properties": {f"p{of}": {"$ref": f"#/$defs/d{at + 1}"} for of in range(40)}} for at in range(9)},
+    "d9": {},
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": BACKTRACKING},
+        {"type": "object", "patternProperties": {BACKTRACKING: {"type": "integer"}}, "additionalProperties": False},
+        {"type": "object", "$ref": "#/$defs/d0", "$defs": BRANCHING, "required": ["p0"]},
+    ],
+)
+def test_a_schema_that_would_take_for_ever_ends_its_own_run_only(tmp_path: Path, schema: dict[str, Any]) -> None:
+    long = "a" * 60 + "!"
+    answer = json.dumps(long if schema["type"] == "string" else {long: 1})
+    with Serving(tmp_path, {"agent-1": answering("agent-1", *[answer] * 5)}) as served:
+        said = served.ask("POST", "/v1/chat/completions", asking(response_format=format_of(schema)))
+        assert said.status != 200
+        assert said.error["message"]
+        assert served.ask("POST", "/v1/chat/completions", asking()).status == 200
+
+
+def test_a_pattern_that_cannot_be_matched_in_linear_time_is_told(served: Serving) -> None:
+    given = asking(response_format=format_of({"type": "string", "pattern": "(?=a)b"}))
+    said = served.ask("POST", "/v1/chat/completions", given)
+    assert said.status == 400
+    assert "the pattern '(?=a)b' cannot be matched in linear time" in said.error["message"]
+
+
+def in_store(served: Serving, customer: Customer, *files: tuple[str, bytes]) -> str:
+    ids = [upload(served, name, content, key=customer.key).body["id"] for name, content in files]
+    store: str = customer.made("/v1/vector_stores", {"file_ids": ids})["id"]
+    return store
+
+
+def counts(customer: Customer, store: str) -> dict[str, int]:
+    found: dict[str, int] = customer.ask("GET", f"/v1/vector_stores/{store}").body["file_counts"]
+    return found
+
+
+BOMB = b"<html><body>" + b"<div>" * 100_000
+
+
+def test_a_file_that_takes_for_ever_keeps_only_its_own_tenant_waiting(served: Serving) -> None:
+    one, other = Customer(served, "bombs"), Customer(served, "beside-bombs")
+    bombed = in_store(served, one, *((f"{number}.html", BOMB) for number in range(6)))
+    beside = in_store(served, other, ("short.txt", b"Hello there"), ("short.html", b"<p>Hello there"))
+    until(lambda: counts(other, beside)["completed"] == 2)
+    assert counts(one, bombed)["in_progress"] == 6
+    one.ask("DELETE", f"/v1/vector_stores/{bombed}")
+
+
+def test_a_text_that_is_hard_to_take_apart_is_read_all_the_same(served: Serving) -> None:
+    one = Customer(served, "headings")
+    heading = b"# a" + b" " * 150_000 + b"x\n"  # spaces that may, or may not, be the end of the heading
+    store = in_store(served, one, ("a.md", heading), ("b.md", heading * 10), ("c.txt", b"\n \n" * 60_000 + b"x"))
+    until(lambda: counts(one, store)["completed"] == 3)
+
+
+def test_each_tenant_has_its_turn_and_the_last_place_is_for_one_who_has_none() -> None:
+    turns = Turns()
+    begun: list[str] = []
+    for _ in range(4):
+        waiting = {"a": len(begun), "b": len(begun) + 1} if len(begun) < 2 else {"a": len(begun)}
+        for number in turns.next(waiting, 4 - len(begun)):
+            tenant = next(one for one, at in waiting.items() if at == number)
+            turns.begin(tenant)
+            begun.append(tenant)
+    assert begun == ["a", "b", "a"]
+    assert turns.next({"a": 7, "c": 9}, 1) == [9]
+    turns.end("b")
+    assert turns.next({"a": 7}, 2) == [7]
+    assert turns.next({"a": 7, "b": 8, "c": 9}, 3) == [8, 9]
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12))
+def test_who_was_served_longest_ago_is_next(order: list[str]) -> None:
+    turns, last = Turns(), dict.fromkeys("abcd", 0)
+    for number, _ in enumerate(order, 1):
+        (chosen,) = turns.next({one: at for at, one in enumerate("abcd")}, 1)
+        tenant = "abcd"[chosen]
+        assert last[tenant] == min(last.values())
+        turns.begin(tenant)
+        turns.end(tenant)
+        last[tenant] = number
+
+
+MANY = {
+    "objects": b"[" + b"{}," * 60_000 + b"{}]",
+    "messages": b'{"model":"agent-1","messages":[' + b'{"role":"user","content":"a"},' * 60_000 + b"{}]}",
+    "names": b"{" + b",".join(b'"%d":1' % number for number in range(60_000)) + b"}",
+    "texts": b"[" + b'"",' * 300_000 + b'""]',
+}
+
+
+@pytest.mark.parametrize("body", MANY.values(), ids=MANY)
+def test_a_body_of_too_many_values_is_refused_before_they_are_made(body: bytes, served: Serving) -> None:
+    said = served.ask(
+        "POST", "/v1/chat/completions", data=io.BytesIO(body), headers={"Content-Type": "application/json"}
+    )
+    words = "We could not parse the JSON body of your request: it has more than 50,000 values."
+    assert (said.status, said.error["message"]) == (400, words)
+
+
+def test_what_is_in_texts_does_not_count(served: Serving) -> None:
+    text = 'if (a[i] == "{\\") { b, c };' * 5_000
+    said = served.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": text}]})
+    assert said.status == 200
+    assert len(json.dumps(text)) > 100_000
+
+
+def test_a_large_body_is_refused_for_the_first_thing_that_is_wrong(served: Serving) -> None:
+    given = {"model": "agent-1", "messages": [{"role": "user", "content": "a" * 60_000}, {"role": 5}, {"role": 6}]}
+    said = served.ask("POST", "/v1/chat/completions", given)
+    assert (said.status, said.error["param"]) == (400, "messages[1].role")
+
+
+def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None:
+    body = b"{" + b",".join(b'"%d":1' % number for number in (*range(40_000), 39_999)) + b"}"
+    said = served.ask("POST", "/v1/threads", data=io.BytesIO(body), headers={"Content-Type": "application/json"})
+    assert (said.status, "the key '39999' is there twice" in said.error["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(("path", "most"), [("/v1/assistants", 4), ("/v1/vector_stores", 4), ("/v1/threads", 20)])
+def test_only_what_may_hold_files_and_conversations_may_be_large(path: str, most: int, served: Serving) -> None:
+    body = io.BytesIO(b'{"name":"' + b"x" * most * 1_000_000 + b'"}')
+    said = served.ask("POST", path, data=body, headers={"Content-Type": "application/json"})
+    words = f"The body of your request is too large: at most {most} MB are taken."
+    assert (said.status, said.error["message"]) == (413, words)
+
+
+# ── what a tenant may keep ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Serving]:
+    with Serving(tmp_path, options=Options(quota=Quota(bytes=1_000, files=3, stores=2))) as served:
+        yield served
+
+
+def refused(said: Answer, what: str) -> bool:
+    words = f"Storage limit reached: you may keep {what}. Delete some, or ask who runs this server for more."
+    return (said.status, said.error["code"], said.error["message"]) == (400, "storage_limit_reached", words)
+
+
+def test_a_tenant_may_keep_so_many_bytes_and_files(small: Serving) -> None:
+    one, other = Customer(small, "keeps"), Customer(small, "keeps-too")
+    first = upload(small, "a.txt", b"x" * 600, key=one.key, headers={"Idempotency-Key": "first"})
+    assert refused(upload(small, "b.txt", b"x" * 401, key=one.key), "1,000 bytes of files")
+    assert upload(small, "b.txt", b"x" * 400, key=one.key).status == 200
+    assert upload(small, "a.txt", b"x" * 600, key=one.key, headers={"Idempotency-Key": "first"}).text == first.text
+    assert upload(small, "c.txt", b"", key=one.key).status == 200
+    assert refused(upload(small, "d.txt", b"", key=one.key), "3 files")
+    assert upload(small, "a.txt", b"x" * 600, key=other.key).status == 200
+    one.ask("DELETE", f"/v1/files/{first.body['id']}")
+    assert upload(small, "d.txt", b"x" * 600, key=one.key).status == 200
+
+
+def test_a_tenant_may_keep_so_many_vector_stores_and_files_in_them(small: Serving) -> None:
+    one = Customer(small, "stores")
+    files = [upload(small, f"{name}.txt", b"Hello", key=one.key).body["id"] for name in "abc"]
+    first = one.made("/v1/vector_stores", {"file_ids": files[:2]})["id"]
+    second = one.made("/v1/vector_stores", {"file_ids": files[:1]})["id"]
+    thread = {"tool_resources": {"file_search": {"vector_stores": [{}]}}}
+    assert refused(one.ask("POST", "/v1/vector_stores", {}), "2 vector stores")
+    assert refused(one.ask("POST", "/v1/threads", thread), "2 vector stores")
+    more = one.ask("POST", f"/v1/vector_stores/{second}/files", {"file_id": files[2]})
+    assert refused(more, "3 files in vector stores")
+    one.ask("DELETE", f"/v1/vector_stores/{first}")
+    assert one.ask("POST", f"/v1/vector_stores/{second}/files", {"file_id": files[2]}).status == 200
+    assert one.ask("POST", "/v1/vector_stores", {}).status == 200
