@@ -199,6 +199,8 @@ RESUMABLE = frozenset(StopReason) - {
     StopReason.NO_APPROPRIATE_TOOL,
     StopReason.UNREADABLE_REPLY,
     StopReason.INVALID_ANSWER,
+    StopReason.REPLY_TRUNCATED,
+    StopReason.CONTENT_FILTERED,
 }
 
 

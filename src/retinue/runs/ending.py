@@ -46,6 +46,10 @@ def _status(run: RunRow, event: Finished | Stopped, code: str) -> tuple[Status, 
         case StopReason.TOKEN_BUDGET_EXCEEDED:
             which = "max_prompt_tokens" if "input_tokens" in event.detail else "max_completion_tokens"
             return "incomplete", {"incomplete_details": {"reason": which}}
+        case StopReason.REPLY_TRUNCATED:
+            return "incomplete", {"incomplete_details": {"reason": "max_completion_tokens"}}
+        case StopReason.CONTENT_FILTERED:
+            return "incomplete", {"incomplete_details": {"reason": "content_filter"}}
         case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
             return "completed", {}
     code = "rate_limit_exceeded" if "429" in event.detail else code

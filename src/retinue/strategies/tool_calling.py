@@ -24,7 +24,6 @@ SYSTEM = "Use the tools to find out what you need. When you know the answer, giv
 _EXPECTED = "Call one of the tools, or answer the question in plain text."
 _EXPECTED_WITHOUT = "Answer in plain text."
 _CLOSING = "No more tools can be called. Answer the question now, briefly, from what you have seen."
-_REPLY_TOKENS = 1024
 _Choice = Literal["auto", "required", "none"]
 _CHOICES: Mapping[str, _Choice] = {"auto": "auto", "required": "required", "none": "none"}
 
@@ -76,7 +75,6 @@ class _Calls:
             asked,
             turn.news,
             self._written,
-            max_tokens=_REPLY_TOKENS,
             tools=self._chosen,
             tool_choice=self._choice,
             answer=plain,
@@ -88,18 +86,23 @@ class _Calls:
             return self.ask(before, turn)
         asked = extended(before, *turn.told, Message("user", _CLOSING))
         tools = self._task.tools
-        asking = Ask(asked, turn.news, _answer_written, (), None, _REPLY_TOKENS, tools=tools, answer=plain)
+        asking = Ask(asked, turn.news, _answer_written, tools=tools, answer=plain)
         return replace(asking, tool_choice="none")
 
     def read(self, reply: Reply) -> Read:
-        if reply.calls:
+        if reply.calls and not (reply.finish == "length" and self._lacks(reply)):
             actions = tuple(self._complete(call, reply) for call in reply.calls[: self._most])
             return Read(actions, reply.text, reply.text.strip())
-        if not reply.text.strip():
+        if not reply.text.strip() and reply.finish == "stop":
             raise UnreadableReply("the reply is empty")
-        if reply.finish == "length" and self._task.tools:
-            raise UnreadableReply("the reply was cut off, be brief")
         return Read(answered(reply.text.strip(), reply.text))
+
+    def _lacks(self, reply: Reply) -> bool:
+        """Whether a call in the reply is not there as a whole."""
+        try:
+            return not [self._complete(call, reply) for call in reply.calls]
+        except UnreadableReply:
+            return True
 
     def closed(self, reply: Reply) -> AgentFinish:
         return answered(reply.text.strip(), reply.text)

@@ -114,7 +114,10 @@ def _head(run: RunRow, kind: str) -> Object:
 
 
 def _finish(run: RunRow) -> str:
-    return {"requires_action": "tool_calls", "incomplete": "length"}.get(run.status, "stop")
+    if run.status == "incomplete":
+        details = run.state.get("incomplete_details") or {}
+        return "content_filter" if details.get("reason") == "content_filter" else "length"
+    return "tool_calls" if run.status == "requires_action" else "stop"
 
 
 def _calls(run: RunRow) -> list[Object]:

@@ -48,7 +48,7 @@ def _all_after(connection: Connection, scope: Scope, page: Page) -> Iterator[Run
     """All of them from where the page begins."""
     stored = runs.c.request["store"].as_boolean().is_(True)
     chat = runs.c.request["kind"].as_string() == "chat"
-    kept = (runs.c.thread_id.is_(None), chat, stored, runs.c.status == "completed")
+    kept = (runs.c.thread_id.is_(None), chat, stored, runs.c.status.in_(("completed", "incomplete")))
     after, more = _run_id(page.after or ""), True
     while more:
         rows, more = scope.page(connection, runs, page._replace(after=after), *kept)
