@@ -18,7 +18,7 @@ from dataclasses import replace
 from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
 from .errors import LogMismatch, RetinueError, WindowExceeded
-from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped
+from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
 from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
 from .recording import Recording
@@ -85,7 +85,7 @@ class _Drive:
         except LogMismatch:
             raise
         except RetinueError as error:
-            yield self._stopped(StopReason.ERROR, str(error))
+            yield stopped_by(error, self._best, self._shown)
         finally:
             self._deadline.stop()
             self._flow.close()

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, Request
 from ...store.log import Entry
 from ...store.rows import RunRow
 from ..context import At, Context, Server
+from ..failing import FAILED, failed
 from ..wire.attending import gone
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, no_model
@@ -44,6 +45,8 @@ async def create(
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return streamed(_chunks(at, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
     run, log = await _ended(at, run, request)
+    if run.status in FAILED:
+        raise await failed(at.server, run)
     answer = completion(run, log, reasoning=bool(body.reasoning))
     if as_text:
         answer["text"] = answer["choices"][0]["message"]["content"]  # where seed 003's clients look

@@ -14,10 +14,11 @@ from ...errors import RetinueError
 from ...store.rows import RunRow
 from ...store.scope import Scope
 from ..context import At, Context, Server
+from ..failing import failed
 from ..tailoring import tools_of
 from ..wire.attending import gone
 from ..wire.bodies import JsonRoute
-from ..wire.errors import ApiError, failure, no_model
+from ..wire.errors import ApiError, no_model
 from ..wire.objects import Object
 from ..wire.sse import STREAMED, frame, streamed
 from .finding import previous_part, referred
@@ -117,9 +118,7 @@ async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) ->
             await watch
     response = progress.now(run)
     if response["status"] in ("failed", "cancelled"):
-        problem = failure(run)
-        problem.headers = {"x-should-retry": "false"}  # its tools may have done something
-        raise problem
+        raise await failed(at.server, run)
     return response
 
 
