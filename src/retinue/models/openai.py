@@ -115,7 +115,7 @@ def _usage(counted: Any) -> Usage:
 _DISPENSABLE = frozenset(
     (
         *("stop", "temperature", "stream_options", "response_format", "structured_outputs", "grammar", "max_tokens"),
-        "parallel_tool_calls",
+        *("parallel_tool_calls", "reasoning_effort", "verbosity"),
     )
 )
 CHAT = Wire("/chat/completions", _chat_parameters, _messages, with_messages, _read, _DISPENSABLE)

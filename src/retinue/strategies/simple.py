@@ -11,6 +11,7 @@ from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing import UnreadableReply, answer_written, written
 from .steps import Read, Turn, noted, said, step_by_step
+from .transcript import flattened
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
 
@@ -115,7 +116,7 @@ class _Own:
             "input": self._task.question,
             "intermediate_steps": self._trimmed(),
             "tools": list(self._task.tools),
-            "chat_history": list(self._task.history),
+            "chat_history": list(flattened(self._task.history)),
         }
         told = Message("user", self._strategy.prompt(inputs))
         return Turn((told,), news, None if reply is None else Message("assistant", reply))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal
 
 from ..errors import UsageError
@@ -19,6 +20,7 @@ from .parsing import UnreadableReply
 from .react_json import ReactJson, by_argument
 from .showing import plain
 from .steps import Read, Turn, answered, extended, noted, step_by_step
+from .transcript import flattened
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."
@@ -65,9 +67,12 @@ class _Calls:
         self._expected = _EXPECTED if task.tools else _EXPECTED_WITHOUT
 
     def opening(self) -> Turn:
-        question = Message("user", self._task.question)
+        task = self._task
         system = (Message("system", self._system),) if self._system else ()
-        return Turn((*system, *self._task.history, question), self._task.question)
+        history = task.history if task.tools else flattened(task.history)
+        if task.tools and _goes_on(task):
+            return Turn((*system, *history), "\n".join(message.content for message in _last_said(history)))
+        return Turn((*system, *history, Message("user", task.question)), task.question)
 
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, *turn.told)
@@ -141,6 +146,17 @@ class _Calls:
         by_name = {tool.name: tool for tool in self._task.tools}
         given = (replace(one, tool_input=by_argument(one, by_name.get(one.tool))) for one in decided)
         return Reply("", calls=tuple(given))
+
+
+def _goes_on(task: Task) -> bool:
+    """Whether the question stands in the conversation before, and what tools said to it is the last."""
+    asked = any(message.role == "user" and message.content == task.question for message in task.history)
+    return asked and task.history[-1].role == "tool"
+
+
+def _last_said(history: Sequence[Message]) -> Sequence[Message]:
+    """What tools said last, at the end of `history`."""
+    return list(takewhile(lambda message: message.role == "tool", reversed(history)))[::-1]
 
 
 def _chosen(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, ...]]:

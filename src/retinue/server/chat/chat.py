@@ -19,7 +19,7 @@ from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, no_model
 from ..wire.sse import DONE, STREAMED, frame, streamed
 from .completing import Chunks, completion
-from .requests import ChatCreate
+from .requests import ChatCreate, check_supported
 from .starting import chat_run
 
 router = APIRouter(route_class=JsonRoute)
@@ -32,6 +32,7 @@ async def create(
     """Answer a conversation."""
     if body.model not in at.server.deployment.agents:
         raise no_model(body.model)
+    check_supported(body)
     asked = body.sent()
     as_text = isinstance(body.messages, str)
     if as_text:
