@@ -11,8 +11,10 @@ from typing import Any
 from ..agent import Agent
 from ..errors import UsageError
 from ..mcp.schemas import plain
-from ..models.limited import limited
-from ..ports import Strategy
+from ..models import PromptModel
+from ..models.limited import Limited, limited
+from ..models.settings import Settings
+from ..ports import Model, Strategy
 from ..signature import signature_of_schema
 from ..store.rows import RunRow
 from ..strategies.instructed import Instructed, instructed
@@ -25,6 +27,7 @@ _SAMPLING = (
     *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias"),
     *("reasoning_effort", "verbosity"),
 )
+_ECHOED = ("temperature", "top_p")
 
 
 def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:
@@ -55,6 +58,17 @@ def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = (
         limits["steps"] = min(steps, agent.budget.steps or steps)
     other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
     return other
+
+
+def sampling_of(model: Model) -> dict[str, Any]:
+    """The `temperature` and `top_p` with which a model is asked where a request says none, as far as is known."""
+    if isinstance(model, Limited):
+        return sampling_of(model.inner) | {name: model.options[name] for name in _ECHOED if name in model.options}
+    if not isinstance(model, PromptModel):
+        return {}
+    own: Mapping[str, Any] = model.given.get("options") or {}
+    sent: Mapping[str, Any] = {"temperature": Settings().temperature, **model.given, **own}
+    return {name: sent[name] for name in _ECHOED if sent.get(name) is not None}
 
 
 def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:

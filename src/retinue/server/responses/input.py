@@ -31,7 +31,7 @@ def _nameless(item: Object) -> Object:
     return item if item["type"] == "item_reference" else {name: item[name] for name in item if name != "id"}
 
 
-def given(connection: Connection, scope: Scope, items: Items) -> list[Object]:
+def readable_items(connection: Connection, scope: Scope, items: Items) -> list[Object]:
     """`items` of a request, with files of text as texts. Raises `ApiError` for what no model here can be given."""
     return [
         {**item, name: readable(connection, scope, item[name], f"input[{number}].{name}")} if name else dict(item)
@@ -40,7 +40,7 @@ def given(connection: Connection, scope: Scope, items: Items) -> list[Object]:
     ]
 
 
-def kept_given(connection: Connection, scope: Scope, items: Items) -> list[Object]:
+def kept_items(connection: Connection, scope: Scope, items: Items) -> list[Object]:
     """`items` that are kept, likewise as far as they can be."""
     return [
         {**item, name: kept_readable(connection, scope, item[name])} if name else dict(item)

@@ -22,7 +22,7 @@ from ..wire.errors import ApiError, no_model
 from ..wire.objects import Object
 from ..wire.sse import STREAMED, frame, streamed
 from .finding import previous_part, referred
-from .input import as_items, count, given, rules, turns
+from .input import as_items, count, readable_items, rules, turns
 from .parts import Part
 from .progress import ResponseProgress
 from .requests import InputTokens, ResponseCreate
@@ -64,7 +64,7 @@ async def input_tokens(body: InputTokens, at: At) -> Object:
         sent = body.sent()
         items = referred(connection, scope, at.server.deployment, as_items(sent.get("input")))
         before = context_of(connection, scope, at.server, previous, conversation_id, items)
-        said = [*before.items, *given(connection, scope, items)]
+        said = [*before.items, *readable_items(connection, scope, items)]
         texts = [one["content"] for one in (*before.turns, *turns(said))]
         tools = [str(tool) for tool in sent.get("tools") or ()]
         return count([body.instructions or "", *before.rules, *rules(said), *texts, *tools])
