@@ -30,7 +30,10 @@ class DataError(RetinueError):
 
 
 class ModelError(RetinueError):
-    """The model's side failed in a way that ends the run."""
+    """The model's side failed in a way that ends the run. `code` says how, for programs: `context_length_exceeded`,
+    `invalid_request`, `model_refused`, `rate_limit_exceeded` or `model_unavailable`."""
+
+    code = "model_refused"
 
 
 class ModelRefused(ModelError):
@@ -40,12 +43,16 @@ class ModelRefused(ModelError):
 class WindowExceeded(ModelRefused):
     """The engine says that prompt and reply do not fit into the model's window."""
 
+    code = "context_length_exceeded"
+
 
 class ModelUnavailable(ModelError):
     """The engine could not be reached, timed out or broke off, also after retries.
 
     `retry_after` is the engine's own wish in seconds, if it named one.
     """
+
+    code = "model_unavailable"
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)

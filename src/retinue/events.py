@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from .errors import ModelError, ModelUnavailable, NodeFailed, RetinueError
 from .schema import Abilities, AgentAction, Decision, Message, Observation, Reply, Step, StopReason, Usage
 
 
@@ -103,13 +104,24 @@ class Finished:
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """The run was ended; `detail` says more, in words for a person. `answer` is the one it was made to give,
-    `best` what it would have said by then, `partial` the piece of an answer that had been shown."""
+    `best` what it would have said by then, `partial` the piece of an answer that had been shown. `code` is that of the
+    `ModelError` that ended it, `retry_after` the seconds for which the engine wants to be left alone."""
 
     reason: StopReason
     detail: str = ""
     answer: str = ""
     best: str = ""
     partial: str = ""
+    code: str = ""
+    retry_after: float = 0.0
+
+
+def stopped_by(error: RetinueError, best: str = "", partial: str = "") -> Stopped:
+    """The end that an error puts to a run."""
+    cause = error.__cause__ if isinstance(error, NodeFailed) else error
+    code = cause.code if isinstance(cause, ModelError) else ""
+    wait = cause.retry_after if isinstance(cause, ModelUnavailable) else None
+    return Stopped(StopReason.ERROR, str(error), "", best, partial, code, wait or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +211,8 @@ RESUMABLE = frozenset(StopReason) - {
     StopReason.NO_APPROPRIATE_TOOL,
     StopReason.UNREADABLE_REPLY,
     StopReason.INVALID_ANSWER,
+    StopReason.REPLY_TRUNCATED,
+    StopReason.CONTENT_FILTERED,
 }
 
 

@@ -20,7 +20,7 @@ from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
 from .containment import contained, described, is_told
 from .errors import LogMismatch, ModelError, RetinueError, UsageError, WindowExceeded
-from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped
+from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
 from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
 from .recording import Recording
@@ -86,9 +86,11 @@ class _Drive:
             raise
         except LogMismatch:
             raise
+        except RetinueError as error:
+            yield stopped_by(error, self._best, self._shown)
         except Exception as error:
             logger.debug("the run failed", exc_info=error)
-            yield self._stopped(StopReason.ERROR, str(error) if isinstance(error, RetinueError) else described(error))
+            yield self._stopped(StopReason.ERROR, described(error))
         finally:
             self._deadline.stop()
             with suppress(Exception):  # the run is over, whatever the strategy makes of that

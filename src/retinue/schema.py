@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
+Finish = Literal["stop", "length", "content_filter"]
 
 
 class StopReason(StrEnum):
@@ -22,6 +23,8 @@ class StopReason(StrEnum):
     STAGNATED = "STAGNATED"
     UNREADABLE_REPLY = "UNREADABLE_REPLY"
     INVALID_ANSWER = "INVALID_ANSWER"
+    REPLY_TRUNCATED = "REPLY_TRUNCATED"
+    CONTENT_FILTERED = "CONTENT_FILTERED"
     CANCELLED = "CANCELLED"
     AWAITING_HUMAN = "AWAITING_HUMAN"
     ERROR = "ERROR"
@@ -165,14 +168,15 @@ class Abilities:
 class Reply:
     """What a model answered to one `Ask`: text, native tool `calls`, or both.
 
-    `finish` is `length` when the text was cut at its token limit. `closing` says that the loop asked
+    `finish` is `length` when the text was cut at its token limit, `content_filter` when the engine withheld the rest
+    of it. `closing` says that the loop asked
     the closing question because this was the last allowed step. `seconds` is the time to the end,
     `first_token_seconds` the time to the first text.
     """
 
     text: str
     usage: Usage = Usage()
-    finish: Literal["stop", "length"] = "stop"
+    finish: Finish = "stop"
     closing: bool = False
     seconds: float = 0.0
     first_token_seconds: float = 0.0

@@ -251,8 +251,8 @@ def test_a_window_that_is_exceeded_is_no_parameter_that_is_unknown(server: OpenA
     server.replies += [failure(400, said), "ok"]
     model = model_at(server, dialect="vllm")
     with pytest.raises(WindowExceeded, match="is too large"):
-        reply(model)
-    reply(model)
+        reply(model, request(max_tokens=9))
+    reply(model, request(max_tokens=9))
     assert "max_tokens" in server.asked[-1].body
 
 

@@ -3,7 +3,7 @@ import { WEATHER, client, listening, outputs, report } from './shared.mjs';
 
 const { assistants, threads } = client.beta;
 const EVENTS = [
-  'runStepCreated', 'toolCallCreated', 'toolCallDone', 'messageCreated', 'textCreated', 'textDelta', 'messageDelta',
+  'runStepCreated', 'toolCallCreated', 'toolCallDelta', 'toolCallDone', 'messageCreated', 'textCreated', 'textDelta', 'messageDelta',
   'textDone', 'messageDone', 'runStepDone', 'run', 'end',
 ];
 const seen = {};

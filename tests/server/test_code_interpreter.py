@@ -88,9 +88,10 @@ def test_a_program_as_it_is_streamed(served: Served) -> None:
         with client.beta.threads.create_and_run_stream(assistant_id=assistant.id, thread=thread) as stream:
             deltas = [event.data for event in stream if event.event == "thread.run.step.delta"]
             steps = stream.get_final_run_steps()
-    begun, ended = [one.delta.step_details.tool_calls[0] for one in deltas]  # type: ignore[union-attr, index]
+    begun, given, ended = [one.delta.step_details.tool_calls[0] for one in deltas]  # type: ignore[union-attr, index]
     assert (begun.index, begun.type, bool(begun.id)) == (0, "code_interpreter", True)
-    assert begun.code_interpreter.input == "print('so:')\nsum([2, 3, 5])"  # type: ignore[union-attr]
+    assert begun.code_interpreter.input == ""  # type: ignore[union-attr]
+    assert given.code_interpreter.input == "print('so:')\nsum([2, 3, 5])"  # type: ignore[union-attr]
     assert [one.logs for one in ended.code_interpreter.outputs] == ["so:\n10"]  # type: ignore[union-attr]
     (call,) = steps[0].step_details.tool_calls  # type: ignore[union-attr]
     assert (call.code_interpreter.input, call.code_interpreter.outputs[0].logs) == (  # type: ignore[union-attr]

@@ -54,16 +54,37 @@ def test_a_message_comes_back_as_it_was_made(on_both: Serving) -> None:
             [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}],
             [{"type": "image_url", "image_url": {"url": "https://x/y.png", "detail": "auto"}}],
         ),
-        (
-            [{"type": "image_file", "image_file": {"file_id": "file-1", "detail": "low"}}],
-            [{"type": "image_file", "image_file": {"file_id": "file-1", "detail": "low"}}],
-        ),
     ],
 )
 def test_content(served: Serving, content: Any, answered: Any) -> None:
     thread = thread_of(served)
     given = {"role": "assistant", "content": content}
     assert served.ask("POST", f"/v1/threads/{thread}/messages", given).body["content"] == answered
+
+
+def test_an_image_by_its_file(served: Serving) -> None:
+    file = upload(served, "a.png", b"...").body["id"]
+    thread = thread_of(served)
+
+    def parts(id_: str) -> Any:
+        return [{"type": "image_file", "image_file": {"file_id": id_, "detail": "low"}}]
+
+    given = {"role": "user", "content": parts(file)}
+    assert served.ask("POST", f"/v1/threads/{thread}/messages", given).body["content"] == parts(file)
+    assistant = served.ask("POST", "/v1/assistants", {"model": "agent-1"}).body["id"]
+    message = {"role": "user", "content": parts("file-unknown")}
+    waiting, _ = with_run(served)
+    more = {"assistant_id": assistant, "additional_messages": [message]}
+    for path, body in (
+        (f"/v1/threads/{thread}/messages", message),
+        ("/v1/threads", {"messages": [message]}),
+        (f"/v1/threads/{thread}/runs", more),
+        (f"/v1/threads/{waiting}/runs", {**more, "multitask_strategy": "enqueue"}),
+    ):
+        refused = served.ask("POST", path, body)
+        assert refused.status == 400, path
+        assert refused.error["message"] == "No such File object: file-unknown"
+        assert refused.error["param"] == "content.image_file.file_id"
 
 
 def test_opeas_messages_name_their_assistant(served: Serving) -> None:

@@ -71,7 +71,7 @@ def test_assistants(project: Path, deployed: Served) -> None:
         "stream": {
             "status": "requires_action",
             "events": [*BEGUN, *CALLING, "thread.run.requires_action"],
-            "told": ["runStepCreated", "toolCallCreated", "toolCallDone", "run", "end"],
+            "told": ["runStepCreated", "toolCallCreated", "toolCallDelta", "toolCallDone", "run", "end"],
             "steps": 1,
         },
         "submitToolOutputsStream": {

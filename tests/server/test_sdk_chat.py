@@ -171,11 +171,12 @@ async def test_an_answer_in_a_form(client: Any, model: str, form: Any) -> None:
     assert json.loads(said.choices[0].message.content) == {"city": "Paris", "degrees": 21}
 
 
-async def test_an_answer_that_is_not_in_the_form_is_no_answer(client: Any) -> None:
+async def test_an_answer_that_is_not_in_the_form_is_a_refusal(client: Any) -> None:
     messages: Any = [{"role": "user", "content": "How warm is it, in plain words?"}]
-    with pytest.raises(openai.APIStatusError) as raised:
-        await of(client.chat.completions.create(model="plain", messages=messages, response_format=SCHEMA))
-    assert raised.value.status_code >= 500
+    said = await of(client.chat.completions.create(model="plain", messages=messages, response_format=SCHEMA))
+    (choice,) = said.choices
+    assert (choice.finish_reason, choice.message.content) == ("stop", None)
+    assert choice.message.refusal
 
 
 # ── what fails ───────────────────────────────────────────────────────────────────────────────────
@@ -251,9 +252,21 @@ async def test_a_request_without_messages(client: Any) -> None:
         await of(client.post("/chat/completions", body={"model": "plain"}, cast_to=object))
 
 
-@pytest.mark.parametrize("role", ["tool", "user", "assistant", "system", "developer", "function"])
+@pytest.mark.parametrize("role", ["user", "assistant", "system", "developer"])
 @pytest.mark.parametrize("more", [{}, {"extra_headers": {"X-Retinue-Thread": "says nothing"}}], ids=["", "thread"])
 async def test_a_message_that_says_nothing(client: Any, role: str, more: Any) -> None:
     said: Any = [{"role": "user", "content": "Hello"}, {"role": role}]
     answer = await of(client.chat.completions.create(model="plain", messages=said, **more))
     assert answer.choices[0].message.content
+
+
+@pytest.mark.parametrize("role", ["tool", "function"])
+@pytest.mark.parametrize("more", [{}, {"extra_headers": {"X-Retinue-Thread": "says nothing"}}], ids=["", "thread"])
+async def test_a_tool_that_nobody_called_says_nothing(client: Any, role: str, more: Any) -> None:
+    said: Any = [{"role": "user", "content": "Hello"}, {"role": role, "content": "x", "tool_call_id": "call_1"}]
+    with refused(
+        openai.BadRequestError,
+        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+        param="messages[1].role",
+    ):
+        await of(client.chat.completions.create(model="plain", messages=said, **more))

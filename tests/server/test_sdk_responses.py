@@ -125,8 +125,7 @@ async def test_a_conversation_in_items_of_all_kinds(client: Any) -> None:
         {
             "role": "user",
             "content": [
-                {"type": "input_image", "image_url": "https://example.com/a.png"},
-                {"type": "input_file", "file_id": "file-1"},
+                {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,SGVsbG8="},
                 {"type": "input_text", "text": "Say that as JSON"},
             ],
         },

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fakes.openai_server import OpenAIServer
 from fakes.said import Said
 from retinue import Agent, AgentAction, Budget, Message, PromptModel, StopReason, Tool
-from retinue.events import Started, to_json
+from retinue.events import Started, Stopped, to_json
 from retinue.reading import from_json
 from retinue.schema import Abilities, Reply
 from retinue.strategies import ToolCalling
@@ -81,13 +83,53 @@ def test_a_script_calls_tools_natively() -> None:
 @pytest.mark.parametrize("budget", [Budget(), Budget(1)])
 def test_without_tools_it_is_a_plain_conversation(able: Abilities, budget: Budget) -> None:
     for strategy in ("tool_calling", instructed(ToolCalling(), "Be kind.")):
-        model = Said([Reply("Hello, and so", finish="length")], able)
+        model = Said(["Hello, and so"], able)
         result = Agent(model, strategy=strategy, budget=budget).run("Hi", history=[Message("user", "A")])
         assert (result.answer, result.stop_reason) == ("Hello, and so", StopReason.ANSWER)
         (asked,) = model.asked
         assert asked.tools == ()
         words = [(message.role, message.content.strip()) for message in asked.prompt.messages]
         assert words == [("system", "Be kind.")] * (strategy != "tool_calling") + [("user", "A"), ("user", "Hi")]
+
+
+CUT: Any = [
+    ("length", "REPLY_TRUNCATED", "cut at its token limit"),
+    ("content_filter", "CONTENT_FILTERED", "content filter"),
+]
+
+
+@pytest.mark.parametrize(("finish", "reason", "problem"), CUT)
+@pytest.mark.parametrize("text", ["Hello, and so", ""])
+@pytest.mark.parametrize("tools", [TOOLS, []], ids=["tools", "none"])
+@pytest.mark.parametrize("budget", [Budget(), Budget(1)])
+def test_a_reply_that_was_cut_is_what_there_is(
+    finish: Any, reason: str, problem: str, text: str, tools: Any, budget: Budget
+) -> None:
+    model = Said([Reply(text, finish=finish)], NATIVE)
+    result = Agent(model, tools, strategy="tool_calling", budget=budget).run("Hi")
+    assert (result.answer, result.stop_reason, len(model.asked)) == (text, reason, 1)
+    assert not result.resumable
+    stopped = result.events[-1]
+    assert isinstance(stopped, Stopped)
+    assert problem in stopped.detail
+
+
+def test_a_call_that_was_cut_is_not_made_and_whole_ones_beside_it_are() -> None:
+    half = AgentAction("look", '{"name": "Ad')
+    cut = Reply("", finish="length", calls=(half,))
+    result = Agent(Said([cut], NATIVE), TOOLS, strategy="tool_calling").run("Hi")
+    assert (result.stop_reason, result.steps) == (StopReason.REPLY_TRUNCATED, ())
+    whole = Reply("", finish="length", calls=(AgentAction("look", {"name": "Ada"}),))
+    result = Agent(Said([whole, "Ada"], NATIVE), TOOLS, strategy="tool_calling").run("Hi")
+    assert (result.answer, len(result.steps)) == ("Ada", 1)
+
+
+def test_a_reply_is_as_long_as_the_window_allows_unless_somebody_says_otherwise(server: OpenAIServer) -> None:
+    server.replies += ["Hello", "Hello"]
+    model = PromptModel("m", base_url=server.url, api_key="none")
+    Agent(model, strategy="tool_calling").run("Hi")
+    Agent(model, strategy="tool_calling", budget=Budget(output_tokens=50)).run("Hi")
+    assert [request.body.get("max_tokens") for request in server.asked] == [None, 50]
 
 
 def test_its_own_system_message_stays_and_an_answer_may_have_a_schema() -> None:

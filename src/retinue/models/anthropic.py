@@ -6,11 +6,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..schema import AgentAction, Message, Usage
+from ..schema import AgentAction, Finish, Message, Usage
 from .wire import Arriving, Encoded, Terms, Wire, at, count, to_json, values, with_messages, words
 
+_MOST = 4096  # tokens that every model of theirs can write
 _CHOICE = {"auto": "auto", "required": "any", "none": "none"}
 _SAMPLING = ("temperature", "top_p", "top_k")
+_FINISH: Mapping[str, Finish] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")  # what an id of a call may not have
 
 
@@ -22,7 +28,7 @@ def headers(key: str) -> Mapping[str, str]:
 def _parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "model": terms.model,
-        "max_tokens": terms.max_tokens,
+        "max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens,  # which it wants to be told
         "temperature": min(terms.temperature, 1.0),
         "cache_control": {"type": "ephemeral"},  # of the longest prefix; leaves the messages as they are
     }
@@ -135,7 +141,7 @@ def _read_block(number: Any, block: Any, arriving: Arriving) -> None:
 
 def _read_end(reason: Any, usage: Any, arriving: Arriving) -> None:
     if reason:
-        arriving.finish = "length" if reason in ("max_tokens", "model_context_window_exceeded") else "stop"
+        arriving.finish = _FINISH.get(reason, "stop")
     if usage:
         arriving.usage = _usage(usage, arriving.usage)
         arriving.counted = True

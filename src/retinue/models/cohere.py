@@ -18,10 +18,11 @@ _FAILED = ("ERROR", "TIMEOUT")
 def _parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "model": terms.model,
-        "max_tokens": terms.max_tokens,
         "temperature": min(terms.temperature, 1.0),
         "stream": terms.stream,
     }
+    if terms.max_tokens is not None:
+        parameters["max_tokens"] = terms.max_tokens
     if terms.stop:
         parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
     if terms.tools:

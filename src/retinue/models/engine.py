@@ -25,7 +25,6 @@ from .settings import Api, Settings, TimeLimits
 from .wire import Encoded, Headers, Terms, Wire
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
-_MAX_TOKENS = 1024
 PROBED: dict[tuple[str, str, str], str] = {}  # what is wrong with the tool calls of each model tried here
 
 
@@ -179,7 +178,7 @@ class HttpEngine:
         settings = self._settings
         terms = Terms(
             self._model,
-            request.max_tokens or _MAX_TOKENS,
+            request.max_tokens,
             () if self._in_json(request, wire) else request.stop,
             settings.temperature,
             settings.stream,
@@ -191,7 +190,7 @@ class HttpEngine:
         parameters = wire.with_options(parameters, settings.options)
         if request.options:
             parameters = wire.sampled(parameters, request.options)
-        if "max_tokens" in self._refused:
+        if "max_tokens" in self._refused and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
         return {name: value for name, value in parameters.items() if name not in self._refused}
 

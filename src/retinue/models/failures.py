@@ -15,6 +15,7 @@ _TOO_LONG = re.compile(
     r"prompt is too long|exceed context limit|inputs. (tokens|must have less)|too many tokens",
     re.IGNORECASE,
 )
+_STATUS = {"invalid_request_error": 400, "request_too_large": 413}
 _REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
 
 
@@ -29,6 +30,15 @@ def answered(where: str, status: int, text: str, wait: str | None) -> ModelError
     return refusal(message, mark)
 
 
+def coded(error: ModelError, status: int | None) -> ModelError:
+    """`error` with the code for this status, where that says more than the error's kind."""
+    if isinstance(error, ModelUnavailable) and status == 429:
+        error.code = "rate_limit_exceeded"
+    if type(error) is ModelRefused and status in (400, 413, 422):
+        error.code = "invalid_request"
+    return error
+
+
 def reported(error: Any, redacted: Callable[[str], str]) -> ModelError:
     """The error for one that stands where a reply, or a part of it, belongs."""
     message, mark = _parts({"error": error}, redacted)
@@ -36,8 +46,8 @@ def reported(error: Any, redacted: Callable[[str], str]) -> ModelError:
     refused = isinstance(code, int) and 400 <= code < 500 and code != 429
     message = f"the engine reports: {message:.300}"
     if refused or (not isinstance(code, int) and mark.startswith(_REFUSALS)):
-        return refusal(message, mark)
-    return ModelUnavailable(message)
+        return coded(refusal(message, mark), code if isinstance(code, int) else _STATUS.get(mark.split(" ")[0]))
+    return coded(ModelUnavailable(message), 429 if code == 429 or "rate_limit" in mark else None)
 
 
 def refusal(message: str, mark: str = "") -> ModelRefused:

@@ -17,7 +17,7 @@ from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from ..hiding import hidden, hide, hide_in
 from .addresses import Route, route
 from .connections import Connection
-from .failures import answered
+from .failures import answered, coded
 from .reaching import CannotConnectError, Connections
 from .settings import TimeLimits
 from .sse import JsonLines, ServerSentEvents
@@ -171,7 +171,8 @@ class HttpClient:
             ) from error
 
     def _failure(self, connection: Connection, text: str) -> ModelError:
-        return answered(self._shown, connection.status, self.redacted(text), connection.headers.get("retry-after"))
+        wait = connection.headers.get("retry-after")
+        return coded(answered(self._shown, connection.status, self.redacted(text), wait), connection.status)
 
     def redacted(self, text: str) -> str:
         """`text` without the key, which some servers repeat in their errors."""

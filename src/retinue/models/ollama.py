@@ -16,7 +16,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     # Without num_ctx it takes a small window of its own and drops what does not fit without a word.
     options: dict[str, Any] = {
         "temperature": terms.temperature,
-        "num_predict": terms.max_tokens,
+        "num_predict": terms.context if terms.max_tokens is None else terms.max_tokens,  # else it may never end
         "num_ctx": terms.context,
     }
     if terms.stop:

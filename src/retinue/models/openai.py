@@ -22,18 +22,22 @@ from .wire import (
     words,
 )
 
+_MOST = 1024  # tokens of a completion: without a number servers end it after 16, or never
+
 
 def _parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
-        "model": terms.model,
-        "max_tokens": terms.max_tokens,
-        "temperature": terms.temperature,
-    }
+    parameters: dict[str, Any] = {"model": terms.model, "temperature": terms.temperature}
+    if terms.max_tokens is not None:
+        parameters["max_tokens"] = terms.max_tokens
     if terms.stop:
         parameters["stop"] = list(terms.stop)
     if terms.stream:
         parameters |= {"stream": True, "stream_options": {"include_usage": True}}
     return parameters
+
+
+def _completion_parameters(terms: Terms) -> dict[str, Any]:
+    return _parameters(terms) | {"max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens}
 
 
 def _chat_parameters(terms: Terms) -> dict[str, Any]:
@@ -73,11 +77,11 @@ def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         choice = choices[0]
         inner = choice.get("delta") or choice.get("message") or {}
-        arriving.said += words(choice.get("text") or at(inner, "content"))
+        arriving.said += words(choice.get("text") or at(inner, "content") or at(inner, "refusal"))
         if calls := at(inner, "tool_calls"):
             _read_calls(calls, arriving)
         if finish := choice.get("finish_reason"):
-            arriving.finish = "length" if finish == "length" else "stop"
+            arriving.finish = finish if finish in ("length", "content_filter") else "stop"
     if counted := body.get("usage"):
         arriving.usage = _usage(counted)
         arriving.counted = True
@@ -111,8 +115,8 @@ def _usage(counted: Any) -> Usage:
 _DISPENSABLE = frozenset(
     (
         *("stop", "temperature", "stream_options", "response_format", "structured_outputs", "grammar", "max_tokens"),
-        "parallel_tool_calls",
+        *("parallel_tool_calls", "reasoning_effort", "verbosity"),
     )
 )
 CHAT = Wire("/chat/completions", _chat_parameters, _messages, with_messages, _read, _DISPENSABLE)
-COMPLETIONS = Wire("/completions", _parameters, _text, _with_text, _read, _DISPENSABLE)
+COMPLETIONS = Wire("/completions", _completion_parameters, _text, _with_text, _read, _DISPENSABLE)

@@ -34,9 +34,10 @@ def again(failures: int, error: ModelUnavailable, retries: Retries) -> Retry:
     if wait is None:
         wait = min(retries.longest_wait, retries.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
     if wait > retries.longest_wait:
-        raise ModelUnavailable(
-            f"{error} (it asks to wait {wait:.0f} s, longer than the {retries.longest_wait:.0f} s allowed)"
-        ) from error
+        too_long = f"{error} (it asks to wait {wait:.0f} s, longer than the {retries.longest_wait:.0f} s allowed)"
+        later = ModelUnavailable(too_long, wait)
+        later.code = error.code
+        raise later from error
     return Retry(str(error), wait)
 
 

@@ -17,6 +17,7 @@ from ..events import Delta
 from ..ports import Chunks
 from ..prompt import Ask, Decided
 from ..schema import Abilities, AgentAction, AgentFinish, Reply, Usage
+from .failures import coded
 from .retrying import retrying
 from .settings import Settings
 
@@ -73,7 +74,7 @@ class ScriptedEngine:
         if rule.error == "hang":
             await asyncio.Event().wait()
         if rule.error in (429, 500):
-            raise ModelUnavailable(f"the script answers {rule.error}")
+            raise coded(ModelUnavailable(f"the script answers {rule.error}"), int(rule.error))
         said = Reply(rule.text or "")
         if rule.decision is not None:
             said = request.write(rule.decision)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..schema import AgentAction, Message, ToolInput, Usage
+from ..schema import AgentAction, Finish, Message, ToolInput, Usage
 from ..tooling import Tool
 
 Headers = Callable[[str], Mapping[str, str]]  # from the key
@@ -15,10 +15,11 @@ Headers = Callable[[str], Mapping[str, str]]  # from the key
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a request says beside the conversation. `context`: the window to ask for, where one can."""
+    """What a request says beside the conversation. `context`: the window to ask for, where one can. `max_tokens`:
+    `None` is as many as the engine and the model's window allow."""
 
     model: str
-    max_tokens: int
+    max_tokens: int | None
     stop: tuple[str, ...]
     temperature: float
     stream: bool
@@ -68,7 +69,7 @@ class Arriving:
     """
 
     said: str = ""
-    finish: Literal["", "stop", "length"] = ""
+    finish: Finish | Literal[""] = ""
     usage: Usage = field(default_factory=lambda: Usage(requests=1))
     counted: bool = False
     failed: str = ""
@@ -79,8 +80,8 @@ class Arriving:
         return self.calls.setdefault(str(key), Call())
 
     def actions(self) -> tuple[AgentAction, ...]:
-        """Its calls; of a reply cut at its token limit only those that are whole."""
-        calls = [call for call in self.calls.values() if self.finish != "length" or call.is_whole]
+        """Its calls; of a reply that was cut only those that are whole."""
+        calls = [call for call in self.calls.values() if self.finish == "stop" or call.is_whole]
         return tuple(call.action(number) for number, call in enumerate(calls))
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from ..agent import Agent, Run
 from ..errors import DataError, RetinueError, StoreUnavailable
-from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped
+from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped, stopped_by
 from ..log_context import LogContext, current, enter
 from ..schema import Decision, Message, StopReason
 from ..store.database import Database
@@ -174,7 +174,8 @@ class Runs:
             raise
         except Exception as error:  # no run may be left to itself
             logger.exception("the run %s failed", run_id)
-            await self._end(run, writer, Stopped(StopReason.ERROR, f"{type(error).__name__}: {error}"))
+            problem = f"{type(error).__name__}: {error}"
+            await self._end(run, writer, Stopped(StopReason.ERROR, problem, code="server_error"))
         finally:
             self._live.pop(run_id, None)
 
@@ -225,7 +226,7 @@ class Runs:
             raise
         except RetinueError as error:  # the log is not this agent's; the model cannot even be asked what it can do
             logger.warning("the run %s failed: %s", run.id, error)
-            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)))
+            await self._end(run, writer, stopped_by(error))
 
     async def _note(self, writer: Writer, event: Event | Delta, free: Set[str]) -> None:
         match event:
@@ -273,6 +274,8 @@ class Runs:
 
         after = await writer.finish(change)
         crashpoint("after the end")
+        if after.status == "failed" and isinstance(event, Stopped):  # clients are told less
+            _LOG.warning("the run %s failed: %s", run.id, event.detail or event.reason)
         if not after.active:
             self._ended(after)
 

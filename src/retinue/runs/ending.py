@@ -44,13 +44,41 @@ def _status(run: RunRow, event: Finished | Stopped, code: str) -> tuple[Status, 
             return "requires_action", {}
         case StopReason.CANCELLED:
             return "cancelled", {}
-        case StopReason.TOKEN_BUDGET_EXCEEDED:
-            which = "max_prompt_tokens" if "input_tokens" in event.detail else "max_completion_tokens"
-            return "incomplete", {"incomplete_details": {"reason": which}}
+        case StopReason.INVALID_ANSWER if event.answer and run.request.get("kind") in _AS_REFUSAL:
+            return "completed", {}
+        case reason if reason in _INCOMPLETE:
+            return "incomplete", {"incomplete_details": {"reason": _reason(event)}}
         case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
             return "completed", {}
-    code = "rate_limit_exceeded" if "429" in event.detail else code
-    return "failed", {"last_error": {"code": code, "message": _words(event)}}
+    code, message = _TOLD.get(event.code, (code, _words(event)))
+    failure = {"code": event.code, "retry_after": event.retry_after}
+    return "failed", {"last_error": {"code": code, "message": message}, "failure": failure}
+
+
+def _reason(event: Stopped) -> str:
+    """Why a run is incomplete. Of its budget's tokens, `detail` says which ran out."""
+    prompts = event.reason is StopReason.TOKEN_BUDGET_EXCEEDED and "input_tokens" in event.detail
+    return "max_prompt_tokens" if prompts else _INCOMPLETE[event.reason]
+
+
+_INCOMPLETE = {
+    StopReason.TOKEN_BUDGET_EXCEEDED: "max_completion_tokens",
+    StopReason.REPLY_TRUNCATED: "max_completion_tokens",
+    StopReason.CONTENT_FILTERED: "content_filter",
+}
+_AS_REFUSAL = ("chat", "response")  # which tell an answer that is not in the form that was asked for as a refusal
+_LATER = "Please try again later."
+_TOLD: Mapping[str, tuple[str, str]] = {  # an engine's own words, and where it is, are for the log
+    "rate_limit_exceeded": ("rate_limit_exceeded", f"The model behind this agent is at its rate limit. {_LATER}"),
+    "context_length_exceeded": (
+        "invalid_prompt",
+        "This model's maximum context length is exceeded. Please reduce the length of the messages.",
+    ),
+    "invalid_request": ("invalid_prompt", "The model behind this agent does not take this request."),
+    "model_refused": ("server_error", "The model behind this agent cannot be used. Please tell who runs the server."),
+    "server_error": ("server_error", "The run failed by an error of the server. Please tell who runs it."),
+    "model_unavailable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),
+}
 
 
 def _words(event: Stopped) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..events import Finished, Replied, Said, Stopped
+from ..schema import StopReason
 from ..store.log import Entry
 from ..store.rows import RunRow
 from .citations import Citations
@@ -18,6 +19,7 @@ _REASONS = {
     "incomplete": "max_tokens",
 }
 _CUT = "run_failed"
+_NOT_WHOLE = {StopReason.REPLY_TRUNCATED: "max_tokens", StopReason.CONTENT_FILTERED: "content_filter"}
 
 
 def derived_id(prefix: str, *parts: str | int) -> str:
@@ -65,7 +67,8 @@ class Speech:
         if self._told and (
             text or isinstance(event, Finished | Stopped) or (isinstance(event, Replied) and event.reply.calls)
         ):
-            yield self._end(None if whole and text else _REASONS.get(status, _CUT))
+            reason = _NOT_WHOLE.get(event.reason) if isinstance(event, Stopped) else None
+            yield self._end(reason if reason or (whole and text) else _REASONS.get(status, _CUT))
 
     def _say(self, text: str, at: float) -> Iterator[Spoken]:
         if not text.startswith(self._told):

@@ -20,6 +20,7 @@ from ..tooling import Tool
 from .assistants.resources import resources_of
 from .conversing import question_in, shortened
 from .deployment import Deployment
+from .exchanges import exchanges
 from .hosted import HOSTED, Hosted
 from .tailoring import tailored, wanted_schema
 
@@ -43,7 +44,7 @@ def assigning(deployment: Deployment, database: Database, hosted: Hosted) -> Cal
             return Assignment(agent)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         if said is None:
-            said = await database.read(partial(thread_messages, run=run))
+            said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
         conversation = shortened(said, run.request.get("truncation_strategy"))
         history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
         return Assignment(agent, question, history)
@@ -57,7 +58,14 @@ def _large(run: RunRow) -> bool:
 
 
 def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]:
-    """The conversation on a run's thread before the run said anything: `role` and `content`."""
+    """The conversation on a run's thread before the run said anything: turns, and what earlier runs did before they
+    said what they said last."""
     query = select(messages.c.run_id, messages.c.body).where(messages.c.thread_id == run.thread_id)
-    rows = connection.execute(query.order_by(messages.c.number))
-    return [{"role": body["role"], "content": body["content"]} for run_id, body in rows if run_id != run.id]
+    rows = [row for row in connection.execute(query.order_by(messages.c.number)) if row.run_id != run.id]
+    done = exchanges(connection, {row.run_id for row in rows if row.run_id is not None})
+    last = {row.run_id: at for at, row in enumerate(rows)}
+    said: list[dict[str, Any]] = []
+    for at, (run_id, body) in enumerate(rows):
+        said += done.get(run_id, ()) if last[run_id] == at else ()
+        said.append({"role": body["role"], "content": body["content"]})
+    return said

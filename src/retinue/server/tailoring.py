@@ -11,16 +11,23 @@ from typing import Any
 from ..agent import Agent
 from ..errors import UsageError
 from ..mcp.schemas import plain
-from ..models.limited import limited
-from ..ports import Strategy
+from ..models import PromptModel
+from ..models.limited import Limited, limited
+from ..models.settings import Settings
+from ..ports import Model, Strategy
 from ..signature import signature_of_schema
 from ..store.rows import RunRow
 from ..strategies.instructed import Instructed, instructed
+from ..strategies.relaying import renaming
 from ..strategies.tool_calling import ToolCalling
 from ..tooling import Tool
 from .deployment import Deployment
 
-_SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias")
+_SAMPLING = (
+    *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias"),
+    *("reasoning_effort", "verbosity"),
+)
+_ECHOED = ("temperature", "top_p")
 
 
 def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:
@@ -42,7 +49,8 @@ def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = (
         other.strategy = ToolCalling()
     if (named := chosen_tool(wishes)) is not None and named not in {tool.name for tool in other.tools}:
         raise UsageError(f"Invalid 'tool_choice': there is no tool '{named}'.")
-    other.strategy = instructed(_choosing(other.strategy, wishes), wishes.get("instructions") or "")
+    chosen = renaming(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
+    other.strategy = instructed(chosen, wishes.get("instructions") or "")
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
     other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
     limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
@@ -50,6 +58,17 @@ def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = (
         limits["steps"] = min(steps, agent.budget.steps or steps)
     other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
     return other
+
+
+def sampling_of(model: Model) -> dict[str, Any]:
+    """The `temperature` and `top_p` with which a model is asked where a request says none, as far as is known."""
+    if isinstance(model, Limited):
+        return sampling_of(model.inner) | {name: model.options[name] for name in _ECHOED if name in model.options}
+    if not isinstance(model, PromptModel):
+        return {}
+    own: Mapping[str, Any] = model.given.get("options") or {}
+    sent: Mapping[str, Any] = {"temperature": Settings().temperature, **model.given, **own}
+    return {name: sent[name] for name in _ECHOED if sent.get(name) is not None}
 
 
 def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
@@ -97,6 +116,12 @@ def tools_of(deployment: Deployment, run: RunRow) -> Mapping[str, Tool]:
 def inner_name(name: str) -> str:
     """A function's name as a tool's, which has no hyphens."""
     return name.replace("-", "_")
+
+
+def _other_names(given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The tools' names by those that the client gave, where they differ: people and models may use either."""
+    names = [one["function"]["name"] for one in given if one.get("type") == "function"]
+    return {name: inner_name(name) for name in names if name != inner_name(name)}
 
 
 def _client_tool(function: Mapping[str, Any]) -> Tool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
+from ..errors import DataError
 from ..events import Event, Said
 from ..reading import dump, load
 from .prepared import Prepared
@@ -30,6 +32,7 @@ _READ = (
     .order_by(events.c.seq)
 )
 _PAGE = _READ.limit(100)
+_AT_ONCE = 500  # ids in a statement
 _PAGE_SIZE = 100_000  # characters, after which a page ends
 _MUTABLE = ("status", "holds", "expires_at", "epoch", "state")
 _ALTER = Prepared(
@@ -124,6 +127,18 @@ def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
             if size > _PAGE_SIZE:
                 break
     return page
+
+
+def read_kinds(connection: Connection, run_ids: Iterable[str], kinds: Sequence[str]) -> Iterator[tuple[str, Event]]:
+    """The events of these kinds in the logs of several runs, each with its run's id, each log in its order. What is no
+    event (any more) is passed over."""
+    ids = sorted(run_ids)
+    for start in range(0, len(ids), _AT_ONCE):
+        wanted = (events.c.run_id.in_(ids[start : start + _AT_ONCE]), events.c.kind.in_(kinds))
+        query = select(events.c.run_id, events.c.kind, events.c.payload).where(*wanted)
+        for run_id, kind, payload in connection.execute(query.order_by(events.c.run_id, events.c.seq)):
+            with suppress(DataError):
+                yield run_id, load(kind, payload)
 
 
 def length(connection: Connection, run_id: str) -> int:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..schema import Message
 from ..tooling import Tool
 
 Kind = Literal["look up", "calculate"]
@@ -91,11 +90,6 @@ _BOTH = Example(
 def described(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
     """A line for each tool: its name, what it is good for, and its input where that is not plain text."""
     return "\n".join(f"{tool.name}: {tool.description}{_input_note(tool, input_name)}" for tool in tools)
-
-
-def remembered(history: Sequence[Message]) -> str:
-    """The conversation before, a line for each turn."""
-    return "".join(f"{'Human' if message.role == 'user' else 'AI'}: {message.content}\n" for message in history)
 
 
 def examples(tools: Sequence[Tool]) -> str:

@@ -20,7 +20,7 @@ from ..ports import Act, Flow, Request, Sent, Strategy, Task, ask, consult
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
 from . import closing
-from .describing import described, remembered
+from .describing import described
 from .parsing import answer_written
 from .planning import (
     END,
@@ -38,6 +38,7 @@ from .react import React
 from .relaying import advanced, unshown
 from .shapes import answer_shape
 from .showing import may_say
+from .transcript import remembered
 
 TRIES = 3  # how often a plan is asked for until it can be read
 _REPLY_TOKENS = 512

@@ -18,12 +18,13 @@ from ..ports import Flow, Task
 from ..prompt import Ask, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from . import closing
-from .describing import described, examples, remembered
+from .describing import described, examples
 from .parsing import UnreadableReply, answer_written, parse, thought_in, written
 from .prose import prose_of
 from .shapes import FINAL, answer_shape, step_shape
 from .showing import after_marker
 from .steps import Read, Turn, extended, noted, said, step_by_step, whole_lines
+from .transcript import remembered
 
 _STOP = ("Observation:",)
 _REPLY_TOKENS = 512

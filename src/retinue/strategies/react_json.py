@@ -22,7 +22,7 @@ from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
-from .describing import Example, Kind, fitting, remembered
+from .describing import Example, Kind, fitting
 from .json_reply import cut_answer, read_reply
 from .parsing import UnreadableReply
 from .prose import acts, prose_of
@@ -30,6 +30,7 @@ from .quoting import quoted
 from .shapes import arguments_schema, defined, variant
 from .showing import in_json
 from .steps import Read, Turn, answered, extended, said, step_by_step
+from .transcript import remembered
 
 SEED_BUDGET = Budget(steps=4, seconds=20)  # seed 004's limits
 RESPONSE = "\n Your response: "

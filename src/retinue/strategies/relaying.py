@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ..errors import UsageError
-from ..ports import Flow, Request, Sent, Strategy, Task
+from ..ports import Act, Flow, Request, Sent, Strategy, Task
 from ..prompt import Ask
 from ..schema import AgentFinish
 
@@ -42,6 +43,25 @@ def unshown(request: Ask) -> Ask:
     """`request`, as one whose reply, also to its closing, is not the run's answer."""
     closing = request.closing
     return replace(request, answer=None, closing=closing and (lambda: unshown(closing())))
+
+
+def renaming(strategy: Strategy, names: Mapping[str, str]) -> Strategy:
+    """`strategy`, in which a model may call tools by other names, too: `names` has the tools' own by these."""
+    return Around(strategy, partial(_renaming, strategy, names)) if names else strategy
+
+
+def _renaming(strategy: Strategy, names: Mapping[str, str], task: Task) -> Flow:
+    inner = strategy(task)
+    sent: Sent | None = None
+    try:
+        while not isinstance(request := advanced(inner, sent), AgentFinish):
+            if isinstance(request, Act):
+                actions = (replace(one, tool=names.get(one.tool, one.tool)) for one in request.actions)
+                request = replace(request, actions=tuple(actions))
+            sent = yield request
+        return request
+    finally:
+        inner.close()
 
 
 def advanced(flow: Flow, sent: Sent | None) -> Request | AgentFinish:

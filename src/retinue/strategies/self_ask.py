@@ -20,7 +20,7 @@ from ..ports import Flow, Task
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from ..tooling import Tool
-from .describing import Example, Kind, described, fitting, remembered
+from .describing import Example, Kind, described, fitting
 from .json_reply import CUT_OFF, read_reply
 from .parsing import UnreadableReply, known, needs_input, read_input, without_empty_fence
 from .prose import acts, prose_of
@@ -28,6 +28,7 @@ from .shapes import answer_shape, deciding, input_pattern
 from .showing import before_fence, beginnings, in_json
 from .steps import Read, Turn, answered, extended, observations, said, step_by_step, whole_lines
 from .tagged import calls
+from .transcript import remembered
 
 NEEDED = "Are follow up questions needed here:"
 ANSWER = "So the final answer is:"

@@ -13,6 +13,7 @@ from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing import UnreadableReply, answer_written, written
 from .prose import acts
 from .steps import Read, Turn, noted, said, step_by_step
+from .transcript import flattened
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
 
@@ -131,7 +132,7 @@ class _Own:
             "input": self._task.question,
             "intermediate_steps": self._trimmed(),
             "tools": list(self._task.tools),
-            "chat_history": list(self._task.history),
+            "chat_history": list(flattened(self._task.history)),
         }
         prompt: object = self._strategy.prompt(inputs)
         if not isinstance(prompt, str):

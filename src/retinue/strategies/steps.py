@@ -8,7 +8,7 @@ once more without the unreadable turns, in as few words as possible; then the ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -100,30 +100,50 @@ def step_by_step(form: Form, trim: int = -1, prose: Callable[[Reply], str] = _no
         request = talk.request(problem)
         reply = yield from ask(request)
         if reply.closing:
-            return _or_none(form.closed(reply))
+            return _or_none(cut(form.closed(reply), reply))
         try:
             read = form.read(reply)
         except UnreadableReply as error:
             former, plain = plain, prose(reply)
             if former and plain:
-                return answered(plain, reply.text)
+                return cut(answered(plain, reply.text), reply)
             problem, unreadable = str(error), unreadable + 1
-            if unreadable > TRIES + 1:
-                return AgentFinish({}, reply.text, StopReason.UNREADABLE_REPLY)
+            if unreadable > TRIES + 1 or reply.finish == "content_filter":
+                return cut(AgentFinish({}, reply.text, StopReason.UNREADABLE_REPLY), reply)
             talk.not_understood(reply, problem, minimal=unreadable > TRIES)
             continue
         problem, unreadable, plain = "", 0, ""
         if isinstance(read.decision, AgentFinish):
-            return read.decision
+            return cut(read.decision, reply)
         if read.decision is None:
             answer = yield from ask(talk.answer(read))
-            return _or_none(form.closed(answer), StopReason.UNREADABLE_REPLY)
+            return _or_none(cut(form.closed(answer), answer), StopReason.UNREADABLE_REPLY)
         seen = yield from act(*read.decision, answer=read.best)
         talk.go_on(form.observed(read, read.decision, seen))
 
 
 def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_EXCEEDED) -> AgentFinish:
-    return finish if finish.output.strip() else AgentFinish({}, finish.log, reason)
+    if finish.output.strip() or finish.reason in CUT.values():
+        return finish
+    return AgentFinish({}, finish.log, reason)
+
+
+CUT: Mapping[str, StopReason] = {
+    "length": StopReason.REPLY_TRUNCATED,
+    "content_filter": StopReason.CONTENT_FILTERED,
+}
+_PROBLEMS = {
+    "length": "the model's reply was cut at its token limit",
+    "content_filter": "the engine withheld the model's reply (content filter)",
+}
+
+
+def cut(finish: AgentFinish, reply: Reply) -> AgentFinish:
+    """`finish`, read out of `reply`; of one that was cut it is no whole answer, and its reason says so."""
+    if reply.finish == "stop" or finish.reason not in (StopReason.ANSWER, StopReason.UNREADABLE_REPLY):
+        return finish
+    values = {"output": finish.output, **finish.return_values, "problem": _PROBLEMS[reply.finish]}
+    return AgentFinish(values, finish.log, CUT[reply.finish])
 
 
 class _Talk:

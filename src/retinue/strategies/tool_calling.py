@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal
 
 from ..errors import UsageError
@@ -20,12 +21,12 @@ from .prose import acts
 from .react_json import ReactJson, by_argument
 from .showing import plain
 from .steps import Read, Turn, answered, extended, noted, step_by_step
+from .transcript import flattened
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."
 _EXPECTED_WITHOUT = "Answer in plain text."
 _CLOSING = "No more tools can be called. Answer the question now, briefly, from what you have seen."
-_REPLY_TOKENS = 1024
 _Choice = Literal["auto", "required", "none"]
 _CHOICES: Mapping[str, _Choice] = {"auto": "auto", "required": "required", "none": "none"}
 
@@ -67,9 +68,12 @@ class _Calls:
         self._expected = _EXPECTED if task.tools else _EXPECTED_WITHOUT
 
     def opening(self) -> Turn:
-        question = Message("user", self._task.question)
+        task = self._task
         system = (Message("system", self._system),) if self._system else ()
-        return Turn((*system, *self._task.history, question), self._task.question)
+        history = task.history if task.tools else flattened(task.history)
+        if task.tools and _goes_on(task):
+            return Turn((*system, *history), "\n".join(message.content for message in _last_said(history)))
+        return Turn((*system, *history, Message("user", task.question)), task.question)
 
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, *turn.told)
@@ -77,7 +81,6 @@ class _Calls:
             asked,
             turn.news,
             self._written,
-            max_tokens=_REPLY_TOKENS,
             tools=self._chosen,
             tool_choice=self._choice,
             answer=plain,
@@ -89,18 +92,23 @@ class _Calls:
             return self.ask(before, turn)
         asked = extended(before, *turn.told, Message("user", _CLOSING))
         tools = self._task.tools
-        asking = Ask(asked, turn.news, _answer_written, (), None, _REPLY_TOKENS, tools=tools, answer=plain)
+        asking = Ask(asked, turn.news, _answer_written, tools=tools, answer=plain)
         return replace(asking, tool_choice="none")
 
     def read(self, reply: Reply) -> Read:
-        if reply.calls:
+        if reply.calls and not (reply.finish == "length" and self._lacks(reply)):
             actions = tuple(self._complete(call, reply) for call in reply.calls[: self._most])
             return Read(actions, reply.text, reply.text.strip())
-        if not reply.text.strip():
+        if not reply.text.strip() and reply.finish == "stop":
             raise UnreadableReply("the reply is empty")
-        if reply.finish == "length" and self._task.tools:
-            raise UnreadableReply("the reply was cut off, be brief")
         return Read(answered(reply.text.strip(), reply.text))
+
+    def _lacks(self, reply: Reply) -> bool:
+        """Whether a call in the reply is not there as a whole."""
+        try:
+            return not [self._complete(call, reply) for call in reply.calls]
+        except UnreadableReply:
+            return True
 
     def closed(self, reply: Reply) -> AgentFinish:
         if reply.calls or acts(reply.text, self._task.tools):
@@ -141,6 +149,17 @@ class _Calls:
         by_name = {tool.name: tool for tool in self._task.tools}
         given = (replace(one, tool_input=by_argument(one, by_name.get(one.tool))) for one in decided)
         return Reply("", calls=tuple(given))
+
+
+def _goes_on(task: Task) -> bool:
+    """Whether the question stands in the conversation before, and what tools said to it is the last."""
+    asked = any(message.role == "user" and message.content == task.question for message in task.history)
+    return asked and task.history[-1].role == "tool"
+
+
+def _last_said(history: Sequence[Message]) -> Sequence[Message]:
+    """What tools said last, at the end of `history`."""
+    return list(takewhile(lambda message: message.role == "tool", reversed(history)))[::-1]
 
 
 def _chosen(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, ...]]:

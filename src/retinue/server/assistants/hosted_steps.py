@@ -34,14 +34,26 @@ def logs_delta(step: Object, call: Object) -> Iterator[tuple[str, Object]]:
     """What is told of a call, as it is kept in its step, once its output is there: only for programs."""
     function = call["function"]
     if function["name"] == CODE_INTERPRETER:
-        index = step["step_details"]["tool_calls"].index(call)
-        told = {
-            "index": index,
-            "type": "function",
-            "function": {"name": CODE_INTERPRETER, "output": function["output"]},
-        }
-        delta = {"step_details": {"type": "tool_calls", "tool_calls": [told]}}
-        yield "thread.run.step.delta", {"id": step["id"], "object": "thread.run.step.delta", "delta": delta}
+        yield _delta(step, call, function={"name": CODE_INTERPRETER, "output": function["output"]})
+
+
+def call_deltas(request: Mapping[str, Any], step: Object, call: Object) -> Iterator[tuple[str, Object]]:
+    """What is told of a call that was added to `step`: that it is made, and then what it gives. Clients tell of a delta
+    only for what follows the first."""
+    function = call["function"]
+    yield _delta(step, call, id=call["id"], function={**function, "arguments": ""})
+    hosted = any(one["type"] == function["name"] for one in request.get("tools") or ())
+    if not hosted:
+        yield _delta(step, call, function={"arguments": function["arguments"]})
+    elif function["name"] != FILE_SEARCH:
+        yield _delta(step, call, function={"name": function["name"], "arguments": function["arguments"]})
+
+
+def _delta(step: Object, call: Object, **told: Any) -> tuple[str, Object]:
+    index = step["step_details"]["tool_calls"].index(call)
+    details = {"type": "tool_calls", "tool_calls": [{"index": index, "type": "function", **told}]}
+    delta = {"id": step["id"], "object": "thread.run.step.delta", "delta": {"step_details": details}}
+    return "thread.run.step.delta", delta
 
 
 def _call(call: Object, wishes: Mapping[str, Any], content: bool) -> Object:
@@ -60,7 +72,7 @@ def _program(call: Object, wish: Mapping[str, Any], content: bool) -> Object:
     outputs = [] if logs is None else [{**number, "type": "logs", "logs": logs}]
     if "arguments" not in function:
         return {"outputs": outputs}
-    given = json.loads(function["arguments"])
+    given = json.loads(function["arguments"] or "{}")  # it comes after the call
     return {"input": str(given.get("code", given.get("input", ""))), "outputs": outputs}
 
 

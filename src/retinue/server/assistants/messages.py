@@ -18,7 +18,7 @@ from ..wire.finding import Wanted, active_run, deleted, found, listing
 from ..wire.ids import new_id
 from ..wire.objects import Object, message_object
 from .requests import MessageCreate, MessageUpdate
-from .resources import attach_to_thread, bring_files
+from .resources import attach_to_thread, bring_files, check_images
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -89,6 +89,7 @@ async def delete_message(at: At, thread_id: str, message_id: str) -> Object:
 
 def add_messages(connection: Connection, scope: Scope, thread_id: str, given: Sequence[MessageCreate]) -> list[Kept]:
     """Add messages to a thread of which the caller knows that it is there, within his transaction; their rows."""
+    check_images(connection, scope, given)
     attach_to_thread(connection, scope, thread_id, given)
     now = int(time.time())
     return [

@@ -19,7 +19,7 @@ from ...store.rows import RunRow, Status
 from ...tooling import Tool
 from ..context import Options
 from ..wire.objects import Object, assistant_of, message_object, run_object, tool_call
-from .hosted_steps import included, logs_delta, shown
+from .hosted_steps import call_deltas, included, logs_delta, shown
 
 Told = tuple[str, Object]  # the event's name, and its object
 
@@ -188,14 +188,9 @@ class Progress:
         call = self._shown_call(action)
         call["function"]["output"] = None
         calls = self._tools["step_details"]["tool_calls"]
-        delta = {"index": len(calls), **call, "function": dict(call["function"])}
         self._calls[action.id] = call
         calls.append(call)
-        told = {"type": "tool_calls", "tool_calls": [delta]}
-        yield (
-            "thread.run.step.delta",
-            {"id": self._tools["id"], "object": "thread.run.step.delta", "delta": {"step_details": told}},
-        )
+        yield from call_deltas(self._run.request, self._tools, call)
 
     def _shown_call(self, action: AgentAction) -> Object:
         return tool_call(self._run, action, arguments_of(action, self._given), self._asked[action.id])

@@ -10,14 +10,15 @@ from sqlalchemy import Connection
 
 from ...store.rows import RunRow
 from ...store.scope import Scope
-from ...store.tables import threads
+from ...store.tables import files, threads
 from ..files.attaching import attach, make_store, store_of
 from ..files.files import file_of
 from ..files.requests import Expiry, FileWish, StoreCreate
 from ..middleware.scopes import allowed, missing as missing_scope
+from ..wire.errors import ApiError
 from ..wire.objects import Object
 from ..wire.validation import missing, told
-from .requests import Attachment, MessageCreate
+from .requests import Attachment, ImageFilePart, MessageCreate
 
 _OF_THREAD = Expiry(anchor="last_active_at", days=7)  # as OpenAI's: nobody would ever delete it
 
@@ -60,6 +61,15 @@ def _helper(wish: Any, number: int) -> StoreCreate:
 def bring_files(messages: Iterable[MessageCreate]) -> bool:
     """Whether messages have files with them."""
     return any(one.attachments for one in messages)
+
+
+def check_images(connection: Connection, scope: Scope, given: Iterable[MessageCreate]) -> None:
+    """Raises `ApiError` if messages show an image by a file that is not there."""
+    parts = [part for one in given if not isinstance(one.content, str) for part in one.content]
+    for part in parts:
+        if isinstance(part, ImageFilePart) and scope.find(connection, files, part.image_file.file_id) is None:
+            message = f"No such File object: {part.image_file.file_id}"
+            raise ApiError(400, message, param="content.image_file.file_id")
 
 
 def attach_to_thread(connection: Connection, scope: Scope, thread_id: str, messages: Sequence[MessageCreate]) -> None:

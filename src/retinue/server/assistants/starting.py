@@ -20,7 +20,7 @@ from ..wire.finding import active_run, found
 from ..wire.ids import new_id
 from .messages import add_messages
 from .requests import MessageCreate, RunCreate, ThreadRunCreate
-from .resources import check_attachments
+from .resources import check_attachments, check_images
 
 _FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens", "max_steps")
 _AS_ASKED = (
@@ -49,6 +49,7 @@ def start_run(
     added = (more and more.additional_messages) or ()
     if waits:
         check_attachments(connection, scope, thread_id, added)
+        check_images(connection, scope, added)
         request["additional_messages"] = [one.sent() for one in added]
     else:
         add_messages(connection, scope, thread_id, added)

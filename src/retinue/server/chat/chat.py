@@ -13,12 +13,13 @@ from fastapi import APIRouter, Header, Request
 from ...store.log import Entry
 from ...store.rows import RunRow
 from ..context import At, Context, Server
+from ..failing import FAILED, failed
 from ..wire.attending import gone
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, no_model
 from ..wire.sse import DONE, STREAMED, frame, streamed
 from .completing import Chunks, completion
-from .requests import ChatCreate
+from .requests import ChatCreate, check_supported
 from .starting import chat_run
 
 router = APIRouter(route_class=JsonRoute)
@@ -31,6 +32,7 @@ async def create(
     """Answer a conversation."""
     if body.model not in at.server.deployment.agents:
         raise no_model(body.model)
+    check_supported(body)
     asked = body.sent()
     as_text = isinstance(body.messages, str)
     if as_text:
@@ -44,6 +46,8 @@ async def create(
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return streamed(_chunks(at, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
     run, log = await _ended(at, run, request)
+    if run.status in FAILED:
+        raise await failed(at.server, run)
     answer = completion(run, log, reasoning=bool(body.reasoning))
     if as_text:
         answer["text"] = answer["choices"][0]["message"]["content"]  # where seed 003's clients look

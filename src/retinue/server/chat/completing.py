@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...events import Replied, Said
+from ...events import Replied, Said, Stopped
 from ...runs import Followed
 from ...runs.messages import Speech, Spoken
 from ...runs.waiting import waiting_for
-from ...schema import AgentAction
+from ...schema import AgentAction, StopReason
 from ...store.log import Entry
 from ...store.rows import RunRow
+from ..failing import FAILED
 from ..tailoring import inner_name
 from ..wire.errors import failure
 from ..wire.objects import Object, call_id, tool_call
@@ -22,15 +23,17 @@ HUMAN = "human_input"
 
 def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) -> Object:
     """The completion that a run came to. Raises `ApiError` if it failed."""
-    if run.status in ("failed", "cancelled", "expired"):
+    if run.status in FAILED:
         raise failure(run)
     calls = _calls(run)
     speech = Speech()
-    text = "\n\n".join(said.text for entry in log for said in speech.hear(entry) if said.ended)
+    heard = [entry for entry in log if _refusal(entry) is None]
+    text = "\n\n".join(said.text for entry in heard for said in speech.hear(entry) if said.ended)
+    refusal = next(filter(None, map(_refusal, log)), None)
     message: Object = {
         "role": "assistant",
-        "content": text if text or not calls else None,
-        "refusal": None,
+        "content": text if text or not (calls or refusal) else None,
+        "refusal": refusal,
         "annotations": [],
     }
     if calls:
@@ -59,6 +62,9 @@ class Chunks:
         """What there is to say of what the run did. Raises `ApiError` when it failed."""
         if isinstance(item, RunRow):
             return
+        if (refusal := _refusal(item)) is not None:
+            yield self._chunk({"refusal": refusal})
+            return
         if self._reasoning and isinstance(item.event, Said) and not item.event.answer and not self._speaks:
             yield self._chunk({"reasoning_content": item.event.text})
         for said in self._speech.hear(item):
@@ -69,7 +75,7 @@ class Chunks:
 
     def last(self, run: RunRow) -> Iterator[Object]:
         """The chunks that end it."""
-        if run.status in ("failed", "cancelled", "expired"):
+        if run.status in FAILED:
             raise failure(run)
         for index, call in enumerate(_calls(run)):
             begun = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
@@ -108,13 +114,23 @@ def completion_id(run: RunRow) -> str:
     return f"chatcmpl-{run.id.partition('_')[2]}{f'x{times}' if times else ''}"
 
 
+def _refusal(entry: Entry) -> str | None:
+    """What the model said instead of an answer in the form that was asked for, if it did."""
+    event = entry.event
+    refused = isinstance(event, Stopped) and event.reason is StopReason.INVALID_ANSWER
+    return event.answer if refused and isinstance(event, Stopped) else None
+
+
 def _head(run: RunRow, kind: str) -> Object:
     named = {"id": completion_id(run), "object": kind, "created": run.created_at, "model": run.request["model"]}
     return {**named, "system_fingerprint": None}
 
 
 def _finish(run: RunRow) -> str:
-    return {"requires_action": "tool_calls", "incomplete": "length"}.get(run.status, "stop")
+    if run.status == "incomplete":
+        details = run.state.get("incomplete_details") or {}
+        return "content_filter" if details.get("reason") == "content_filter" else "length"
+    return "tool_calls" if run.status == "requires_action" else "stop"
 
 
 def _calls(run: RunRow) -> list[Object]:

@@ -6,7 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag
 
+from ..wire.errors import ApiError
 from ..wire.pieces import (
+    Effort,
+    FunctionChoice,
     FunctionTool,
     Id,
     Metadata,
@@ -15,8 +18,8 @@ from ..wire.pieces import (
     Share,
     Temperature,
     Text,
-    ToolChoice,
     Wire,
+    by_type,
     either,
 )
 
@@ -50,8 +53,9 @@ class ChatMessage(Wire):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Content | None = None
-    name: str | None = None
+    name: Annotated[str, Field(max_length=64)] | None = None
     tool_calls: list[ToolCall] | None = None
+    function_call: Called | None = None
     tool_call_id: str | None = None
 
 
@@ -59,6 +63,7 @@ class StreamOptions(Wire):
     """What a stream says beside the answer."""
 
     include_usage: bool | None = None
+    include_obfuscation: bool | None = None
 
 
 Messages = Annotated[
@@ -68,6 +73,33 @@ Messages = Annotated[
 Stops = Annotated[
     Annotated[str, Tag("<string>")] | Annotated[Annotated[list[str], Field(max_length=4)], Tag("<array>")],
     either("one of a string or array of strings", string=str, array=list),
+]
+
+
+class AllowedTools(Wire):
+    """Some of the tools, one of which may or must be called."""
+
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[FunctionChoice], Field(max_length=128)]
+
+
+class AllowedChoice(Wire):
+    """Only these tools may be called."""
+
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedTools
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("<string>")]
+    | Annotated[
+        Annotated[
+            Annotated[FunctionChoice, Tag("<function>")] | Annotated[AllowedChoice, Tag("<allowed_tools>")],
+            by_type("function", "allowed_tools"),
+        ],
+        Tag("<object>"),
+    ],
+    either("one of a string or an object", string=str, object=dict),
 ]
 
 
@@ -85,8 +117,8 @@ class ChatCreate(Wire):
     response_format: ResponseFormat | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
-    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
     stop: Stops | None = None
     seed: int | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = None
@@ -96,8 +128,40 @@ class ChatCreate(Wire):
     metadata: Metadata | None = None
     store: bool | None = None
     user: str | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
     thread_id: Id | None = None
     reasoning: bool | None = None
+    # what would change an answer, and cannot here: refused (`check_supported`)
+    functions: list[dict[str, Any]] | None = None
+    function_call: Any = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    modalities: list[str] | None = None
+    audio: dict[str, Any] | None = None
+    web_search_options: dict[str, Any] | None = None
+    # what makes no difference to an answer: taken, without effect
+    prediction: dict[str, Any] | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+
+
+_INSTEAD = {"functions": " Use 'tools' instead.", "function_call": " Use 'tool_choice' instead."}
+_UNSUPPORTED = ("functions", "function_call", "logprobs", "top_logprobs", "audio", "web_search_options")
+
+
+def check_supported(body: ChatCreate) -> None:
+    """Raises `ApiError` for parameters that would change the answer, and cannot here."""
+    for name in _UNSUPPORTED:
+        if getattr(body, name):
+            message = f"Unsupported parameter: '{name}' is not supported with this model.{_INSTEAD.get(name, '')}"
+            raise ApiError(400, message, param=name, code="unsupported_parameter")
+    for kind in body.modalities or ():
+        if kind != "text":
+            message = f"Invalid value: '{kind[:64]}'. Supported values are: 'text'."
+            raise ApiError(400, message, param="modalities", code="invalid_value")
 
 
 class ChatUpdate(Wire):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -11,7 +11,7 @@ from ...runs.waiting import decide
 from ...store.rows import RunRow
 from ...store.scope import Scope
 from ...store.tables import runs, threads
-from ..answers import decisions_in
+from ..answers import decisions_in, mark_of
 from ..assistants.messages import add_messages
 from ..assistants.requests import MessageCreate, ThreadCreate
 from ..assistants.starting import add_run
@@ -21,6 +21,7 @@ from ..conversing import SYSTEM, conversation, text_of
 from ..wire.errors import ApiError, not_found
 from ..wire.finding import active_run
 from ..wire.objects import run_of_call
+from .hearing import Said, check_calls, heard
 
 _KEPT = (
     "tools",
@@ -34,16 +35,17 @@ _KEPT = (
     "presence_penalty",
     "frequency_penalty",
     "logit_bias",
+    "reasoning_effort",
+    "verbosity",
     "store",
 )
-Said = Sequence[Mapping[str, Any]]
 
 
 def chat_run(
     connection: Connection, scope: Scope, options: Options, asked: Mapping[str, Any], thread_key: str | None
 ) -> tuple[RunRow, bool]:
     """The run that answers a request, and whether it has to be started. Raises `ApiError`."""
-    said: Said = [{"content": None, **one} for one in asked["messages"]]
+    said = heard(connection, scope, asked["messages"])
     waiting = _waiting(connection, scope, said)
     if waiting is not None:
         run, outputs = waiting
@@ -51,7 +53,9 @@ def chat_run(
         if answer is not None:
             decide(connection, run, answer.decisions, options.run_ttl, answer.mark)
         return _again(connection, scope, run.id), answer is not None
+    check_calls(said)
     request = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
+    request |= _allowed(asked)
     request |= {
         "kind": "chat",
         "model": asked["model"],
@@ -63,6 +67,7 @@ def chat_run(
     if thread_key is not None:
         thread_id = _thread(connection, scope, thread_key)
         add_messages(connection, scope, thread_id, _news(said))
+        request["since"] = conversation(_since(said))
     else:
         request["messages"] = conversation(said)
     return add_run(connection, scope, request, thread_id, asked.get("metadata"), options.run_ttl), True
@@ -75,7 +80,8 @@ def _again(connection: Connection, scope: Scope, run_id: str) -> RunRow:
 
 
 def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:
-    """The run whose calls the last messages answer, and the answers; `None` if it is not there (any more)."""
+    """The run whose calls the last messages answer, and the answers; `None` if it is not there, or does not wait (any
+    more): they are then answered from the conversation that the request brings."""
     outputs: list[tuple[str, str]] = []
     for one in reversed(said):
         if one["role"] != "tool":
@@ -85,7 +91,9 @@ def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, 
     row = None if run_id is None else scope.find(connection, runs, run_id)
     if row is None or row.request.get("kind") != "chat":
         return None
-    return RunRow.of(row), outputs
+    run = RunRow.of(row)
+    waits = run.status == "requires_action" or mark_of(outputs) in run.state.get("marks", ())
+    return (run, outputs) if waits else None
 
 
 def _thread(connection: Connection, scope: Scope, key: str) -> str:
@@ -101,6 +109,26 @@ def _thread(connection: Connection, scope: Scope, key: str) -> str:
     if (active := active_run(connection, row.id)) is not None:
         raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
     return str(row.id)
+
+
+def _since(said: Said) -> Said:
+    """The calls whose answers are the last messages, and these: the run that waited for them is no more."""
+    last = next((at for at, one in enumerate(reversed(said)) if one["role"] != "tool"), len(said))
+    return said[len(said) - last - 1 :] if 0 < last < len(said) else ()
+
+
+def _allowed(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The tools of which a `tool_choice` allows some. Raises `ApiError` for one that is not there."""
+    choice, tools = asked.get("tool_choice"), asked.get("tools") or []
+    if not isinstance(choice, Mapping) or choice["type"] != "allowed_tools":
+        return {}
+    named = [one["function"]["name"] for one in choice["allowed_tools"]["tools"]]
+    there = {one["function"]["name"] for one in tools}
+    if unknown := [name for name in named if name not in there]:
+        message = f"Tool choice '{unknown[0]}' not found in 'tools' parameter."
+        raise ApiError(400, message, param="tool_choice.allowed_tools.tools")
+    kept = [one for one in tools if one["function"]["name"] in named]
+    return {"tools": kept, "tool_choice": choice["allowed_tools"]["mode"] if kept else "none"}
 
 
 def _news(said: Said) -> list[MessageCreate]:

@@ -26,7 +26,7 @@ _KEPT = (
     func.coalesce(runs.c.thread_id, "") == "",  # so said, it is not looked up by threads, among those of all tenants
     runs.c.request["kind"].as_string() == "chat",
     runs.c.request["store"].as_boolean().is_(True),
-    runs.c.status == "completed",
+    runs.c.status.in_(("completed", "incomplete")),
 )
 _METADATA = re.compile(r"metadata\[(.*)\]")
 

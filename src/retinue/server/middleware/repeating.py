@@ -34,7 +34,7 @@ _KEPT = 86_400  # seconds for which a key stands for its request
 _SAYING = "x-retinue-"  # how headers begin that change what a request does
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _BOUNDARY = re.compile(r"multipart/.*boundary=\"?([^\";]+)", re.IGNORECASE)
-_NOT_KEPT = (429, 500)  # said of what has ended: sent again, it is done again. 503: it may go on
+_NOT_KEPT = (429, 500)  # of what has ended: sent again, it is done again, unless it must not be. 503: it may go on
 _CHANGING = ("status", "holds", "expires_at", "epoch", "state")
 
 
@@ -69,7 +69,8 @@ class Repeatable:
             if message["type"] == "http.response.start":
                 if repeat.again:
                     MutableHeaders(scope=message)[REPLAYED] = "true"
-                if message["status"] in _NOT_KEPT and repeat.done:
+                final = Headers(raw=message["headers"]).get("x-should-retry") == "false"
+                if message["status"] in _NOT_KEPT and repeat.done and not final:
                     with suppress(StoreUnavailable):
                         tenant = scope["state"]["tenant"]
                         await scope["app"].state.server.database.write(partial(repeat.forget, tenant=tenant))

@@ -6,10 +6,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sqlalchemy import Connection
+
+from ...store.scope import Scope
+from ..content import kept_readable, readable
 from ..conversations.item_forms import kept
 from ..conversing import SYSTEM, conversation, text_of
 from ..wire.objects import Object
 
+_SPOKEN = {"message": "content", "function_call_output": "output"}
 _ANSWERS = ("function_call_output", "mcp_approval_response")
 Items = Sequence[Mapping[str, Any]]
 
@@ -24,6 +29,24 @@ def as_items(given: Any) -> list[Object]:
 def _nameless(item: Object) -> Object:
     """References only keep their ids: an item gets its own where it is kept."""
     return item if item["type"] == "item_reference" else {name: item[name] for name in item if name != "id"}
+
+
+def readable_items(connection: Connection, scope: Scope, items: Items) -> list[Object]:
+    """`items` of a request, with files of text as texts. Raises `ApiError` for what no model here can be given."""
+    return [
+        {**item, name: readable(connection, scope, item[name], f"input[{number}].{name}")} if name else dict(item)
+        for number, item in enumerate(items)
+        for name in [_SPOKEN.get(item["type"])]
+    ]
+
+
+def kept_items(connection: Connection, scope: Scope, items: Items) -> list[Object]:
+    """`items` that are kept, likewise as far as they can be."""
+    return [
+        {**item, name: kept_readable(connection, scope, item[name])} if name else dict(item)
+        for item in items
+        for name in [_SPOKEN.get(item["type"])]
+    ]
 
 
 def answers_at_the_end(items: Items) -> list[tuple[str, str]]:
@@ -46,8 +69,7 @@ def _answer(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def turns(items: Items) -> list[dict[str, str]]:
-    """The items as a conversation; what came of calls is told with the question. What the server's own tools did, its
-    answers tell of."""
+    """The items as a conversation, with what the client's tools and the server's did."""
     return conversation(list(_said(items)))
 
 
@@ -59,8 +81,20 @@ def _said(items: Items) -> Iterator[Mapping[str, Any]]:
             case "function_call":
                 call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": item["arguments"]}}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}
+            case "mcp_call" if item.get("output") is not None or item.get("error") is not None:
+                call = {"id": item.get("id") or "", "function": {"name": item["name"], "arguments": item["arguments"]}}
+                yield {"role": "assistant", "content": "", "tool_calls": [call]}
+                yield {"role": "tool", "tool_call_id": call["id"], "content": _came_to(item)}
             case "function_call_output":
                 yield {"role": "tool", "tool_call_id": item["call_id"], "content": words(item["output"])}
+
+
+def _came_to(item: Mapping[str, Any]) -> str:
+    """What a call of the server's tool came to."""
+    if item.get("output") is not None:
+        return str(item["output"])
+    error = item["error"]
+    return words(error["content"]) if isinstance(error, Mapping) and error.get("content") else str(error)
 
 
 def rules(items: Items) -> list[str]:
@@ -77,16 +111,7 @@ def unanswered(items: Items) -> str | None:
 
 def words(content: Any) -> str:
     """The text of a content."""
-    return content if isinstance(content, str) else text_of(list(map(_told, content)))
-
-
-def _told(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    match part:
-        case {"text": str() as text} | {"refusal": str() as text}:
-            return {"type": "text", "text": text}
-        case {"type": "input_image", "image_url": str() as url}:
-            return {"type": "image_url", "image_url": {"url": url}}
-    return part
+    return text_of(content)
 
 
 def count(texts: Iterable[str]) -> int:

@@ -18,7 +18,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "parallel_tool_calls": True,
     "top_p": 1.0,
     "top_logprobs": 0,
-    "temperature": 1.0,
+    "temperature": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
     "store": True,
@@ -74,7 +74,9 @@ def response_object(
 def problem_of(run: RunRow) -> Object:
     """What kept a run from completing, as a response says it."""
     if run.status == "incomplete":
-        return {"incomplete_details": {"reason": "max_output_tokens"}}
+        details = run.state.get("incomplete_details") or {}
+        filtered = details.get("reason") == "content_filter"
+        return {"incomplete_details": {"reason": "content_filter" if filtered else "max_output_tokens"}}
     if run.status == "expired":
         return {"error": {"code": "server_error", "message": "The run has expired: its time was up."}}
     if run.status == "failed":

@@ -12,7 +12,7 @@ from ...events import Called, Finished, Observed, Paused, Replied, Resumed, Stop
 from ...runs import Followed
 from ...runs.messages import Speech, Spoken
 from ...runs.waiting import arguments_of
-from ...schema import AgentAction, Observation, Usage
+from ...schema import AgentAction, Observation, StopReason, Usage
 from ...store.log import Entry
 from ...store.rows import RunRow
 from ...tooling import Tool
@@ -123,8 +123,11 @@ class ResponseProgress:
                 yield from self._call(action)
             case Observed(observation=observation):
                 yield from self._observed(observation)
-        for said in self._speech.hear(entry):
-            yield from self._say(said)
+        if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER:
+            yield from self._refused(entry.event.answer)
+        else:
+            for said in self._speech.hear(entry):
+                yield from self._say(said)
         if isinstance(entry.event, Finished | Stopped):
             self._end = entry
             yield from self._closed()
@@ -150,6 +153,17 @@ class ResponseProgress:
         yield self._event("response.output_text.done", **self._place(at), **_TEXT, text=text)
         yield self._event("response.content_part.done", **self._place(at), **_content(text))
         yield self._done(at, status=status, content=[_part(text)])
+
+    def _refused(self, text: str) -> Iterator[Object]:
+        """What the model said instead of an answer in the form that was asked for, as a message of its own."""
+        yield from self._added("message", status="in_progress", role="assistant", content=[])
+        at, refusal = len(self.output) - 1, {"type": "refusal", "refusal": text}
+        empty = {"content_index": 0, "part": {**refusal, "refusal": ""}}
+        yield self._event("response.content_part.added", **self._place(at), **empty)
+        yield self._event("response.refusal.delta", **self._place(at), content_index=0, delta=text)
+        yield self._event("response.refusal.done", **self._place(at), content_index=0, refusal=text)
+        yield self._event("response.content_part.done", **self._place(at), content_index=0, part=refusal)
+        yield self._done(at, status="completed", content=[refusal])
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,14 +14,15 @@ from ...errors import RetinueError
 from ...store.rows import RunRow
 from ...store.scope import Scope
 from ..context import At, Context, Server
+from ..failing import failed
 from ..tailoring import tools_of
 from ..wire.attending import gone
 from ..wire.bodies import JsonRoute
-from ..wire.errors import ApiError, failure, no_model
+from ..wire.errors import ApiError, no_model
 from ..wire.objects import Object
 from ..wire.sse import STREAMED, frame, streamed
 from .finding import found_items, previous_part, referred
-from .input import as_items, count, rules, turns
+from .input import as_items, count, readable_items, rules, turns
 from .parts import Part
 from .progress import ResponseProgress
 from .requests import InputTokens, ResponseCreate
@@ -65,7 +66,7 @@ async def input_tokens(body: InputTokens, at: At) -> Object:
         previous = previous_part(connection, scope, body.previous_response_id)
         items = referred(as_items(sent.get("input")), found)
         before = context_of(connection, scope, at.server, previous, conversation_id, items)
-        said = [*before.items, *items]
+        said = [*before.items, *readable_items(connection, scope, items)]
         texts = [one["content"] for one in (*before.turns, *turns(said))]
         tools = [str(tool) for tool in sent.get("tools") or ()]
         return count([body.instructions or "", *before.rules, *rules(said), *texts, *tools])
@@ -119,9 +120,7 @@ async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) ->
             await watch
     response = progress.now(run)
     if response["status"] in ("failed", "cancelled"):
-        problem = failure(run)
-        problem.headers = {"x-should-retry": "false"}  # its tools may have done something
-        raise problem
+        raise await failed(at.server, run)
     return response
 
 

@@ -19,12 +19,12 @@ from ..answers import decisions_in, mark_of
 from ..assistants.starting import add_run
 from ..context import Server
 from ..conversations.items import items_of
-from ..tailoring import inner_name
+from ..tailoring import inner_name, sampling_of
 from ..wire.errors import ApiError
 from ..wire.finding import active_run
 from ..wire.objects import Object, call_id, run_of_call
 from .finding import previous_part, referred, told_by
-from .input import answers_at_the_end, as_items, rules, turns, unanswered
+from .input import answers_at_the_end, as_items, kept_items, readable_items, rules, turns, unanswered
 from .objects import asked_of
 from .parts import KIND, Part, part_of, parts_of
 from .requests import InputTokens, ResponseCreate
@@ -56,10 +56,12 @@ def start_response(
     sent = body.sent()
     items = referred(as_items(sent.get("input")), found)
     sent["model"] = body.model or next(iter(server.deployment.agents))
-    asked = asked_of(sent, sent["model"], conversation_id)
-    waiting = _waiting(connection, scope, items, previous, conversation_id)
+    sampled = sampling_of(server.deployment.agents[sent["model"]].model)
+    asked = asked_of({**sampled, **sent}, sent["model"], conversation_id)
+    said = readable_items(connection, scope, items)
+    waiting = _waiting(connection, scope, said, previous, conversation_id)
     if waiting is not None:
-        return _go_on(connection, scope, server, waiting, asked, items)
+        return _go_on(connection, scope, server, waiting, asked, said)
     before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
@@ -70,7 +72,7 @@ def start_response(
         "input": items,
         "store": asked["store"],
         "stream": bool(body.stream),
-        **_conversation(before, items, body.instructions),
+        **_conversation(before, said, body.instructions),
     }
     run = add_run(connection, scope, request, conversation_id, body.metadata, server.options.run_ttl)
     return Answering(Part(run), True, halted)
@@ -99,7 +101,7 @@ def context_of(
     """What `items` follow. Raises `ApiError` if they do not fit to it."""
     before = Before()
     if conversation_id is not None:
-        before = Before(items_of(connection, scope, conversation_id))
+        before = Before(kept_items(connection, scope, items_of(connection, scope, conversation_id)))
     elif previous is not None:
         before = _chain(connection, server, previous)
         if previous.run.status == "requires_action" and not previous.over:

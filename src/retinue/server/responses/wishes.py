@@ -24,6 +24,10 @@ def wishes_of(sent: Mapping[str, Any]) -> Object:
         allowed = {tool.get("name") for tool in choice["tools"]}
         tools = [tool for tool in tools if tool["type"] != "function" or tool["name"] in allowed]
     wishes: Object = {name: sent[name] for name in _SAME if sent.get(name) is not None}
+    if effort := (sent.get("reasoning") or {}).get("effort"):
+        wishes["reasoning_effort"] = effort
+    if verbosity := (sent.get("text") or {}).get("verbosity"):
+        wishes["verbosity"] = verbosity
     if sent.get("max_output_tokens"):
         wishes["max_completion_tokens"] = sent["max_output_tokens"]
     if sent.get("max_tool_calls") is not None:

@@ -50,7 +50,7 @@ def run_object(run: RunRow) -> Object:
         "last_error": state.get("last_error"),
         "expires_at": run.expires_at if run.active else None,
         **{name: state.get(name) for name in _ENDED},
-        "incomplete_details": state.get("incomplete_details"),
+        "incomplete_details": _incomplete(state.get("incomplete_details")),
         "model": asked["model"],
         "instructions": asked.get("instructions") or "",
         "tools": asked.get("tools") or [],
@@ -62,6 +62,11 @@ def run_object(run: RunRow) -> Object:
         "tool_choice": asked.get("tool_choice") or "auto",
         "parallel_tool_calls": asked.get("parallel_tool_calls") is not False,
     }
+
+
+def _incomplete(details: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Why a run is incomplete, of the reasons that OpenAI's runs know: what a filter withheld, its message says."""
+    return details if details and details["reason"] in ("max_completion_tokens", "max_prompt_tokens") else None
 
 
 def assistant_of(run: RunRow) -> str:

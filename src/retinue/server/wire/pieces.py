@@ -122,9 +122,10 @@ Tool = Annotated[
 
 
 def _named_apart(tools: list[Any]) -> list[Any]:
-    names = Counter(tool.function.name for tool in tools if isinstance(tool, FunctionTool))
-    for name, times in names.items():
-        if times > 1:
+    given = [tool.function.name for tool in tools if isinstance(tool, FunctionTool)]
+    names = Counter(name.replace("-", "_") for name in given)  # which models are told
+    for name in given:
+        if names[name.replace("-", "_")] > 1:
             raise PydanticCustomError("same_name", "two tools are called '{name}'", {"name": name})
     return tools
 

@@ -1,0 +1,96 @@
+"""What a model can be given of the content of a message: text, and files of text."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ..store.scope import Scope
+from ..store.tables import contents
+from ..strategies.quoting import quoted
+from .files.files import file_of
+from .wire.errors import ApiError
+from .wire.validation import invalid, missing, wrong_type
+
+_MOST = 256_000  # characters of a file, as of a message
+_WORDS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+_FILES = ("file", "input_file")
+
+
+def readable(connection: Connection, scope: Scope, content: Any, where: str) -> Any:
+    """`content`, which is at `where` in a request, with its files as texts. Raises `ApiError` for what no model here
+    can be given: images, sounds, files that are no text."""
+    if not isinstance(content, Sequence) or isinstance(content, str):
+        return content
+    return [_part(connection, scope, part, f"{where}[{number}]") for number, part in enumerate(content)]
+
+
+def kept_readable(connection: Connection, scope: Scope, content: Any) -> Any:
+    """`content` that was kept, likewise as far as it can be."""
+    if not isinstance(content, Sequence) or isinstance(content, str):
+        return content
+    parts = []
+    for part in content:
+        with suppress(ApiError):
+            part = _part(connection, scope, part, "")
+        parts.append(part)
+    return parts
+
+
+def _part(connection: Connection, scope: Scope, part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    kind = part.get("type")
+    if kind in _WORDS:
+        text = part.get(_WORDS[kind])
+        if not isinstance(text, str):
+            raise wrong_type(f"{where}.{_WORDS[kind]}", "a string", text)
+        return part
+    if kind in _FILES:
+        place = f"{where}.file" if kind == "file" else where
+        given = part.get("file") if kind == "file" else part
+        if not isinstance(given, Mapping):
+            raise missing(f"{where}.file")
+        name, data = _file(connection, scope, given, place)
+        text_kind = "input_text" if kind == "input_file" else "text"
+        return {"type": text_kind, "text": f'[the file "{quoted(name)}"]\n{quoted(_text(data, place))}\n[its end]'}
+    if kind is None:
+        raise missing(f"{where}.type")
+    text_kind, file_kind = ("input_text", "input_file") if str(kind).startswith("input_") else ("text", "file")
+    message = (
+        f"Invalid value: '{str(kind)[:64]}'. Supported values are: '{text_kind}' and '{file_kind}' (of text): models "
+        "here are given nothing else."
+    )
+    raise ApiError(400, message, param=f"{where}.type", code="invalid_value")
+
+
+def _file(connection: Connection, scope: Scope, given: Mapping[str, Any], where: str) -> tuple[str, bytes]:
+    """A file's name, and what is in it."""
+    name, id_, data = given.get("filename") or "", given.get("file_id"), given.get("file_data")
+    if isinstance(id_, str):
+        row = file_of(connection, scope, id_, f"{where}.file_id")
+        kept = scope.find(connection, contents, id_)
+        return row.body["filename"], b"" if kept is None else kept.content
+    if not isinstance(data, str):
+        raise missing(f"{where}.file_data" if given.get("file_url") is None else f"{where}.file_id")
+    head, comma, rest = data.partition(",")
+    try:
+        return str(name), base64.b64decode(rest if comma and head.startswith("data:") else data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise invalid(f"{where}.file_data", "want base64, or a data URL of it") from error
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        problem = "only files of text can be given to a model here; others can be searched, in a vector store"
+        raise invalid(where, problem)
+    if len(text) > _MOST:
+        raise invalid(where, f"the file has {len(text):,} characters; the most is {_MOST:,}")
+    return text

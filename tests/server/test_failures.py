@@ -1,0 +1,193 @@
+"""What fails, as clients can act on it: the SDK's own retries never make a server's tool run twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from fakes.app_server import KEY, Serving
+from fakes.openai_server import Answer, OpenAIServer, failure
+from retinue import Agent, PromptModel, tool
+from retinue.models.retrying import Retries
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+TRIED = Answer(calls=[("add", {"a": 19, "b": 23})])
+ASKED: Any = {"messages": [{"role": "user", "content": "Book it, please."}]}
+PAID: list[str] = []
+
+
+@tool
+def pay(name: str) -> str:
+    """Pay somebody."""
+    PAID.append(name)
+    return "paid"
+
+
+@tool(effects="read")
+def look(name: str) -> str:
+    """Look somebody up."""
+    PAID.append(name)
+    return "here"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def served(engine: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    agents = {}
+    for name, tools in (("plain", []), ("payer", [pay]), ("reader", [look])):
+        retries = Retries(tries=1)
+        model = PromptModel("m", base_url=engine.url, api_key="none", retries=retries)
+        agents[name] = Agent(model, tools, strategy="tool_calling", name=name)
+    with Serving(tmp_path_factory.mktemp("served"), agents) as serving:
+        yield serving
+
+
+@pytest.fixture
+def client(served: Serving, engine: OpenAIServer) -> Iterator[openai.OpenAI]:
+    """One with the SDK's own retries, whose waits are short."""
+    del PAID[:]
+    engine.replies[:] = []
+    with openai.OpenAI(base_url=f"{served.url}/v1", api_key=KEY, _strict_response_validation=True) as client:
+        client._calculate_retry_timeout = lambda *_: 0.001  # type: ignore[method-assign]
+        yield client
+
+
+def tried(engine: OpenAIServer) -> list[Answer]:
+    asked = any(one.body.get("tools", [{}])[0].get("function", {}).get("name") == "add" for one in engine.asked)
+    return [] if asked else [TRIED]
+
+
+def chat(client: Any, model: str, **more: Any) -> Any:
+    return client.chat.completions.create(model=model, **ASKED, **more)
+
+
+def respond(client: Any, model: str, **more: Any) -> Any:
+    return client.responses.create(model=model, input="Book it, please.", **more)
+
+
+@pytest.mark.parametrize("ask", [chat, respond])
+@pytest.mark.parametrize("broken", [failure(500), failure(503), failure(429), failure(429, retry_after="2")])
+@pytest.mark.parametrize("key", [None, "once"])
+def test_a_servers_tool_runs_once_whatever_fails_after_it(
+    client: Any, engine: OpenAIServer, ask: Any, broken: Answer, key: str | None
+) -> None:
+    engine.replies[:] = [*tried(engine), *[Answer(calls=[("pay", {"name": "Ada"})]), broken] * 3]
+    key = key and f"{ask.__name__}-{broken.status}-{len(broken.headers)}"
+    headers = {"Idempotency-Key": key} if key else {}
+    for _ in range(2 if key else 1):
+        with pytest.raises(openai.APIStatusError) as raised:
+            ask(client, "payer", extra_headers=headers)
+        assert raised.value.response.headers["x-should-retry"] == "false"
+        assert raised.value.status_code == (429 if broken.status == 429 else 500)
+        assert raised.value.response.headers.get("retry-after") == broken.headers.get("Retry-After")
+    assert PAID == ["Ada"]
+
+
+@pytest.mark.parametrize("ask", [chat, respond])
+def test_what_only_looked_is_done_again(client: Any, engine: OpenAIServer, ask: Any) -> None:
+    looking = Answer(calls=[("look", {"name": "Ada"})])
+    engine.replies[:] = [*tried(engine), looking, failure(500), looking, Answer("At last.")]
+    said = ask(client, "reader")
+    assert "At last." in said.to_json()
+    assert PAID == ["Ada", "Ada"]
+
+
+@pytest.mark.parametrize("ask", [chat, respond])
+def test_what_failed_before_anything_was_done_is_sent_again_also_under_its_key(
+    client: Any, engine: OpenAIServer, ask: Any
+) -> None:
+    engine.replies[:] = [failure(500), Answer("At last.")]
+    assert "At last." in ask(client, "plain", extra_headers={"Idempotency-Key": f"x-{ask.__name__}"}).to_json()
+
+
+REFUSALS: list[Any] = [
+    (failure(400, "too long", code="context_length_exceeded"), (400, "context_length_exceeded", None)),
+    (failure(400, "Unsupported value: 'temperature'"), (400, None, None)),
+    (failure(401, "bad key sk-123"), (500, None, "false")),
+    (failure(404, "no such model"), (500, None, "false")),
+    (failure(429, "slow down", retry_after="7"), (429, "rate_limit_exceeded", None)),
+    (failure(500, "stack trace of the engine"), (500, None, None)),
+]
+
+
+@pytest.mark.parametrize("ask", [chat, respond])
+@pytest.mark.parametrize(("broken", "expected"), REFUSALS)
+def test_an_engines_refusal_is_the_status_that_clients_act_upon_without_its_words(
+    served: Serving, client: Any, engine: OpenAIServer, ask: Any, broken: Answer, expected: Any
+) -> None:
+    engine.replies[:] = [broken]
+    with pytest.raises(openai.APIStatusError) as raised:
+        ask(client.with_options(max_retries=0), "plain")
+    error = raised.value
+    assert (error.status_code, error.code, error.response.headers.get("x-should-retry")) == expected
+    assert error.response.headers.get("retry-after") == broken.headers.get("Retry-After")
+    told = error.response.text
+    assert (broken.error or "?") not in told
+    assert engine.url not in told
+    assert "127.0.0.1" not in told
+
+
+@pytest.mark.parametrize(("broken", "expected"), REFUSALS)
+def test_a_runs_last_error_and_a_streams_error_say_the_same(
+    client: Any, engine: OpenAIServer, broken: Answer, expected: Any
+) -> None:
+    status, code, _ = expected
+    engine.replies[:] = [broken]
+    assistant = client.beta.assistants.create(model="plain")
+    thread: Any = {"messages": ASKED["messages"]}
+    run = client.beta.threads.create_and_run_poll(assistant_id=assistant.id, thread=thread, poll_interval_ms=5)
+    kind = {400: "invalid_prompt", 429: "rate_limit_exceeded"}.get(status, "server_error")
+    assert (run.status, run.last_error.code) == ("failed", kind)
+    assert broken.error not in run.last_error.message
+    engine.replies[:] = [broken]
+    with pytest.raises(openai.APIError) as raised:
+        list(chat(client, "plain", stream=True))
+    assert raised.value.code == code
+    engine.replies[:] = [broken]
+    last = list(respond(client, "plain", stream=True))[-1]
+    assert (last.type, last.response.error.code) == ("response.failed", kind)
+
+
+SCHEMA: Any = {"name": "n", "strict": True, "schema": {"type": "object", "properties": {}, "required": ["x"]}}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_is_not_in_the_form_is_a_refusal(client: Any, engine: OpenAIServer, stream: bool) -> None:
+    engine.replies[:] = [Answer("I would rather not.")] * 4
+    wanted: Any = {"type": "json_schema", "json_schema": SCHEMA}
+    if stream:
+        choices = [chunk.choices[0] for chunk in chat(client, "plain", response_format=wanted, stream=True)]
+        refusal = "".join(choice.delta.refusal or "" for choice in choices)
+        content = "".join(choice.delta.content or "" for choice in choices) or None
+        finish = choices[-1].finish_reason
+    else:
+        (choice,) = chat(client, "plain", response_format=wanted).choices
+        refusal, content, finish = choice.message.refusal, choice.message.content, choice.finish_reason
+    assert (refusal, content, finish) == ("I would rather not.", None, "stop")
+    engine.replies[:] = [Answer("I would rather not.")] * 4
+    text: Any = {"format": {"type": "json_schema", **SCHEMA}}
+    if stream:
+        *events, last = respond(client, "plain", text=text, stream=True)
+        assert "response.refusal.done" in [event.type for event in events]
+        response = last.response
+    else:
+        response = respond(client, "plain", text=text)
+    (message,) = response.output
+    assert (response.status, message.content[0].refusal) == ("completed", "I would rather not.")
+
+
+def test_a_form_that_was_cut_is_told_as_cut(client: Any, engine: OpenAIServer) -> None:
+    engine.replies[:] = [Answer('{"x": "abc', finish="length")]
+    wanted: Any = {"type": "json_schema", "json_schema": SCHEMA}
+    (choice,) = chat(client, "plain", response_format=wanted).choices
+    assert (choice.finish_reason, choice.message.content) == ("length", '{"x": "abc')
+    assert json.loads(choice.message.content + '"}') == {"x": "abc"}
