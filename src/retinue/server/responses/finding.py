@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,14 +49,16 @@ def _stored(connection: Connection, scope: Scope, name: tuple[str, int] | None) 
     return part if part is not None and part.stored else None
 
 
-def told(connection: Connection, deployment: Deployment, part: Part) -> ResponseProgress:
-    """All that a response has come to by now."""
-    return told_by(deployment, part, read(connection, part.run.id))
+def told(connection: Connection, deployment: Deployment, part: Part, include: Collection[str] = ()) -> ResponseProgress:
+    """All that a response has come to by now; `include`: what is to be shown of its items beside what was asked for."""
+    return told_by(deployment, part, read(connection, part.run.id), include)
 
 
-def told_by(deployment: Deployment, part: Part, log: Sequence[Entry]) -> ResponseProgress:
+def told_by(
+    deployment: Deployment, part: Part, log: Sequence[Entry], include: Collection[str] = ()
+) -> ResponseProgress:
     """What a response came to by this log."""
-    progress = ResponseProgress(part, tools_of(deployment, part.run))
+    progress = ResponseProgress(part, tools_of(deployment, part.run), include)
     items: list[Followed] = [*log, part.run]
     for item in items:
         list(progress.tell(item))
@@ -95,8 +97,8 @@ def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence
         part = part_of(run, len(parts_of(run)))
         if part is None or run.thread_id is None:
             return
-        last = told_by(deployment, part, log).last
-        if last is not None and last["status"] in ("completed", "incomplete"):
-            append_items(connection, run.tenant, run.thread_id, [*part.input, *last["output"]], run.id)
+        progress = told_by(deployment, part, log)
+        if progress.last is not None and progress.last["status"] in ("completed", "incomplete"):
+            append_items(connection, run.tenant, run.thread_id, [*part.input, *progress.output], run.id)
 
     return conclude

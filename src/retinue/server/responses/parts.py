@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,11 @@ class Part:
     def created_at(self) -> int:
         """In Unix seconds."""
         return int(self._kept["created_at"]) if self.number else self.run.created_at
+
+    @property
+    def include(self) -> Sequence[str]:
+        """What its request asked to be shown of its items that is not shown else."""
+        return self._kept.get("include") or ()
 
     @property
     def begin(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -81,10 +81,12 @@ def _check(body: InputTokens, server: Server) -> None:
         raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
 
 
-async def response_events(server: Server, part: Part, after: int = -1, *, lasting: bool = True) -> AsyncIterator[str]:
+async def response_events(
+    server: Server, part: Part, after: int = -1, *, lasting: bool = True, include: Collection[str] = ()
+) -> AsyncIterator[str]:
     """The events of a response with numbers above `after`, until it is over. One that is not `lasting` is cancelled
-    when its reader goes away."""
-    progress = ResponseProgress(part, tools_of(server.deployment, part.run))
+    when its reader goes away. `include`: what is to be shown of its items beside what its request asked for."""
+    progress = ResponseProgress(part, tools_of(server.deployment, part.run), include)
     try:
         async with aclosing(server.runs.followers.follow(part.run.id)) as items:
             async for item in items:

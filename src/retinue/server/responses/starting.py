@@ -57,7 +57,7 @@ def start_response(connection: Connection, scope: Scope, server: Server, body: R
     asked = asked_of(sent, sent["model"], conversation_id)
     waiting = _waiting(connection, scope, items, previous, conversation_id)
     if waiting is not None:
-        return _go_on(connection, scope, server, waiting, asked, items)
+        return _go_on(connection, scope, server, waiting, {"asked": asked, "input": items, "include": body.include})
     before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
@@ -67,6 +67,7 @@ def start_response(connection: Connection, scope: Scope, server: Server, body: R
         "asked": asked,
         "input": items,
         "store": asked["store"],
+        "include": body.include,
         "stream": bool(body.stream),
         **_conversation(before, items, body.instructions),
     }
@@ -164,19 +165,20 @@ def _go_on(
     scope: Scope,
     server: Server,
     waiting: Part,
-    asked: Object,
-    items: list[Object],
+    given: Mapping[str, Any],
 ) -> Answering:
-    """The response after the one that waits. The run goes on as it was begun; `asked` is only said again."""
-    run, answers = waiting.run, answers_at_the_end(items)
+    """The response after the one that waits. The run goes on as it was begun; what is asked for in `given` is only
+    said again."""
+    run, items = waiting.run, given["input"]
+    answers = answers_at_the_end(items)
     if waiting.over:
         return Answering(Part(run, waiting.number + 1), False)
     _answered(run, items)
     answer = decisions_in(run, answers)
     assert answer is not None
     part = {
-        "asked": {**asked, "model": run.request["model"]},
-        "input": items,
+        **given,
+        "asked": {**given["asked"], "model": run.request["model"]},
         "created_at": int(time.time()),
         "told": length(connection, run.id),
         "mark": answer.mark,
