@@ -89,8 +89,14 @@ def _identified(connection: Connection, tenant: str, item: Mapping[str, Any]) ->
 
 
 def _referred(connection: Connection, tenant: str, id_: str) -> Object:
-    query = select(items.c.body).where(items.c.tenant == tenant, items.c.item_id == id_)
-    body: Object | None = connection.execute(query.order_by(items.c.number.desc()).limit(1)).scalar()
+    body = kept_item(connection, tenant, id_)
     if body is None:
         raise ApiError(404, f"Item with id '{id_}' not found.", param="items")
+    return body
+
+
+def kept_item(connection: Connection, tenant: str, id_: str) -> Object | None:
+    """The tenant's item that clients know by this id, in whichever conversation it was last."""
+    query = select(items.c.body).where(items.c.tenant == tenant, items.c.item_id == id_)
+    body: Object | None = connection.execute(query.order_by(items.c.number.desc()).limit(1)).scalar()
     return body

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
+from ...events import Paused
 from ...runs import Followed
 from ...store.log import Entry, read
 from ...store.rows import RunRow
 from ...store.scope import Scope
 from ...store.tables import runs
-from ..conversations.items import append_items
+from ..conversations.item_forms import PREFIXES
+from ..conversations.items import append_items, kept_item
 from ..deployment import Deployment
 from ..tailoring import tools_of
 from ..wire.errors import ApiError
-from ..wire.objects import Object
+from ..wire.objects import Object, call_id, run_of_call
 from .parts import Part, item_named, named, part_of, parts_of
 from .progress import ResponseProgress
 
@@ -79,14 +82,35 @@ def referred(
 def _item(
     connection: Connection, scope: Scope, deployment: Deployment, known: dict[str, list[Object]], id_: str
 ) -> Object:
-    part = _stored(connection, scope, item_named(id_))
+    part = _stored(connection, scope, item_named(id_) or _asking(connection, scope, id_))
     if part is not None:
         if part.id not in known:
             known[part.id] = [*part.input, *told(connection, deployment, part).output]
         for item in known[part.id]:
             if item["id"] == id_:
                 return {key: value for key, value in item.items() if key != "id"}
+    if (item := kept_item(connection, scope.tenant, id_)) is not None:
+        return {key: value for key, value in item.items() if key != "id"}
     raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
+
+
+def _asking(connection: Connection, scope: Scope, id_: str) -> tuple[str, int] | None:
+    """The run and the number of the response that asked for the approval of this id, which is named after its call."""
+    kind, _, rest = id_.partition("_")
+    wanted = f"call_{rest}"
+    run_id = run_of_call(wanted) if kind == PREFIXES["mcp_approval_request"] else None
+    row = None if run_id is None else scope.find(connection, runs, run_id)
+    if row is None:
+        return None
+    run, asked = RunRow.of(row), Counter[str]()
+    for entry in read(connection, run.id):
+        if isinstance(entry.event, Paused):
+            call = entry.event.action.id
+            asked[call] += 1
+            if call_id(run.id, call, asked[call]) == wanted:
+                begun = [number for number in range(len(parts_of(run)) + 1) if Part(run, number).begin < entry.seq]
+                return run.id, begun[-1]
+    return None
 
 
 def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence[Entry]], None]:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from ...errors import RetinueError
 from ...store.rows import RunRow
 from ...store.scope import Scope
+from .. import declared
 from ..context import At, Context, Server
 from ..tailoring import tools_of
 from ..wire.attending import gone
@@ -33,7 +34,7 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 @router.post("", responses=STREAMED)
 async def create(body: ResponseCreate, at: At, request: Request) -> Any:
     """Answer, or begin to."""
-    _check(body, at.server)
+    _check(body, at.server, request)
 
     def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, bool, RunRow | None]:
         made = start_response(connection, scope, at.server, body)
@@ -53,9 +54,9 @@ async def create(body: ResponseCreate, at: At, request: Request) -> Any:
 
 
 @router.post("/input_tokens")
-async def input_tokens(body: InputTokens, at: At) -> Object:
+async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
     """About how many tokens the input of such a response has."""
-    _check(body, at.server)
+    _check(body, at.server, request)
 
     def work(connection: Connection, scope: Scope) -> int:
         conversation_id = conversation_of(body)
@@ -71,10 +72,13 @@ async def input_tokens(body: InputTokens, at: At) -> Object:
     return {"object": "response.input_tokens", "input_tokens": await at.read(work)}
 
 
-def _check(body: InputTokens, server: Server) -> None:
+def _check(body: InputTokens, server: Server, request: Request) -> None:
     """Raises `ApiError` for what a request may not ask for, whatever else there is."""
-    if body.model is not None and body.model not in server.deployment.agents:
-        raise no_model(body.model)
+    agents = server.deployment.agents
+    name = body.model or next(iter(agents))
+    if name not in agents:
+        raise no_model(name)
+    declared.check(body.sent().get("tools") or (), name, agents[name], request.headers.get("host", ""))
     if body.input is None and body.previous_response_id is None and body.conversation is None:
         raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     if isinstance(body, ResponseCreate) and body.background and body.store is False:

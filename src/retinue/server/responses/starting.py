@@ -57,7 +57,8 @@ def start_response(connection: Connection, scope: Scope, server: Server, body: R
     asked = asked_of(sent, sent["model"], conversation_id)
     waiting = _waiting(connection, scope, items, previous, conversation_id)
     if waiting is not None:
-        return _go_on(connection, scope, server, waiting, {"asked": asked, "input": items, "include": body.include})
+        given = {"asked": asked, "input": items, "include": body.include}
+        return _go_on(connection, scope, server, *waiting, given)
     before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
@@ -143,21 +144,24 @@ def _waiting(
     items: Sequence[Mapping[str, Any]],
     previous: Part | None,
     conversation_id: str | None,
-) -> Part | None:
-    """The response whose calls the last items answer, if its run waits for that, or went on after just that."""
+) -> tuple[Part, list[tuple[str, str]]] | None:
+    """The response whose calls the last items answer, if its run waits for that, or went on after just that; and the
+    answers."""
     answers = answers_at_the_end(items)
     run_id = run_of_call(answers[0][0]) if answers else None
     row = None if run_id is None else scope.find(connection, runs, run_id)
     run = None if row is None else RunRow.of(row)
     if run is None or run.request.get("kind") != KIND or run.thread_id != conversation_id:
         return None
+    calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in waiting_for(run))
+    answers = answers_at_the_end(items, {calls, *(frozenset(one.get("calls", ())) for one in parts_of(run))})
     marks = [one["mark"] for one in parts_of(run)]
     mark = mark_of(answers)
     number = marks.index(mark) if mark in marks else len(marks)
     if previous is not None and (previous.run.id, previous.number) != (run.id, number):
         return None
-    calls = {call_id(run.id, action.id, asked) for action, _, asked in waiting_for(run)}
-    return part_of(run, number) if mark in marks or calls & {call for call, _ in answers} else None
+    part = part_of(run, number) if mark in marks or calls & {call for call, _ in answers} else None
+    return None if part is None else (part, answers)
 
 
 def _go_on(
@@ -165,15 +169,15 @@ def _go_on(
     scope: Scope,
     server: Server,
     waiting: Part,
+    answers: list[tuple[str, str]],
     given: Mapping[str, Any],
 ) -> Answering:
     """The response after the one that waits. The run goes on as it was begun; what is asked for in `given` is only
     said again."""
-    run, items = waiting.run, given["input"]
-    answers = answers_at_the_end(items)
+    run = waiting.run
     if waiting.over:
         return Answering(Part(run, waiting.number + 1), False)
-    _answered(run, items)
+    _answered(run, given["input"])
     answer = decisions_in(run, answers)
     assert answer is not None
     part = {
@@ -182,6 +186,7 @@ def _go_on(
         "created_at": int(time.time()),
         "told": length(connection, run.id),
         "mark": answer.mark,
+        "calls": [call for call, _ in answers],
     }
     run = replace(run, state={**run.state, "parts": [*parts_of(run), part]})
     decide(connection, run, answer.decisions, server.options.run_ttl, answer.mark)
