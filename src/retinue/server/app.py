@@ -11,6 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
+from starlette.routing import WebSocketRoute
 
 from .. import __version__
 from ..errors import StoreUnavailable
@@ -25,7 +26,7 @@ from .middleware.auth import Keyed
 from .middleware.edge import PATIENCE, Addressed, Edge, answer_of
 from .middleware.limiting import Limited
 from .middleware.repeating import REPLAYED, Repeatable
-from .responses import responses, stored as responses_stored
+from .responses import responses, sockets, stored as responses_stored
 from .wire.errors import ApiError
 from .wire.pieces import Refused
 from .wire.validation import told
@@ -82,6 +83,7 @@ def create_app(
     app.include_router(health.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
+    app.router.routes.append(WebSocketRoute(sockets.PATH, sockets.serve))
     app.add_exception_handler(ApiError, _known)
     app.add_exception_handler(StoreUnavailable, _known)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -61,12 +61,13 @@ class Server:
 @dataclass(frozen=True, slots=True)
 class Context:
     """A request's: the server, the tenant's view of what it keeps, and whether the request may come again. `written` is
-    called after what it wrote."""
+    called after what it wrote. `own` are responses that its connection may go on from though they are not stored."""
 
     server: Server
     scope: Scope
     repeat: Repeat | None = None
     written: Callable[[], None] = lambda: None
+    own: frozenset[str] = frozenset()
 
     async def read(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work`, which only reads, returns."""
@@ -86,7 +87,8 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, state = request.app.state.server, request.state
     scope = Scope(state.key.tenant, state.key.id, room(server.limits.of(state.key.id), server.runs.turns.at_once))
-    return Context(server, scope, getattr(state, "repeat", None), state.written)
+    own = getattr(state, "own_responses", frozenset())
+    return Context(server, scope, getattr(state, "repeat", None), state.written, own)
 
 
 At = Annotated[Context, Depends(context_of)]

@@ -22,7 +22,7 @@ from ..store.keys import Keys, count, every, make
 from ..store.rows import RunRow
 from .app import create_app
 from .assigning import assigning
-from .connections import connections
+from .connections import SOCKETS, connections
 from .context import Options, Server
 from .deployment import Deployment
 from .files.indexing import Indexing, index_folder
@@ -112,7 +112,7 @@ async def _serve(
         uvicorn.Config(
             app,
             http=connections(how.connections),
-            ws="none",
+            **SOCKETS,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -33,18 +33,22 @@ class Keyed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["path"] in OPEN:
+        if scope["type"] == "lifespan" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
         try:
             said = _said(Headers(scope=scope).get("authorization", ""))
             key = await self._known(said)
-            if not allowed(key.scopes, wanted := needed(scope["method"], scope["path"])):
+            method = scope.get("method", "POST")  # a WebSocket is for asking
+            if not allowed(key.scopes, wanted := needed(method, scope["path"])):
                 raise _not_allowed(wanted)
         except (ApiError, StoreUnavailable) as error:
             await answer_of(error)(scope, receive, send)
             return
         scope.setdefault("state", {}).update(key=key, tenant=key.tenant)
+        if scope["type"] == "websocket":  # what is asked over it is looked at as any request is
+            await self._app(scope, receive, send)
+            return
         await self._while_good(said, scope, receive, send)
 
     async def _known(self, said: str) -> Key:

@@ -35,21 +35,26 @@ def found_response(connection: Connection, scope: Scope, id_: str) -> Part:
     return part
 
 
-def previous_part(connection: Connection, scope: Scope, id_: str | None) -> Part | None:
-    """The response that a request goes on from, if it does. Raises `ApiError` (400)."""
+def previous_part(connection: Connection, scope: Scope, id_: str | None, own: Collection[str] = ()) -> Part | None:
+    """The response that a request goes on from, if it does; those of `own` need not be stored.
+    Raises `ApiError` (400)."""
     if id_ is None:
         return None
-    part = _stored(connection, scope, named(id_))
-    if part is None:
+    part = _kept(connection, scope, named(id_))
+    if part is None or part.deleted or not (part.stored or id_ in own):
         message = f"Previous response with id '{id_}' not found."
         raise ApiError(400, message, param="previous_response_id", code="previous_response_not_found")
     return part
 
 
 def _stored(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
-    row = None if name is None else scope.find(connection, runs, name[0])
-    part = None if row is None or name is None else part_of(RunRow.of(row), name[1])
+    part = _kept(connection, scope, name)
     return part if part is not None and part.stored else None
+
+
+def _kept(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
+    row = None if name is None else scope.find(connection, runs, name[0])
+    return None if row is None or name is None else part_of(RunRow.of(row), name[1])
 
 
 def told(connection: Connection, deployment: Deployment, part: Part, include: Collection[str] = ()) -> ResponseProgress:

@@ -62,7 +62,12 @@ class Part:
     @property
     def stored(self) -> bool:
         """Whether it can be asked for later."""
-        return self.asked["store"] is not False and self.number not in self.run.state.get("deleted", ())
+        return self.asked["store"] is not False and not self.deleted
+
+    @property
+    def deleted(self) -> bool:
+        """Whether its client had it forgotten."""
+        return self.number in self.run.state.get("deleted", ())
 
     @property
     def _kept(self) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ async def create(body: ResponseCreate, at: At, request: Request) -> Any:
     _check(body, at.server, request)
 
     def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, bool, RunRow | None]:
-        made = start_response(connection, scope, at.server, body)
+        made = start_response(connection, scope, at.server, body, at.own)
         return made.part.run, made.part.number, made.new, made.halted
 
     run, number, new, halted = await at.write(work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -47,10 +47,13 @@ class Before(NamedTuple):
     rules: Sequence[str] = ()
 
 
-def start_response(connection: Connection, scope: Scope, server: Server, body: ResponseCreate) -> Answering:
-    """The response to a request, in its run. Raises `ApiError`."""
+def start_response(
+    connection: Connection, scope: Scope, server: Server, body: ResponseCreate, own: Collection[str] = ()
+) -> Answering:
+    """The response to a request, in its run; it may go on from those of `own` though they are not stored. Raises
+    `ApiError`."""
     conversation_id = conversation_of(body)
-    previous = previous_part(connection, scope, body.previous_response_id)
+    previous = previous_part(connection, scope, body.previous_response_id, own)
     sent = body.sent()
     items = referred(connection, scope, server.deployment, as_items(sent.get("input")))
     sent["model"] = body.model or next(iter(server.deployment.agents))
