@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -27,6 +28,11 @@ class _Socket(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost()
         super().connection_lost(exc)
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":  # it was refused: there is nothing to complain of
+            self.handshake_complete = True
 
 
 SOCKETS: dict[str, Any] = {"ws": _Socket, "ws_max_size": MAX_BYTES, "ws_per_message_deflate": False}

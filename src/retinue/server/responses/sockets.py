@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import HTTPException
 from starlette.types import Message
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ..wire.bodies import MAX_BYTES, read_json
 from ..wire.errors import ApiError
@@ -22,7 +22,7 @@ LASTS = 3_600.0  # seconds, as at OpenAI
 _AHEAD = 32  # messages that may wait for the one before
 _TAKEN = (b"authorization", b"host", b"origin", b"user-agent", b"openai-beta")  # headers that each request has again
 _ELSEWHERE = ("stream", "stream_options", "background")  # parameters that mean nothing here
-_POLICY = 1008  # the code of a connection that is closed for what its client does
+_NORMAL, _POLICY = 1000, 1008  # codes of a connection that is closed: as it should be, for what its client does
 
 
 async def serve(socket: WebSocket) -> None:
@@ -32,19 +32,20 @@ async def serve(socket: WebSocket) -> None:
     turns = _Turns(socket, waiting.closed)
     ends = asyncio.get_running_loop().time() + getattr(socket.app.state, "sockets_last", LASTS)
     try:
-        with suppress(WebSocketDisconnect):
-            while (text := await waiting.take(ends)) is not None:
-                await turns.answer(text)
-            if (refusal := waiting.refusal) is not None:
-                await socket.send_text(_envelope(refusal.status, refusal.body["error"]))
-                await socket.close(_POLICY if refusal.status == 429 else 1000)
+        while turns.good and (text := await waiting.take(ends)) is not None:
+            await turns.answer(text)
+        if not turns.good:
+            await _close(socket, _POLICY)
+        elif (refusal := waiting.refusal) is not None:
+            await _say(socket, _envelope(refusal.status, refusal.body["error"]))
+            await _close(socket, _POLICY if refusal.status == 429 else _NORMAL)
     finally:
         await waiting.stop()
 
 
 class _Waiting:
     """Messages that wait for their turn. They are read while another is answered: so it is noticed when the client goes
-    away (`closed`). `refusal`: why no more are taken."""
+    away (`closed`), or sends too much. `refusal`: why no more are taken."""
 
     def __init__(self, socket: WebSocket) -> None:
         self.closed = asyncio.Event()
@@ -88,25 +89,26 @@ class _Waiting:
                     self.refusal = ApiError(429, message, kind="requests", code="rate_limit_exceeded")
                 self._more.set()
         finally:
-            if self.refusal is None:
-                self.closed.set()
+            self.closed.set()
             self._more.set()
 
 
 class _Turns:
-    """What one connection asks. The last response may be gone on from here though it was not to be stored (`own`)."""
+    """What one connection asks. The last response may be gone on from here though it was not to be stored (`own`).
+    `good`: whether its key may ask."""
 
     def __init__(self, socket: WebSocket, closed: asyncio.Event) -> None:
         self._socket = socket
         self._closed = closed
         self._own: str | None = None
+        self.good = True
 
     async def answer(self, text: str) -> None:
         """Ask what a message asks; send what comes of it."""
         try:
             given = _request(text)
         except ApiError as error:
-            await self._refuse(error.status, error.body["error"])
+            await _say(self._socket, _envelope(error.status, error.body["error"]))
             return
         body = json.dumps({**given, "stream": True}, ensure_ascii=False).encode("utf-8", "replace")
         answer = _Answer(self._socket)
@@ -115,23 +117,19 @@ class _Turns:
             self._own = None
         elif answer.response_id is not None and not answer.failed:
             self._own = answer.response_id
-        if answer.status in (401, 403):
-            await self._socket.close(_POLICY)
-            raise WebSocketDisconnect(_POLICY)
-
-    async def _refuse(self, status: int, error: Object) -> None:
-        await self._socket.send_text(_envelope(status, error))
+        self.good = answer.status not in (401, 403)
 
     def _scope(self, length: int) -> dict[str, Any]:
         """That of a request by who opened the connection."""
         outer = self._socket.scope
         headers = [(name, value) for name, value in outer["headers"] if name in _TAKEN]
         headers += [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
-        same = {name: outer[name] for name in ("asgi", "http_version", "server", "client", "root_path")}
+        same = {name: outer[name] for name in ("http_version", "server", "client", "root_path")}
+        asgi = {"version": "3.0", "spec_version": "2.3"}  # before 2.4, what a client hears of is not told by `send`
         own = frozenset() if self._own is None else frozenset([self._own])
         asked = {"type": "http", "method": "POST", "path": PATH, "raw_path": PATH.encode(), "query_string": b""}
         scheme = "https" if outer["scheme"] == "wss" else "http"
-        return {**same, **asked, "scheme": scheme, "headers": headers, "state": {"own_responses": own}}
+        return {**same, **asked, "asgi": asgi, "scheme": scheme, "headers": headers, "state": {"own_responses": own}}
 
     def _receiving(self, body: bytes) -> Any:
         """The body, and then that the client has gone away, once it has."""
@@ -166,11 +164,11 @@ class _Answer:
         self._body += message.get("body", b"")
         if self.failed and self.status >= 400:
             if not message.get("more_body", False):
-                await self._socket.send_text(_envelope(self.status, json.loads(self._body)["error"]))
+                await _say(self._socket, _envelope(self.status, json.loads(self._body)["error"]))
             return
         *lines, self._body = self._body.split(b"\n")
         for text in self._events(lines):
-            await self._socket.send_text(text)
+            await _say(self._socket, text)
 
     def _events(self, lines: Collection[bytes]) -> Iterator[str]:
         for line in lines:
@@ -189,6 +187,19 @@ class _Answer:
             self.response_id = json.loads(data)["response"]["id"]
         self.failed = self.failed or self._name == "response.failed"
         return data
+
+
+async def _say(socket: WebSocket, text: str) -> None:
+    """Send a message, if there is still somebody."""
+    if socket.application_state == WebSocketState.CONNECTED:
+        with suppress(WebSocketDisconnect):
+            await socket.send_text(text)
+
+
+async def _close(socket: WebSocket, code: int) -> None:
+    if socket.application_state == WebSocketState.CONNECTED:
+        with suppress(WebSocketDisconnect):
+            await socket.close(code)
 
 
 def _request(text: str) -> Object:
