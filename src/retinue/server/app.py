@@ -26,7 +26,7 @@ from .middleware.auth import Keyed
 from .middleware.edge import PATIENCE, Addressed, Edge, answer_of
 from .middleware.limiting import Limited
 from .middleware.repeating import REPLAYED, Repeatable
-from .responses import responses, sockets, stored as responses_stored
+from .responses import compacting, responses, sockets, stored as responses_stored
 from .wire.errors import ApiError
 from .wire.pieces import Refused
 from .wire.validation import told
@@ -37,6 +37,7 @@ ROUTERS = (
     runs.router,
     chat.router,
     responses.router,
+    compacting.router,
     responses_stored.router,
     threads.router,
     messages.router,

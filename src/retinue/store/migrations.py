@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 from sqlalchemy.schema import CreateColumn
 
 from ..errors import DataError
-from .tables import keys, metadata, runs, versions
+from .tables import items, keys, metadata, runs, versions
 
 
 def _responses_and_tenants(connection: Connection) -> None:
@@ -25,7 +25,18 @@ def _responses_and_tenants(connection: Connection) -> None:
     connection.execute(update(keys).where(keys.c.id.is_(None)).values(id="key_" + func.substr(keys.c.hash, 1, 24)))
 
 
-MIGRATIONS: Sequence[Callable[[Connection], None]] = (metadata.create_all, _responses_and_tenants)
+def _secrets_and_items_by_id(connection: Connection) -> None:
+    """A table for secrets; items are found by the ids that clients know."""
+    metadata.create_all(connection)
+    for index in items.indexes:
+        index.create(connection, checkfirst=True)
+
+
+MIGRATIONS: Sequence[Callable[[Connection], None]] = (
+    metadata.create_all,
+    _responses_and_tenants,
+    _secrets_and_items_by_id,
+)
 """What leads from each version to the next; the first makes all tables. What is there already is left as it is."""
 
 

@@ -244,6 +244,16 @@ ConversationOf = Annotated[
 ]
 
 
+class Compact(Wire):
+    """`POST /responses/compact`: what is to be told in one item."""
+
+    model: str
+    input: Input | None = None
+    instructions: Instructions | None = None
+    previous_response_id: Id | None = None
+    prompt_cache_key: str | None = None
+
+
 class InputTokens(Wire):
     """`POST /responses/input_tokens`: what a response would be asked."""
 

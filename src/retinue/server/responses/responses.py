@@ -15,6 +15,7 @@ from ...store.rows import RunRow
 from ...store.scope import Scope
 from .. import declared
 from ..context import At, Context, Server
+from ..conversations.compaction import expanded
 from ..tailoring import tools_of
 from ..wire.attending import gone
 from ..wire.bodies import JsonRoute
@@ -64,7 +65,7 @@ async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
         sent = body.sent()
         items = referred(connection, scope, at.server.deployment, as_items(sent.get("input")))
         before = context_of(connection, scope, at.server, previous, conversation_id, items)
-        said = [*before.items, *items]
+        said = expanded(connection, scope.tenant, [*before.items, *items])
         texts = [one["content"] for one in (*before.turns, *turns(said))]
         tools = [str(tool) for tool in sent.get("tools") or ()]
         return count([body.instructions or "", *before.rules, *rules(said), *texts, *tools])

@@ -18,6 +18,7 @@ from ...store.tables import runs
 from ..answers import decisions_in, mark_of
 from ..assistants.starting import add_run
 from ..context import Server
+from ..conversations.compaction import expanded
 from ..conversations.items import items_of
 from ..tailoring import inner_name
 from ..wire.errors import ApiError
@@ -73,7 +74,7 @@ def start_response(
         "store": asked["store"],
         "include": body.include,
         "stream": bool(body.stream),
-        **_conversation(before, items, body.instructions),
+        **_conversation(before, expanded(connection, scope.tenant, [*before.items, *items]), body.instructions),
     }
     run = add_run(connection, scope, request, conversation_id, body.metadata, server.options.run_ttl)
     return Answering(Part(run), True, halted)
@@ -107,7 +108,7 @@ def context_of(
         before = _chain(connection, server, previous)
         if previous.run.status == "requires_action" and not previous.over:
             _answered(previous.run, items)
-    if (call := unanswered([*before.items, *items])) is not None:
+    if (call := unanswered(expanded(connection, scope.tenant, [*before.items, *items]))) is not None:
         message = f"No tool call found for function call output with call_id {call}."
         raise ApiError(400, message, param="input")
     for item in items[-1:]:
@@ -131,8 +132,7 @@ def _chain(connection: Connection, server: Server, previous: Part) -> Before:
     return Before(items, run.request["messages"], run.request["rules"])
 
 
-def _conversation(before: Before, items: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:
-    said = [*before.items, *items]
+def _conversation(before: Before, said: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:
     kept = [*before.rules, *rules(said)]
     words = "\n\n".join(filter(None, [instructions, *kept]))
     return {"messages": [*before.turns, *turns(said)], "rules": kept, "instructions": words}
