@@ -21,7 +21,7 @@ from retinue.documents.passages import Passages
 from retinue.runs import Runs, Turns
 from retinue.server.app import create_app
 from retinue.server.assigning import assigning
-from retinue.server.connections import connections
+from retinue.server.connections import SOCKETS, connections
 from retinue.server.context import Options, Server
 from retinue.server.deployment import Deployment
 from retinue.server.files.indexing import Indexing
@@ -108,7 +108,7 @@ class Serving:
         server = Server(self._deployment, self.database, self.runs, self._options, indexing, self._limits)
         self.app = create_app(server, Keys(self.database, [KEY], self._now), **self._edge)
         self._loop = asyncio.get_running_loop()
-        config = uvicorn.Config(self.app, http=self._http, ws="none", lifespan="off", log_config=None)
+        config = uvicorn.Config(self.app, http=self._http, **SOCKETS, lifespan="off", log_config=None)
         self._server = uvicorn.Server(config)
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -7,7 +7,15 @@ from typing import Any
 
 import openai
 import pytest
-from agents import Agent, ModelSettings, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    HostedMCPTool,
+    ModelSettings,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
@@ -64,6 +72,43 @@ async def test_a_streamed_loop(async_client: openai.AsyncOpenAI) -> None:
     kinds = [event.item.type async for event in result.stream_events() if event.type == "run_item_stream_event"]
     assert kinds == ["tool_call_item", "tool_call_output_item", "message_output_item"]
     assert result.final_output == "It is 21 degrees in Paris."
+
+
+def waiter(client: openai.AsyncOpenAI, label: str = "waiter", **rules: Any) -> Agent[Any]:
+    """An agent of the client's for whom a person approves what the server's agent does."""
+    model = OpenAIResponsesModel(model="waiter", openai_client=client)
+    config: Any = {"type": "mcp", "server_label": label, "require_approval": "always"}
+    return Agent(name="Kim", model=model, tools=[HostedMCPTool(tool_config=config, **rules)])
+
+
+@pytest.mark.parametrize(("approve", "answer"), [(True, "It is booked."), (False, "Then not.")])
+@pytest.mark.parametrize("previous", [False, True])
+async def test_a_hook_approves(async_client: openai.AsyncOpenAI, approve: bool, answer: str, previous: bool) -> None:
+    asked: list[Any] = []
+
+    def decide(request: Any) -> Any:
+        asked.append((request.data.name, request.data.server_label))
+        return {"approve": approve} if approve else {"approve": False, "reason": "refused"}
+
+    agent = waiter(async_client, on_approval_request=decide)
+    result = await Runner.run(agent, "Please book a table.", auto_previous_response_id=previous)
+    assert (result.final_output, asked) == (answer, [("book", "waiter")])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_person_approves_between_two_runs(async_client: openai.AsyncOpenAI, streamed: bool) -> None:
+    agent = waiter(async_client)
+    first = await Runner.run(agent, "Please book two tables.")
+    assert [one.name for one in first.interruptions] == ["book", "book"]
+    state = first.to_state()
+    for one in first.interruptions:
+        state.approve(one)
+    if streamed:
+        result: Any = Runner.run_streamed(agent, state)
+        assert [event async for event in result.stream_events()]
+    else:
+        result = await Runner.run(agent, state)
+    assert result.final_output == "It is booked."
 
 
 @pytest.mark.parametrize("previous", [False, True])

@@ -94,3 +94,18 @@ def test_the_lock_file_names_no_registry() -> None:
     lock = (node.PROJECT / "package-lock.json").read_text("utf-8")
     assert "resolved" not in lock
     assert '"integrity": "sha512-' in lock
+
+
+def test_approvals_in_the_ai_sdk(project: Path, deployed: Served) -> None:
+    """All that was said is sent each time, stored items by reference."""
+    approved = [["mcp.book", {"place": "Nopi", "people": 2}]]
+    both = [*approved, ["mcp.book", {"place": "Rules", "people": 4}]]
+    loops = {
+        "approved": [approved, "It is booked.", HELLO],
+        "declined": [approved, "Then not.", HELLO],
+        "declared": [approved, "It is booked.", HELLO],
+        "both": [both, "It is booked.", HELLO],
+        "one": [both, "One of two.", HELLO],
+        "unstored": [approved, "It is booked.", HELLO],
+    }
+    assert seen(project / "ai_sdk.mjs", deployed) == {"generated": loops, "streamed": loops}

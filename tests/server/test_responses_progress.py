@@ -176,3 +176,16 @@ def test_a_run_that_failed_without_a_word_is_told_so() -> None:
     events = told([ended("failed", last_error={"code": "server_error", "message": "unreadable"})])
     assert [event["type"] for event in events][-1] == "response.failed"
     assert events[-1]["response"]["error"] == {"code": "server_error", "message": "unreadable"}
+
+
+def test_a_search_that_fails_or_is_cut_off_says_so() -> None:
+    run = replace(RUN, request={**RUN.request, "tools": [{"type": "file_search", "file_search": {}}]})
+    action = AgentAction("file_search", {"query": "x"}, id="call_1_0")
+    log = [Replied(1, Reply("", Usage(), calls=(action,))), Called(1, action)]
+    failed = [*log, Observed(1, Observation(action.id, "the index is not there", "failed")), Finished("Sorry.", {})]
+    for events, status in ((failed, "failed"), ([*log, Stopped(StopReason.CANCELLED)], "incomplete")):
+        end = replace(run, status="completed" if status == "failed" else "cancelled", holds=False)
+        tale = told([*entries(*events), end], run)
+        done = next(event["item"] for event in tale if event["type"] == "response.output_item.done")
+        assert (done["type"], done["status"], done["results"]) == ("file_search_call", status, None)
+        assert not any(event["type"] == "response.file_search_call.completed" for event in tale)

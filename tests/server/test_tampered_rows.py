@@ -20,13 +20,20 @@ from fakes.app_server import Serving
 from fakes.openapi import document, operations
 from fakes.tenants import Customer, agents
 from fakes.until import until_async
-from retinue.store.tables import metadata, runs, versions
+from retinue.store.tables import metadata, runs, secrets, versions
 
 DOCUMENT = document()
 CANARY = "tampered-canary"
 RUNS_CODE = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "marshal.loads")
 _GETS = [one for one in operations(DOCUMENT) if one.method == "GET" and one.path.startswith("/v1/")]
-_PARTS = {"events": "runs", "keys": "models", "requests": "models", "items": "conversations", "contents": "files"}
+_PARTS = {
+    "events": "runs",
+    "keys": "models",
+    "requests": "models",
+    "items": "conversations",
+    "contents": "files",
+    "secrets": "models",
+}
 _watched: list[str] = []
 _watching = [False]
 
@@ -100,6 +107,7 @@ def other(served: Serving) -> Customer:
 def made(served: Serving, tenant: str) -> Customer:
     one = Customer(served, tenant)
     one.make_all(DOCUMENT["paths"])
+    assert one.ask("POST", "/v1/responses/compact", {"model": "agent-1", "input": "Hi"}).status == 200
     headers = {"Idempotency-Key": "a key"}
     assert one.ask("POST", "/v1/threads", {"metadata": {"a": "b"}}, headers=headers).status == 200
     return one
@@ -123,6 +131,7 @@ def row_of(served: Serving, table: Table, who: Customer) -> Mapping[str, Any] | 
     """A row of a table that has to do with `who`, as the database has it."""
     with served.database.engine.connect() as connection:
         own = f"tenant = '{who.tenant}'" if "tenant" in table.c else f"run_id = '{who.ids['run']}'"
+        own = own if table is not secrets else "name = 'compaction'"
         found = connection.execute(text(f"SELECT * FROM {table.name} WHERE {own} LIMIT 1")).mappings().first()
         return None if found is None else dict(found)
 

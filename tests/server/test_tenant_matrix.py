@@ -44,6 +44,8 @@ KINDS: Mapping[str, str | None] = {
     "vector_store_ids": "vector_store",
     "batch_id": "batch",
     "container_id": None,  # OpenAI's; there are none here
+    "connector_id": None,
+    "tunnel_id": None,
     "id": None,  # of an item that is sent: whoever sends it may choose it
     "call_id": "call",  # of the Responses API
     "approval_request_id": "call",
@@ -203,6 +205,7 @@ def masked(answer: Answer, asked: Mapping[Slot, str]) -> tuple[int, dict[str, st
     if answer.status < 300:
         text = re.sub(r"[a-z]+[_-][0-9a-f]{24,}\w*", "<id>", text)
         text = re.sub(r"\b\d{10}(\.\d+)?\b", "<time>", text)
+        text = re.sub(r"rc1\.[\w=-]+", "<sealed>", text)  # which holds what was asked
         told.pop("content-length", None)
     return answer.status, told, text
 

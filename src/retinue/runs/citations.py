@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..events import Called, Event, Observed
 
 FILE_SEARCH = "file_search"
-_MARK = re.compile(r"【[0-9]{1,3}†[^】]{0,80}】")
+MARK = re.compile(r"【[0-9]{1,3}†[^【】]{0,80}】")
+
+
+class Source(NamedTuple):
+    """The file that a mark stands for."""
+
+    file_id: str
+    file_name: str
 
 
 def mark(number: int, name: str) -> str:
@@ -29,12 +36,12 @@ def passages_in(output: str) -> list[dict[str, Any]]:
 
 
 class Citations:
-    """The marks of a run's searches so far; `request` is the run's."""
+    """The marks of a run's searches so far, and the `sources` they stand for; `request` is the run's."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         self._searches = any(one.get("type") == FILE_SEARCH for one in request.get("tools") or ())
         self._calls: set[str] = set()
-        self._files: dict[str, str] = {}
+        self.sources: dict[str, Source] = {}
 
     def see(self, event: Event) -> None:
         """Take note of an event of the run's log."""
@@ -42,7 +49,9 @@ class Citations:
             case Called(action=action) if self._searches and action.tool == FILE_SEARCH:
                 self._calls.add(action.id)
             case Observed(observation=seen) if seen.call_id in self._calls:
-                self._files |= {one["cite"]: one["file_id"] for one in passages_in(seen.text)}
+                self.sources |= {
+                    one["cite"]: Source(one["file_id"], one["file_name"]) for one in passages_in(seen.text)
+                }
 
     def annotations(self, text: str) -> list[dict[str, Any]]:
         """The marks in `text`, as OpenAI's annotations."""
@@ -52,8 +61,8 @@ class Citations:
                 "text": found[0],
                 "start_index": found.start(),
                 "end_index": found.end(),
-                "file_citation": {"file_id": self._files[found[0]]},
+                "file_citation": {"file_id": self.sources[found[0]].file_id},
             }
-            for found in (_MARK.finditer(text) if self._files else ())
-            if found[0] in self._files
+            for found in (MARK.finditer(text) if self.sources else ())
+            if found[0] in self.sources
         ]

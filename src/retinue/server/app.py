@@ -11,6 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
+from starlette.routing import WebSocketRoute
 
 from .. import __version__
 from ..errors import StoreUnavailable
@@ -27,7 +28,7 @@ from .middleware.limiting import Limited
 from .middleware.paths import Unslashed
 from .middleware.repeating import REPLAYED, Repeatable
 from .middleware.wrong_keys import WrongKeys
-from .responses import responses, stored as responses_stored
+from .responses import compacting, responses, sockets, stored as responses_stored
 from .wire.errors import ApiError
 from .wire.pieces import Refused
 from .wire.validation import told
@@ -38,6 +39,7 @@ ROUTERS = (
     runs.router,
     chat.router,
     responses.router,
+    compacting.router,
     responses_stored.router,
     threads.router,
     messages.router,
@@ -92,6 +94,7 @@ def create_app(
     app.include_router(pages.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
+    app.router.routes.append(WebSocketRoute(sockets.PATH, sockets.serve))
     app.add_exception_handler(ApiError, _known)
     app.add_exception_handler(StoreUnavailable, _known)
     app.add_exception_handler(RequestValidationError, _invalid)

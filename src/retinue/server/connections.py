@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from .wire.bodies import MAX_BYTES
 
 _HEADERS = 20.0  # seconds from a connection, or the first byte of its next request, to the end of the headers
 
@@ -15,6 +20,23 @@ _HEADERS = 20.0  # seconds from a connection, or the first byte of its next requ
 def connections(most: int, seconds: float = _HEADERS) -> Any:
     """uvicorn's protocol for requests, with `seconds` for their headers, and at most `most` connections an address."""
     return partial(_Bounded, Counter(), most, seconds)
+
+
+class _Socket(WebSocketsSansIOProtocol):
+    lost: Callable[[], None] = staticmethod(lambda: None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost()
+        super().connection_lost(exc)
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":  # it was refused: there is nothing to complain of
+            self.handshake_complete = True
+
+
+SOCKETS: dict[str, Any] = {"ws": _Socket, "ws_max_size": MAX_BYTES, "ws_per_message_deflate": False}
+"""uvicorn's options for WebSockets: messages are as large as bodies, and no more than they seem to be."""
 
 
 class _Bounded(HttpToolsProtocol):
@@ -36,9 +58,18 @@ class _Bounded(HttpToolsProtocol):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._leave()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        super().handle_websocket_upgrade()
+        protocol = self.transport.get_protocol()
+        assert isinstance(protocol, _Socket)
+        protocol.lost = self._leave  # it is told, and not we
+
+    def _leave(self) -> None:
         self._come()
         self._there -= Counter([self._address])
-        super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

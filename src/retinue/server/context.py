@@ -67,13 +67,14 @@ class Server:
 class Context:
     """A request's: the server, the tenant's view of what it keeps, and whether the request may come again. `written` is
     called after what it wrote; `begin_stream` before a stream is made, which raises `ApiError` (429) for one too many.
-    """
+    `own` are responses that its connection may go on from though they are not stored."""
 
     server: Server
     scope: Scope
     repeat: Repeat | None = None
     written: Callable[[], None] = lambda: None
     begin_stream: Callable[[], None] = lambda: None
+    own: frozenset[str] = frozenset()
 
     async def read(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work`, which only reads, returns."""
@@ -96,7 +97,8 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
     scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
-    return Context(server, scope, getattr(state, "repeat", None), state.written, state.begin_stream)
+    own = getattr(state, "own_responses", frozenset())
+    return Context(server, scope, getattr(state, "repeat", None), state.written, state.begin_stream, own)
 
 
 At = Annotated[Context, Depends(context_of)]

@@ -114,15 +114,14 @@ def told(found: Sequence[Result], query: str) -> str:
     shown: list[dict[str, Any]] = []
     text = json.dumps({"results": shown})
     for number, one in enumerate(found, 1):
-        shown.append(
-            {
-                "cite": mark(number, one.file_name),
-                "file_id": one.file_id,
-                "file_name": one.file_name,
-                "score": one.score,
-                "text": excerpt(one.text, query),
-            }
-        )
+        passage = {
+            "cite": mark(number, one.file_name),
+            "file_id": one.file_id,
+            "file_name": one.file_name,
+            "score": one.score,
+            "text": excerpt(one.text, query),
+        }
+        shown.append({**passage, "attributes": dict(one.attributes)} if one.attributes else passage)
         longer = json.dumps({"how": _HOW, "results": shown}, ensure_ascii=False)
         if len(longer) > _TOLD:
             break

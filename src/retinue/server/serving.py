@@ -24,7 +24,7 @@ from ..store.rows import RunRow
 from ..supervision import supervised
 from .app import create_app
 from .assigning import assigning
-from .connections import connections
+from .connections import SOCKETS, connections
 from .context import Options, Server
 from .database_watch import watch
 from .deployment import Deployment
@@ -124,7 +124,7 @@ async def _serve(
         uvicorn.Config(
             app,
             http=connections(how.connections),
-            ws="none",
+            **SOCKETS,
             lifespan="off",
             log_config=None,
             access_log=False,

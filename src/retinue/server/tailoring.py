@@ -21,6 +21,7 @@ from ..strategies.instructed import Instructed, instructed
 from ..strategies.relaying import renaming
 from ..strategies.tool_calling import ToolCalling
 from ..tooling import Tool
+from .declared import left
 from .deployment import Deployment
 
 _SAMPLING = (
@@ -41,7 +42,8 @@ def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = (
     other = copy.copy(agent) if schema is None else agent.with_answers(schema)
     other.memories = ()
     other.human = None
-    other.tools = [*agent.tools, *client_tools(agent, wishes.get("tools") or ()), *hosted]
+    given = wishes.get("tools") or ()
+    other.tools = [*left(agent.tools, given), *client_tools(agent, given), *hosted]
     names = [tool.name for tool in other.tools]
     if twice := [tool.name for tool in hosted if names.count(tool.name) > 1]:
         raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")

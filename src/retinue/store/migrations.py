@@ -25,8 +25,10 @@ def _responses_and_tenants(connection: Connection) -> None:
     connection.execute(update(keys).where(keys.c.id.is_(None)).values(id="key_" + func.substr(keys.c.hash, 1, 24)))
 
 
-def _indexes_of_tenants(connection: Connection) -> None:
-    """Indexes by which what one tenant has is found without looking at what others have."""
+def _secrets_and_indexes(connection: Connection) -> None:
+    """A table for secrets. Indexes by which what one tenant has, and an item by its id, is found without looking at
+    what others have."""
+    metadata.create_all(connection)
     for table in metadata.tables.values():
         for index in table.indexes:
             index.create(connection, checkfirst=True)
@@ -35,7 +37,7 @@ def _indexes_of_tenants(connection: Connection) -> None:
 MIGRATIONS: Sequence[Callable[[Connection], None]] = (
     metadata.create_all,
     _responses_and_tenants,
-    _indexes_of_tenants,
+    _secrets_and_indexes,
 )
 """What leads from each version to the next; the first makes all tables. What is there already is left as it is."""
 

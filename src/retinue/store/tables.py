@@ -98,6 +98,7 @@ items = _owned(
     Column("body", _JSON, nullable=False),
     UniqueConstraint("conversation_id", "item_id"),
     Index("items_of_conversation", "conversation_id", "number"),
+    Index("items_by_id", "tenant", "item_id"),
 )
 
 files = _owned("files", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
@@ -162,6 +163,14 @@ keys = Table(
     Column("limits", _JSON),
     Column("expires_at", Integer),
     Column("revoked_at", Integer),
+)
+
+# random bytes that only the server of this database knows, by what they are for
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
 )
 
 versions = Table("versions", metadata, Column("version", Integer, primary_key=True))

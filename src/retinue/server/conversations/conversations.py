@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
@@ -15,19 +15,15 @@ from ..assistants.requests import MetadataUpdate
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError
-from ..wire.finding import Wanted, active_run, deleted
+from ..wire.finding import Include, Wanted, active_run, deleted
 from ..wire.ids import new_id
 from ..wire.objects import Object, listed
 from ..wire.pieces import Wire
+from .item_forms import shown
 from .item_models import InputItem
 from .items import append_items, find_item, found_conversation
 
 router = APIRouter(prefix="/conversations", route_class=JsonRoute)
-# what is shown of an item only if it is asked for
-_ASKED_FOR = {
-    "file_search_call": ("results", "file_search_call.results"),
-    "code_interpreter_call": ("outputs", "code_interpreter_call.outputs"),
-}
 
 
 class ConversationCreate(MetadataUpdate):
@@ -40,13 +36,6 @@ class ItemsCreate(Wire):
     """`POST /conversations/{id}/items`."""
 
     items: Annotated[list[InputItem], Field(min_length=1, max_length=20)]
-
-
-def _include(include: Annotated[list[str], Query(alias="include[]")] = []) -> frozenset[str]:  # noqa: B006
-    return frozenset(include)
-
-
-Included = Annotated[frozenset[str], Depends(_include)]
 
 
 @router.post("")
@@ -99,7 +88,7 @@ async def delete_conversation(at: At, conversation_id: str) -> Object:
 
 
 @router.get("/{conversation_id}/items")
-async def list_items(at: At, conversation_id: str, page: Wanted, include: Included) -> Object:
+async def list_items(at: At, conversation_id: str, page: Wanted, include: Include = ()) -> Object:
     """A page of its items, newest first."""
 
     def read(connection: Connection, scope: Scope) -> Object:
@@ -108,28 +97,28 @@ async def list_items(at: At, conversation_id: str, page: Wanted, include: Includ
         after, before = (row.id if row else None for row in ends)
         asked = page._replace(after=after, before=before)
         rows, more = scope.page(connection, items, asked, items.c.conversation_id == conversation_id)
-        return listed([_shown(row.body, include) for row in rows], more)
+        return listed([shown(row.body, include) for row in rows], more)
 
     return await at.read(read)
 
 
 @router.post("/{conversation_id}/items")
-async def create_items(at: At, conversation_id: str, given: ItemsCreate, include: Included) -> Object:
+async def create_items(at: At, conversation_id: str, given: ItemsCreate, include: Include = ()) -> Object:
     """Add items; they are given back as they are then."""
 
     def add(connection: Connection, scope: Scope) -> Object:
         _free(connection, scope, conversation_id)
         added = append_items(connection, scope.tenant, conversation_id, [one.sent() for one in given.items])
-        return listed([_shown(one, include) for one in added], False)
+        return listed([shown(one, include) for one in added], False)
 
     return await at.write(add)
 
 
 @router.get("/{conversation_id}/items/{item_id}")
-async def retrieve_item(at: At, conversation_id: str, item_id: str, include: Included) -> Object:
+async def retrieve_item(at: At, conversation_id: str, item_id: str, include: Include = ()) -> Object:
     """One of its items."""
     return await at.read(
-        lambda connection, scope: _shown(_found_item(connection, scope, conversation_id, item_id).body, include)
+        lambda connection, scope: shown(_found_item(connection, scope, conversation_id, item_id).body, include)
     )
 
 
@@ -167,8 +156,3 @@ def _found_item(connection: Connection, scope: Scope, conversation_id: str, item
 
 def _conversation_object(row: Kept) -> Object:
     return {"id": row.id, "object": "conversation", "created_at": row.created_at, **row.body}
-
-
-def _shown(item: Object, include: frozenset[str]) -> Object:
-    key, asking = _ASKED_FOR.get(item["type"], ("", ""))
-    return {**item, key: None} if key in item and asking not in include else item

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..wire.objects import Object
@@ -32,6 +32,19 @@ _WITH_STATUS = (
     "file_search_call",
     "code_interpreter_call",
 )
+
+
+# what is shown of an item only if it is asked for
+_ASKED_FOR = {
+    "file_search_call": ("results", "file_search_call.results"),
+    "code_interpreter_call": ("outputs", "code_interpreter_call.outputs"),
+}
+
+
+def shown(item: Object, include: Collection[str]) -> Object:
+    """An item without what a request asks for by `include`, if it does not."""
+    key, asking = _ASKED_FOR.get(item["type"], ("", ""))
+    return {**item, key: None} if key in item and asking not in include else item
 
 
 def kept(item: Mapping[str, Any]) -> Object:

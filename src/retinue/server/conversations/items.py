@@ -13,6 +13,7 @@ from ...store.tables import conversations, items
 from ..wire.errors import ApiError
 from ..wire.ids import new_id
 from ..wire.objects import Object
+from .compaction import TYPE, expanded
 from .item_forms import PREFIXES, kept
 from .item_models import kind_of
 
@@ -47,7 +48,8 @@ def append_items(
 
     `run_id`: the run that they are of. What it brings that is there already is passed over, and so is all of it if
     the conversation was deleted meanwhile. Raises `ApiError` else: 404 for a conversation that is not there and for a
-    reference to an item that is in none of the tenant's, 400 for an item that the conversation has already.
+    reference to an item that is in none of the tenant's, 400 for an item that the conversation has already, and for a
+    compaction item that was not made for the tenant.
     """
     scope = Scope(tenant)
     if run_id is None:
@@ -85,12 +87,20 @@ def _identified(connection: Connection, tenant: str, item: Mapping[str, Any]) ->
     if kind_of(item) == "item_reference":
         return _referred(connection, tenant, item["id"])
     form = kept(item)
+    if form["type"] == TYPE:
+        expanded(connection, tenant, [form])  # raises for one that is not his
     return {**form, "id": item.get("id") or new_id(PREFIXES[form["type"]])}
 
 
 def _referred(connection: Connection, tenant: str, id_: str) -> Object:
-    query = select(items.c.body).where(items.c.tenant == tenant, items.c.item_id == id_)
-    body: Object | None = connection.execute(query.order_by(items.c.number.desc()).limit(1)).scalar()
+    body = kept_item(connection, tenant, id_)
     if body is None:
         raise ApiError(404, f"Item with id '{id_}' not found.", param="items")
+    return body
+
+
+def kept_item(connection: Connection, tenant: str, id_: str) -> Object | None:
+    """The tenant's item that clients know by this id, in whichever conversation it was last."""
+    query = select(items.c.body).where(items.c.tenant == tenant, items.c.item_id == id_)
+    body: Object | None = connection.execute(query.order_by(items.c.number.desc()).limit(1)).scalar()
     return body

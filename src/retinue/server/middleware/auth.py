@@ -40,18 +40,22 @@ class Keyed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or is_open(scope["method"], scope["path"]):
+        method = scope.get("method", "POST")  # a WebSocket is for asking
+        if scope["type"] == "lifespan" or is_open(method, scope["path"]):
             await self._app(scope, receive, send)
             return
         try:
             said = _said(Headers(scope=scope).get("authorization", ""))
             key = await self._known(said, _address(scope))
-            if not allowed(key.scopes, wanted := needed(scope["method"], scope["path"])):
+            if not allowed(key.scopes, wanted := needed(method, scope["path"])):
                 raise missing(wanted)
         except (ApiError, StoreUnavailable) as error:
             await answer_of(error)(scope, receive, send)
             return
         scope.setdefault("state", {}).update(key=key, tenant=key.tenant)
+        if scope["type"] == "websocket":  # what is asked over it is looked at as any request is
+            await self._app(scope, receive, send)
+            return
         await self._while_good(said, scope, receive, send)
 
     async def _known(self, said: str, address: str) -> Key:

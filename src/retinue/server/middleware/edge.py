@@ -163,7 +163,7 @@ class Addressed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
         await (self._app if refusal is None else answer_of(refusal))(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> ApiError | None:
@@ -176,7 +176,7 @@ class Addressed:
         if origin is not None and not self._origins & {origin, "*"}:
             return ApiError(403, f"Pages of '{origin[:100]}' may not use this server (see retinue serve --cors).")
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id has one, and no database would take it
-            return ApiError(404, f"Invalid URL ({scope['method']} {scope['path']})", code="unknown_url")
+            return ApiError(404, f"Invalid URL ({scope.get('method', 'GET')} {scope['path']})", code="unknown_url")
         return None
 
     def _mine(self, host: str) -> bool:

@@ -33,10 +33,13 @@ class Limited:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         key: Key | None = scope.get("state", {}).get("key")
-        if scope["type"] != "http" or key is None:
+        if key is None:
             await self._app(scope, receive, send)
             return
         self._limits.know(key)
+        if scope["type"] == "websocket":
+            await self._open(key, scope, receive, send)
+            return
         stream = _Held(key.id, self._limits.streams)
         place = _Held(key.id, self._beginning)
         begin_stream = partial(self._begin_stream, key.id, stream)  # for the route, which knows what was asked for
@@ -58,6 +61,15 @@ class Limited:
         finally:
             stream.let_go()
             place.let_go()
+
+    async def _open(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket: to open it counts as what only reads, and then each request over it."""
+        try:
+            self._limits.request(key.id, reads=True)
+        except ApiError as error:
+            await answer_of(error)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
     def _begin_stream(self, key_id: str, stream: _Held) -> None:
         most = self._limits.of(key_id).streams

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
+from ...events import Paused
 from ...runs import Followed
 from ...store.log import Entry, read
 from ...store.rows import RunRow
 from ...store.scope import Scope
 from ...store.tables import runs
 from ..context import Context
-from ..conversations.items import append_items
+from ..conversations.item_forms import PREFIXES
+from ..conversations.items import append_items, kept_item
 from ..deployment import Deployment
 from ..tailoring import tools_of
 from ..wire.errors import ApiError
-from ..wire.objects import Object
+from ..wire.objects import Object, call_id, run_of_call
 from .parts import Part, item_named, named, part_of, parts_of
 from .progress import ResponseProgress
 
@@ -33,31 +36,38 @@ def found_response(connection: Connection, scope: Scope, id_: str) -> Part:
     return part
 
 
-def previous_part(connection: Connection, scope: Scope, id_: str | None) -> Part | None:
-    """The response that a request goes on from, if it does. Raises `ApiError` (400)."""
+def previous_part(connection: Connection, scope: Scope, id_: str | None, own: Collection[str] = ()) -> Part | None:
+    """The response that a request goes on from, if it does; those of `own` need not be stored.
+    Raises `ApiError` (400)."""
     if id_ is None:
         return None
-    part = _stored(connection, scope, named(id_))
-    if part is None:
+    part = _kept(connection, scope, named(id_))
+    if part is None or part.deleted or not (part.stored or id_ in own):
         message = f"Previous response with id '{id_}' not found."
         raise ApiError(400, message, param="previous_response_id", code="previous_response_not_found")
     return part
 
 
 def _stored(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
-    row = None if name is None else scope.find(connection, runs, name[0])
-    part = None if row is None or name is None else part_of(RunRow.of(row), name[1])
+    part = _kept(connection, scope, name)
     return part if part is not None and part.stored else None
 
 
-def told(connection: Connection, deployment: Deployment, part: Part) -> ResponseProgress:
-    """All that a response has come to by now."""
-    return told_by(deployment, part, read(connection, part.run.id))
+def _kept(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
+    row = None if name is None else scope.find(connection, runs, name[0])
+    return None if row is None or name is None else part_of(RunRow.of(row), name[1])
 
 
-def told_by(deployment: Deployment, part: Part, log: Sequence[Entry]) -> ResponseProgress:
+def told(connection: Connection, deployment: Deployment, part: Part, include: Collection[str] = ()) -> ResponseProgress:
+    """All that a response has come to by now; `include`: what is to be shown of its items beside what was asked for."""
+    return told_by(deployment, part, read(connection, part.run.id), include)
+
+
+def told_by(
+    deployment: Deployment, part: Part, log: Sequence[Entry], include: Collection[str] = ()
+) -> ResponseProgress:
     """What a response came to by this log."""
-    progress = ResponseProgress(part, tools_of(deployment, part.run))
+    progress = ResponseProgress(part, tools_of(deployment, part.run), include)
     items: list[Followed] = [*log, part.run]
     for item in items:
         list(progress.tell(item))
@@ -70,17 +80,25 @@ async def found_items(at: Context, items: Sequence[Mapping[str, Any]]) -> Mappin
     wanted = [item["id"] for item in items if item["type"] == "item_reference"]
     if len(wanted) > _REFERENCES:
         raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
+    names = {id_: item_named(id_) or await at.read(partial(_asking, id_=id_)) for id_ in dict.fromkeys(wanted)}
     found: dict[str, Object] = {}
-    for name in dict.fromkeys(filter(None, map(item_named, wanted))):
+    for name in dict.fromkeys(filter(None, names.values())):
         work = partial(_items, deployment=at.server.deployment, name=name)
         there = {item["id"]: item for item in await at.read(work)}
-        found |= {id_: there[id_] for id_ in wanted if id_ in there}
+        found |= {id_: there[id_] for id_ in names if id_ in there}
+    for id_ in names.keys() - found.keys():
+        if (item := await at.read(partial(_kept_item, id_=id_))) is not None:
+            found[id_] = item
     return found
 
 
 def _items(connection: Connection, scope: Scope, deployment: Deployment, name: tuple[str, int]) -> list[Object]:
     part = _stored(connection, scope, name)
     return [] if part is None else [*part.input, *told(connection, deployment, part).output]
+
+
+def _kept_item(connection: Connection, scope: Scope, id_: str) -> Object | None:
+    return kept_item(connection, scope.tenant, id_)
 
 
 def referred(items: Sequence[Mapping[str, Any]], found: Mapping[str, Object]) -> list[Object]:
@@ -94,6 +112,25 @@ def _item(id_: str, found: Mapping[str, Object]) -> Object:
     return {key: value for key, value in found[id_].items() if key != "id"}
 
 
+def _asking(connection: Connection, scope: Scope, id_: str) -> tuple[str, int] | None:
+    """The run and the number of the response that asked for the approval of this id, which is named after its call."""
+    kind, _, rest = id_.partition("_")
+    wanted = f"call_{rest}"
+    run_id = run_of_call(wanted) if kind == PREFIXES["mcp_approval_request"] else None
+    row = None if run_id is None else scope.find(connection, runs, run_id)
+    if row is None:
+        return None
+    run, asked = RunRow.of(row), Counter[str]()
+    for entry in read(connection, run.id):
+        if isinstance(entry.event, Paused):
+            call = entry.event.action.id
+            asked[call] += 1
+            if call_id(run.id, call, asked[call]) == wanted:
+                begun = [number for number in range(len(parts_of(run)) + 1) if Part(run, number).begin < entry.seq]
+                return run.id, begun[-1]
+    return None
+
+
 def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence[Entry]], None]:
     """What `Runs` has to write where a response's run ends or waits: its items belong to its conversation from then
     on."""
@@ -102,8 +139,8 @@ def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence
         part = part_of(run, len(parts_of(run)))
         if part is None or run.thread_id is None:
             return
-        last = told_by(deployment, part, log).last
-        if last is not None and last["status"] in ("completed", "incomplete"):
-            append_items(connection, run.tenant, run.thread_id, [*part.input, *last["output"]], run.id)
+        progress = told_by(deployment, part, log)
+        if progress.last is not None and progress.last["status"] in ("completed", "incomplete"):
+            append_items(connection, run.tenant, run.thread_id, [*part.input, *progress.output], run.id)
 
     return conclude

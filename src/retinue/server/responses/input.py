@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -16,6 +16,7 @@ from ..wire.objects import Object
 
 _SPOKEN = {"message": "content", "function_call_output": "output"}
 _ANSWERS = ("function_call_output", "mcp_approval_response")
+_CALLS = ("function_call", "mcp_approval_request", "reasoning")
 Items = Sequence[Mapping[str, Any]]
 
 
@@ -49,14 +50,25 @@ def kept_items(connection: Connection, scope: Scope, items: Items) -> list[Objec
     ]
 
 
-def answers_at_the_end(items: Items) -> list[tuple[str, str]]:
-    """What the last items say to calls that wait, by the calls' ids; a word on an approval as `decision` reads it."""
+def answers_at_the_end(items: Items, sets: Collection[frozenset[str]] = ()) -> list[tuple[str, str]]:
+    """What the last items say to calls that wait, by the calls' ids; a word on an approval as `decision` reads it.
+
+    Some clients repeat each call before its answer. So if the last answers in a row are for none of `sets` of calls,
+    those before them may belong to them: as many as make up one of the sets.
+    """
     answers: list[tuple[str, str]] = []
+    row: list[tuple[str, str]] | None = None  # the last answers between which there is nothing
+    most = max(map(len, sets), default=0)
     for item in reversed(items):
-        if item["type"] not in _ANSWERS:
+        if item["type"] in _ANSWERS:
+            if row is not None and len(answers) >= most:
+                break
+            answers.append(_answer(item))
+            continue
+        row = row if row is not None else answers[::-1]
+        if item["type"] not in _CALLS or frozenset(call for call, _ in answers) in sets:
             break
-        answers.insert(0, _answer(item))
-    return answers
+    return answers[::-1] if row is None or frozenset(call for call, _ in answers) in sets else row
 
 
 def _answer(item: Mapping[str, Any]) -> tuple[str, str]:

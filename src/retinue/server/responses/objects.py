@@ -67,7 +67,7 @@ def response_object(
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
         "service_tier": "default",
-        "usage": None if usage is None else _usage(usage),
+        "usage": None if usage is None else usage_object(usage),
     }
 
 
@@ -85,7 +85,8 @@ def problem_of(run: RunRow) -> Object:
     return {}
 
 
-def _usage(usage: Usage) -> Object:
+def usage_object(usage: Usage) -> Object:
+    """Tokens, counted as a response says them."""
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},

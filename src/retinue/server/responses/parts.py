@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,11 @@ class Part:
         return int(self._kept["created_at"]) if self.number else self.run.created_at
 
     @property
+    def include(self) -> Sequence[str]:
+        """What its request asked to be shown of its items that is not shown else."""
+        return self._kept.get("include") or ()
+
+    @property
     def begin(self) -> int:
         """The number of the last event in the log that belongs to the responses before."""
         return int(self._kept["told"]) if self.number else 0
@@ -57,7 +62,12 @@ class Part:
     @property
     def stored(self) -> bool:
         """Whether it can be asked for later."""
-        return self.asked["store"] is not False and self.number not in self.run.state.get("deleted", ())
+        return self.asked["store"] is not False and not self.deleted
+
+    @property
+    def deleted(self) -> bool:
+        """Whether its client had it forgotten."""
+        return self.number in self.run.state.get("deleted", ())
 
     @property
     def _kept(self) -> Mapping[str, Any]:

@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...events import Called, Finished, Observed, Paused, Replied, Resumed, Stopped
 from ...runs import Followed
+from ...runs.citations import Citations
 from ...runs.messages import Speech, Spoken
 from ...runs.waiting import arguments_of
 from ...schema import AgentAction, Observation, StopReason, Usage
 from ...store.log import Entry
 from ...store.rows import RunRow
 from ...tooling import Tool
+from ..conversations.item_forms import shown
 from ..tailoring import inner_name
 from ..wire.objects import Object, call_id, outer_name
+from . import hosted_calls
+from .citing import cited
 from .objects import problem_of, response_object
 from .parts import Part, parts_of
 
@@ -28,13 +32,17 @@ _SAME = ("result", "repeated")  # outcomes of a call that brought what it was ma
 
 class ResponseProgress:
     """What a response has come to, told piece by piece, from the beginning of its run's log. `tools` are those of its
-    agent, by name. `output` are its items so far; `last` is the object once it is over; `told` counts the events."""
+    agent, by name. `output` are its items so far, with all that is known of them; what is shown of that only where it
+    is asked for, its request and `include` ask for. `last` is the object once it is over; `told` counts the events."""
 
-    def __init__(self, part: Part, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, part: Part, tools: Mapping[str, Tool], include: Collection[str] = ()) -> None:
         self.output: list[Object] = []
         self.last: Object | None = None
         self._part = part
         self._tools = tools
+        self._include = frozenset([*include, *part.include])
+        self._hosted = hosted_calls.hosted_in(part.run.request)
+        self._citations = Citations(part.run.request)
         self._own = {inner_name(one["function"]["name"]) for one in part.run.request["tools"] if "function" in one}
         self.told = 0
         self._begun = False
@@ -45,7 +53,9 @@ class ResponseProgress:
         self._calls: dict[str, int] = {}  # those under way: their places in the output
         self._speech = Speech()
         self._message: int | None = None  # the place of the one that is being said
-        self._shown = ""  # of it
+        self._text = ""  # of it, with the marks of what it cites
+        self._shown = ""  # of that
+        self._cited: list[Object] = []  # by it
 
     def tell(self, item: Followed) -> Iterator[Object]:
         """The events that follow from an entry of the log, or the run's new status."""
@@ -71,7 +81,7 @@ class ResponseProgress:
         if self.last is not None:
             return self.last
         waits = self._part.asked["background"] and run.status == "queued" and not self._begun
-        return response_object(self._part, "queued" if waits else "in_progress", self.output)
+        return response_object(self._part, "queued" if waits else "in_progress", self._items)
 
     # ── the run ──────────────────────────────────────────────────────────────────────────────────
 
@@ -93,7 +103,7 @@ class ResponseProgress:
     def _over(self, status: str, problem: Mapping[str, Any]) -> Iterator[Object]:
         yield from self._closed()
         at = int(self._end.at) if self._end is not None and status == "completed" else None
-        self.last = response_object(self._part, status, self.output, self._usage, at, problem)
+        self.last = response_object(self._part, status, self._items, self._usage, at, problem)
         yield self._event(_LAST.get(status, "response.incomplete"), response=self.last)
 
     def _closed(self) -> Iterator[Object]:
@@ -107,10 +117,12 @@ class ResponseProgress:
     # ── the log ──────────────────────────────────────────────────────────────────────────────────
 
     def _earlier(self, entry: Entry) -> None:
+        self._citations.see(entry.event)
         if isinstance(entry.event, Paused):
             self._asked[entry.event.action.id] += 1
 
     def _entry(self, entry: Entry) -> Iterator[Object]:
+        self._citations.see(entry.event)
         match entry.event:
             case Replied(reply=reply):
                 self._usage += reply.usage
@@ -139,20 +151,32 @@ class ResponseProgress:
             yield from self._added("message", status="in_progress", role="assistant", content=[])
             self._message = len(self.output) - 1
             yield self._event("response.content_part.added", **self._place(self._message), **_content(""))
-        if said.more:
-            yield self._event("response.output_text.delta", **self._place(self._message), **_TEXT, delta=said.more)
-        self._shown = said.text
+        self._text = said.text
+        yield from self._show(whole=False)
         if said.ended:
             yield from self._said("incomplete" if said.reason else "completed")
 
+    def _show(self, *, whole: bool) -> Iterator[Object]:
+        """What the open message's text adds to what is shown of it."""
+        assert self._message is not None
+        place, before = self._place(self._message), len(self._cited)
+        text, self._cited = cited(self._text, self._citations.sources, whole=whole)
+        more, self._shown = text[len(self._shown) :], text
+        if more:
+            yield self._event("response.output_text.delta", **place, **_TEXT, delta=more)
+        for number, annotation in enumerate(self._cited[before:], before):
+            where = {"content_index": 0, "annotation_index": number}
+            yield self._event("response.output_text.annotation.added", **place, **where, annotation=annotation)
+
     def _said(self, status: str) -> Iterator[Object]:
         """End the open message."""
-        at, text = self._message, self._shown
+        yield from self._show(whole=True)
+        at, text, annotations = self._message, self._shown, self._cited
         assert at is not None
-        self._message, self._shown = None, ""
+        self._message, self._text, self._shown, self._cited = None, "", "", []
         yield self._event("response.output_text.done", **self._place(at), **_TEXT, text=text)
-        yield self._event("response.content_part.done", **self._place(at), **_content(text))
-        yield self._done(at, status=status, content=[_part(text)])
+        yield self._event("response.content_part.done", **self._place(at), **_content(text, annotations))
+        yield self._done(at, status=status, content=[_part(text, annotations)])
 
     def _refused(self, text: str) -> Iterator[Object]:
         """What the model said instead of an answer in the form that was asked for, as a message of its own."""
@@ -191,6 +215,9 @@ class ResponseProgress:
         """A call of a tool of the agent's."""
         if action.id in self._calls:
             return
+        if action.tool in self._hosted:
+            yield from self._hosted_call(action)
+            return
         arguments = self._arguments(action)
         shown = {"server_label": self._label, "name": action.tool, "arguments": ""}
         later = {"output": None, "error": None, "approval_request_id": self._approved.get(action.id)}
@@ -201,11 +228,27 @@ class ResponseProgress:
         yield self._event("response.mcp_call_arguments.done", **self._place(at), arguments=arguments)
         self.output[at] = {**self.output[at], "arguments": arguments}
 
+    def _hosted_call(self, action: AgentAction) -> Iterator[Object]:
+        """A call of a tool that the server has for every agent."""
+        arguments = arguments_of(action, self._tools)
+        kind, given = hosted_calls.item_type(action.tool), hosted_calls.begun(self._part.run, action.tool, arguments)
+        yield from self._added(kind, **given)
+        at = self._calls[action.id] = len(self.output) - 1
+        for name, more in hosted_calls.before(action.tool, arguments):
+            yield self._event(name, **self._place(at), **more)
+        self.output[at] = {**self.output[at], **hosted_calls.under_way(action.tool, arguments)}
+
     def _observed(self, seen: Observation) -> Iterator[Object]:
         at = self._calls.pop(seen.call_id, None)
         if at is None:  # the client's own function, or what a person would not have
             return
-        if seen.outcome in _SAME:
+        kind, well = self.output[at]["type"], seen.outcome in _SAME
+        if kind != "mcp_call":
+            for name, more in hosted_calls.after(kind, well=well):
+                yield self._event(name, **self._place(at), **more)
+            yield self._done(at, **hosted_calls.ended(kind, seen, well=well))
+            return
+        if well:
             yield self._event("response.mcp_call.completed", **self._place(at))
             yield self._done(at, status="completed", output=seen.text)
             return
@@ -224,13 +267,16 @@ class ResponseProgress:
 
     def _added(self, kind: str, **more: Any) -> Iterator[Object]:
         at = len(self.output)
-        item = {"id": self._part.item_id(kind, at), "type": kind, **more}
-        self.output.append(item)
-        yield self._event("response.output_item.added", output_index=at, item=item)
+        self.output.append({"id": self._part.item_id(kind, at), "type": kind, **more})
+        yield self._event("response.output_item.added", output_index=at, item=self.output[at])
 
     def _done(self, at: int, **changed: Any) -> Object:
         self.output[at] = {**self.output[at], **changed}
-        return self._event("response.output_item.done", output_index=at, item=self.output[at])
+        return self._event("response.output_item.done", output_index=at, item=shown(self.output[at], self._include))
+
+    @property
+    def _items(self) -> list[Object]:
+        return [shown(item, self._include) for item in self.output]
 
     def _place(self, at: int) -> Object:
         return {"item_id": self.output[at]["id"], "output_index": at}
@@ -244,9 +290,9 @@ class ResponseProgress:
 _TEXT: Mapping[str, Any] = {"content_index": 0, "logprobs": []}
 
 
-def _part(text: str) -> Object:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _part(text: str, annotations: Sequence[Object] = ()) -> Object:
+    return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
 
 
-def _content(text: str) -> Object:
-    return {"content_index": 0, "part": _part(text)}
+def _content(text: str, annotations: Sequence[Object] = ()) -> Object:
+    return {"content_index": 0, "part": _part(text, annotations)}

@@ -7,13 +7,24 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from ..conversations.item_models import Input
-from ..wire.pieces import Effort, FunctionName, Id, Instructions, Metadata, Share, Temperature, Wire, by_type, either
+from ..wire.pieces import (
+    Effort,
+    FunctionName,
+    Id,
+    Instructions,
+    Metadata,
+    Name,
+    Share,
+    Temperature,
+    Wire,
+    by_type,
+    either,
+)
 
 Here = Literal["file_search", "code_interpreter"]  # a run that wants one finds out whether it is enabled
 Elsewhere = Literal[
     "web_search",
     "web_search_preview",
-    "mcp",
     "image_generation",
     "computer",
     "computer_use_preview",
@@ -23,7 +34,7 @@ Elsewhere = Literal[
     "apply_patch",
 ]
 ELSEWHERE: tuple[str, ...] = get_args(Elsewhere)
-_TYPES = ("function", *get_args(Here), *ELSEWHERE)
+_TYPES = ("function", "mcp", *get_args(Here), *ELSEWHERE)
 
 
 class FunctionTool(Wire):
@@ -36,23 +47,103 @@ class FunctionTool(Wire):
     strict: bool | None = None
 
 
+class ToolFilter(Wire):
+    """Tools by their names, and by whether they only read."""
+
+    tool_names: Annotated[list[Name], Field(max_length=128)] | None = None
+    read_only: bool | None = None
+
+
+class ApprovalRules(Wire):
+    """The tools that a person must approve, and those that need not be."""
+
+    always: ToolFilter | None = None
+    never: ToolFilter | None = None
+
+
+AllowedTools = Annotated[
+    Annotated[Annotated[list[Name], Field(max_length=128)], Tag("<array>")] | Annotated[ToolFilter, Tag("<object>")],
+    either("one of an array of strings or an object", array=list, object=dict),
+]
+RequireApproval = Annotated[
+    Annotated[Literal["always", "never"], Tag("<string>")] | Annotated[ApprovalRules, Tag("<object>")],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class McpTool(Wire):
+    """The tools of the server's own, under their label: the name of the model. What would lead elsewhere is refused."""
+
+    type: Literal["mcp"]
+    server_label: Name
+    server_description: str | None = None
+    allowed_tools: AllowedTools | None = None
+    require_approval: RequireApproval | None = None
+    server_url: str | None = None
+    connector_id: str | None = None
+    tunnel_id: str | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+
+
+class Ranking(Wire):
+    """Which passages a file search keeps."""
+
+    score_threshold: Share | None = None
+    ranker: str | None = None
+
+
+class FileSearchTool(Wire):
+    """The hosted file search; `filters` are those of `/vector_stores/{id}/search`."""
+
+    type: Literal["file_search"]
+    vector_store_ids: Annotated[list[Id], Field(max_length=20)] | None = None
+    filters: dict[str, Any] | None = None
+    max_num_results: Annotated[int, Field(ge=1, le=50)] | None = None
+    ranking_options: Ranking | None = None
+
+
+class Container(Wire):
+    """What a program finds: the texts of these files."""
+
+    type: Literal["auto"]
+    file_ids: Annotated[list[Id], Field(max_length=50)] | None = None
+
+
+class CodeInterpreterTool(Wire):
+    """The hosted code interpreter. Each program begins with nothing, whatever the id of its container."""
+
+    type: Literal["code_interpreter"]
+    container: (
+        Annotated[
+            Annotated[Id, Tag("<string>")] | Annotated[Container, Tag("<object>")],
+            either("one of a string or an object", string=str, object=dict),
+        ]
+        | None
+    ) = None
+
+
 class HostedTool(Wire):
     """A tool that OpenAI runs for its clients; kept as it is sent, with whatever else is in it."""
 
     model_config = ConfigDict(extra="allow")
 
-    type: Here | Elsewhere
+    type: Elsewhere
 
 
 def _tool(value: Any) -> str | None:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     if not isinstance(kind, str) or kind not in _TYPES:
         return None
-    return "<function>" if kind == "function" else "<hosted>"
+    return "<hosted>" if kind in ELSEWHERE else f"<{kind}>"
 
 
 ToolOf = Annotated[
-    Annotated[FunctionTool, Tag("<function>")] | Annotated[HostedTool, Tag("<hosted>")],
+    Annotated[FunctionTool, Tag("<function>")]
+    | Annotated[McpTool, Tag("<mcp>")]
+    | Annotated[FileSearchTool, Tag("<file_search>")]
+    | Annotated[CodeInterpreterTool, Tag("<code_interpreter>")]
+    | Annotated[HostedTool, Tag("<hosted>")],
     Discriminator(_tool, "by_type", ", ".join(f"'{name}'" for name in _TYPES)),
 ]
 
@@ -151,6 +242,16 @@ ConversationOf = Annotated[
     Annotated[Id, Tag("<string>")] | Annotated[ConversationId, Tag("<object>")],
     either("one of a string or an object", string=str, object=dict),
 ]
+
+
+class Compact(Wire):
+    """`POST /responses/compact`: what is to be told in one item."""
+
+    model: str
+    input: Input | None = None
+    instructions: Instructions | None = None
+    previous_response_id: Id | None = None
+    prompt_cache_key: str | None = None
 
 
 class InputTokens(Wire):

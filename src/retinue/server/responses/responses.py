@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -13,7 +13,9 @@ from sqlalchemy import Connection
 from ...errors import RetinueError
 from ...store.rows import RunRow
 from ...store.scope import Scope
+from .. import declared
 from ..context import At, Context, Server
+from ..conversations.compaction import expanded
 from ..failing import failed
 from ..tailoring import tools_of
 from ..wire.attending import gone
@@ -34,11 +36,11 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 @router.post("", responses=STREAMED)
 async def create(body: ResponseCreate, at: At, request: Request) -> Any:
     """Answer, or begin to."""
-    _check(body, at.server)
+    _check(body, at.server, request)
     found = await found_items(at, as_items(body.sent().get("input")))
 
     def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, bool, RunRow | None]:
-        made = start_response(connection, scope, at.server, body, found)
+        made = start_response(connection, scope, at.server, body, found, at.own)
         return made.part.run, made.part.number, made.new, made.halted
 
     run, number, new, halted = await at.write(work)
@@ -55,9 +57,9 @@ async def create(body: ResponseCreate, at: At, request: Request) -> Any:
 
 
 @router.post("/input_tokens")
-async def input_tokens(body: InputTokens, at: At) -> Object:
+async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
     """About how many tokens the input of such a response has."""
-    _check(body, at.server)
+    _check(body, at.server, request)
     sent = body.sent()
     found = await found_items(at, as_items(sent.get("input")))
 
@@ -66,7 +68,7 @@ async def input_tokens(body: InputTokens, at: At) -> Object:
         previous = previous_part(connection, scope, body.previous_response_id)
         items = referred(as_items(sent.get("input")), found)
         before = context_of(connection, scope, at.server, previous, conversation_id, items)
-        said = [*before.items, *readable_items(connection, scope, items)]
+        said = expanded(connection, scope.tenant, [*before.items, *readable_items(connection, scope, items)])
         texts = [one["content"] for one in (*before.turns, *turns(said))]
         tools = [str(tool) for tool in sent.get("tools") or ()]
         return count([body.instructions or "", *before.rules, *rules(said), *texts, *tools])
@@ -74,20 +76,25 @@ async def input_tokens(body: InputTokens, at: At) -> Object:
     return {"object": "response.input_tokens", "input_tokens": await at.read(work)}
 
 
-def _check(body: InputTokens, server: Server) -> None:
+def _check(body: InputTokens, server: Server, request: Request) -> None:
     """Raises `ApiError` for what a request may not ask for, whatever else there is."""
-    if body.model is not None and body.model not in server.deployment.agents:
-        raise no_model(body.model)
+    agents = server.deployment.agents
+    name = body.model or next(iter(agents))
+    if name not in agents:
+        raise no_model(name)
+    declared.check(body.sent().get("tools") or (), name, agents[name], request.headers.get("host", ""))
     if body.input is None and body.previous_response_id is None and body.conversation is None:
         raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     if isinstance(body, ResponseCreate) and body.background and body.store is False:
         raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
 
 
-async def response_events(server: Server, part: Part, after: int = -1, *, lasting: bool = True) -> AsyncIterator[str]:
+async def response_events(
+    server: Server, part: Part, after: int = -1, *, lasting: bool = True, include: Collection[str] = ()
+) -> AsyncIterator[str]:
     """The events of a response with numbers above `after`, until it is over. One that is not `lasting` is cancelled
-    when its reader goes away."""
-    progress = ResponseProgress(part, tools_of(server.deployment, part.run))
+    when its reader goes away. `include`: what is to be shown of its items beside what its request asked for."""
+    progress = ResponseProgress(part, tools_of(server.deployment, part.run), include)
     try:
         async with aclosing(server.runs.followers.follow(part.run.id)) as items:
             async for item in items:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from ...store.tables import runs
 from ..answers import decisions_in, mark_of
 from ..assistants.starting import add_run
 from ..context import Server
+from ..conversations.compaction import expanded
 from ..conversations.items import items_of
 from ..tailoring import inner_name, sampling_of
 from ..wire.errors import ApiError
@@ -48,11 +49,17 @@ class Before(NamedTuple):
 
 
 def start_response(
-    connection: Connection, scope: Scope, server: Server, body: ResponseCreate, found: Mapping[str, Object]
+    connection: Connection,
+    scope: Scope,
+    server: Server,
+    body: ResponseCreate,
+    found: Mapping[str, Object],
+    own: Collection[str] = (),
 ) -> Answering:
-    """The response to a request, in its run; `found`: the items that it refers to. Raises `ApiError`."""
+    """The response to a request, in its run; `found`: the items that it refers to. It may go on from those of `own`
+    though they are not stored. Raises `ApiError`."""
     conversation_id = conversation_of(body)
-    previous = previous_part(connection, scope, body.previous_response_id)
+    previous = previous_part(connection, scope, body.previous_response_id, own)
     sent = body.sent()
     items = referred(as_items(sent.get("input")), found)
     sent["model"] = body.model or next(iter(server.deployment.agents))
@@ -61,7 +68,8 @@ def start_response(
     said = readable_items(connection, scope, items)
     waiting = _waiting(connection, scope, said, previous, conversation_id)
     if waiting is not None:
-        return _go_on(connection, scope, server, waiting, asked, said)
+        given = {"asked": asked, "input": said, "include": body.include}
+        return _go_on(connection, scope, server, *waiting, given)
     before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
@@ -71,8 +79,9 @@ def start_response(
         "asked": asked,
         "input": items,
         "store": asked["store"],
+        "include": body.include,
         "stream": bool(body.stream),
-        **_conversation(before, said, body.instructions),
+        **_conversation(before, expanded(connection, scope.tenant, [*before.items, *said]), body.instructions),
     }
     run = add_run(connection, scope, request, conversation_id, body.metadata, server.options.run_ttl)
     return Answering(Part(run), True, halted)
@@ -106,7 +115,7 @@ def context_of(
         before = _chain(connection, server, previous)
         if previous.run.status == "requires_action" and not previous.over:
             _answered(previous.run, items)
-    if (call := unanswered([*before.items, *items])) is not None:
+    if (call := unanswered(expanded(connection, scope.tenant, [*before.items, *items]))) is not None:
         message = f"No tool call found for function call output with call_id {call}."
         raise ApiError(400, message, param="input")
     for item in items[-1:]:
@@ -130,8 +139,7 @@ def _chain(connection: Connection, server: Server, previous: Part) -> Before:
     return Before(items, run.request["messages"], run.request["rules"])
 
 
-def _conversation(before: Before, items: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:
-    said = [*before.items, *items]
+def _conversation(before: Before, said: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:
     kept = [*before.rules, *rules(said)]
     words = "\n\n".join(filter(None, [instructions, *kept]))
     return {"messages": [*before.turns, *turns(said)], "rules": kept, "instructions": words}
@@ -146,21 +154,24 @@ def _waiting(
     items: Sequence[Mapping[str, Any]],
     previous: Part | None,
     conversation_id: str | None,
-) -> Part | None:
-    """The response whose calls the last items answer, if its run waits for that, or went on after just that."""
+) -> tuple[Part, list[tuple[str, str]]] | None:
+    """The response whose calls the last items answer, if its run waits for that, or went on after just that; and the
+    answers."""
     answers = answers_at_the_end(items)
     run_id = run_of_call(answers[0][0]) if answers else None
     row = None if run_id is None else scope.find(connection, runs, run_id)
     run = None if row is None else RunRow.of(row)
     if run is None or run.request.get("kind") != KIND or run.thread_id != conversation_id:
         return None
+    calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in waiting_for(run))
+    answers = answers_at_the_end(items, {calls, *(frozenset(one.get("calls", ())) for one in parts_of(run))})
     marks = [one["mark"] for one in parts_of(run)]
     mark = mark_of(answers)
     number = marks.index(mark) if mark in marks else len(marks)
     if previous is not None and (previous.run.id, previous.number) != (run.id, number):
         return None
-    calls = {call_id(run.id, action.id, asked) for action, _, asked in waiting_for(run)}
-    return part_of(run, number) if mark in marks or calls & {call for call, _ in answers} else None
+    part = part_of(run, number) if mark in marks or calls & {call for call, _ in answers} else None
+    return None if part is None else (part, answers)
 
 
 def _go_on(
@@ -168,22 +179,24 @@ def _go_on(
     scope: Scope,
     server: Server,
     waiting: Part,
-    asked: Object,
-    items: list[Object],
+    answers: list[tuple[str, str]],
+    given: Mapping[str, Any],
 ) -> Answering:
-    """The response after the one that waits. The run goes on as it was begun; `asked` is only said again."""
-    run, answers = waiting.run, answers_at_the_end(items)
+    """The response after the one that waits. The run goes on as it was begun; what is asked for in `given` is only
+    said again."""
+    run = waiting.run
     if waiting.over:
         return Answering(Part(run, waiting.number + 1), False)
-    _answered(run, items)
+    _answered(run, given["input"])
     answer = decisions_in(run, answers)
     assert answer is not None
     part = {
-        "asked": {**asked, "model": run.request["model"]},
-        "input": items,
+        **given,
+        "asked": {**given["asked"], "model": run.request["model"]},
         "created_at": int(time.time()),
         "told": length(connection, run.id),
         "mark": answer.mark,
+        "calls": [call for call, _ in answers],
     }
     run = replace(run, state={**run.state, "parts": [*parts_of(run), part]})
     decide(connection, run, answer.decisions, server.options.run_ttl, answer.mark)

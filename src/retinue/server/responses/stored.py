@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
@@ -16,9 +17,10 @@ from ...store.rows import RunRow
 from ...store.scope import Scope
 from ...store.tables import events, runs
 from ..context import At, Context
+from ..conversations.item_forms import shown
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError
-from ..wire.finding import Wanted, paged
+from ..wire.finding import Include, Wanted, paged
 from ..wire.objects import Object
 from ..wire.sse import STREAMED, streamed
 from .finding import found_response, told
@@ -36,14 +38,16 @@ async def retrieve(
     response: Response,
     stream: bool = False,
     starting_after: Annotated[int, Query(ge=0)] | None = None,
+    include: Include = (),
 ) -> Any:
     """The response, or its events from the one after `starting_after`."""
     if stream:
         at.begin_stream()
         part = await at.read(partial(found_response, id_=response_id))
-        return streamed(response_events(at.server, part, -1 if starting_after is None else starting_after))
+        after = -1 if starting_after is None else starting_after
+        return streamed(response_events(at.server, part, after, include=include))
     response.headers.update(at.server.poll_after())
-    return await _shown(at, response_id)
+    return await _shown(at, response_id, include)
 
 
 @router.delete("")
@@ -82,16 +86,16 @@ async def cancel(response_id: str, at: At) -> Object:
 
 
 @router.get("/input_items")
-async def input_items(response_id: str, at: At, page: Wanted) -> Object:
+async def input_items(response_id: str, at: At, page: Wanted, include: Include = ()) -> Object:
     """The items of the request that the response answers."""
     part = await at.read(partial(found_response, id_=response_id))
-    return paged(part.input, page)
+    return paged([shown(item, include) for item in part.input], page)
 
 
-async def _shown(at: Context, response_id: str) -> Object:
+async def _shown(at: Context, response_id: str, include: Sequence[str] = ()) -> Object:
     def work(connection: Connection, scope: Scope) -> Object:
         part = found_response(connection, scope, response_id)
-        return told(connection, at.server.deployment, part).now(part.run)
+        return told(connection, at.server.deployment, part, include).now(part.run)
 
     return await at.read(work)
 

@@ -1,0 +1,73 @@
+"""Compaction items: what a model is told of a conversation, in one item that a client keeps and brings again.
+
+Its content is sealed (HMAC-SHA256, with a secret of the database) for the tenant that it was made for: nobody else's is
+taken, nor one that was changed. It holds texts of that tenant's only.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ...store.secrets import secret
+from ..wire.bodies import MAX_BYTES
+from ..wire.errors import ApiError
+from ..wire.objects import Object
+
+TYPE = "compaction"
+_BEGIN = "rc1."  # of a content, in the form that it has now
+_SECRET = "compaction"
+_SIZE = hashlib.sha256().digest_size
+
+
+def sealed(connection: Connection, tenant: str, items: Sequence[Mapping[str, Any]]) -> str:
+    """The content of a compaction item that stands for `items`. The secret is made where there is none."""
+    text = zlib.compress(json.dumps(items, ensure_ascii=False).encode())
+    whole = _mac(secret(connection, _SECRET, make=True), tenant, text) + text
+    return _BEGIN + base64.urlsafe_b64encode(whole).decode()
+
+
+def expanded(connection: Connection, tenant: str, items: Iterable[Mapping[str, Any]]) -> list[Object]:
+    """`items`, with what compaction items stand for in their places. Raises `ApiError` (400) for one that was not made
+    for `tenant`, and for too much in them."""
+    there, left = list[Object](), MAX_BYTES
+    for item in items:
+        if item["type"] != TYPE:
+            there.append(dict(item))
+            continue
+        text = _opened(connection, tenant, item["encrypted_content"], left)
+        left -= len(text)
+        there += json.loads(text)
+    return there
+
+
+def _opened(connection: Connection, tenant: str, content: str, most: int) -> bytes:
+    key = secret(connection, _SECRET)
+    try:
+        whole = base64.urlsafe_b64decode(content.removeprefix(_BEGIN).encode("ascii"))
+    except (ValueError, binascii.Error):
+        whole = b""
+    mac, text = whole[:_SIZE], whole[_SIZE:]
+    known = key and content.startswith(_BEGIN) and hmac.compare_digest(mac, _mac(key, tenant, text))
+    if not known:
+        message = (
+            "Invalid 'encrypted_content' of a compaction item: it was not made here for you, or was changed since."
+        )
+        raise ApiError(400, message, param="input", code="invalid_encrypted_content")
+    opening = zlib.decompressobj()
+    told = opening.decompress(text, most + 1)
+    if len(told) > most:
+        raise ApiError(400, "Invalid 'input': the compaction items hold more than 20 MB.", param="input")
+    return told
+
+
+def _mac(key: bytes, tenant: str, text: bytes) -> bytes:
+    return hmac.digest(key, tenant.encode() + b"\0" + text, "sha256")

@@ -1,0 +1,84 @@
+"""`POST /responses/compact`: a conversation in one item, with which another goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from sqlalchemy import Connection
+
+from ...schema import Usage
+from ...store.scope import Scope
+from ..context import At
+from ..conversations.compaction import TYPE, expanded, sealed
+from ..conversations.item_forms import PREFIXES
+from ..wire.bodies import JsonRoute
+from ..wire.errors import ApiError, no_model
+from ..wire.ids import new_id
+from ..wire.objects import Object
+from .finding import found_items, previous_part, referred
+from .input import as_items, readable_items, words
+from .objects import usage_object
+from .requests import Compact
+from .starting import Before, context_of
+
+router = APIRouter(prefix="/responses", route_class=JsonRoute)
+
+
+@router.post("/compact")
+async def compact(body: Compact, at: At) -> Object:
+    """What a model is told of the conversation, in one item. No model is asked: what is told stays as it was said, and
+    what the model is not told (other tools' items, thoughts, files) is left out."""
+    if body.model not in at.server.deployment.agents:
+        raise no_model(body.model)
+    if body.input is None and body.previous_response_id is None:
+        raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
+
+    found = await found_items(at, as_items(body.sent().get("input")))
+
+    def work(connection: Connection, scope: Scope) -> str:
+        previous = previous_part(connection, scope, body.previous_response_id, at.own)
+        items = readable_items(connection, scope, referred(as_items(body.sent().get("input")), found))
+        before = context_of(connection, scope, at.server, previous, None, items)
+        said = expanded(connection, scope.tenant, [*before.items, *items])
+        return sealed(connection, scope.tenant, [*_former(before), *_told(said)])
+
+    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await at.write(work)}
+    shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
+    return {**shown, "output": [item], "usage": usage_object(Usage())}
+
+
+def _former(before: Before) -> Iterator[Object]:
+    """What a response stood on, as items: its rules, and what was said."""
+    for rule in before.rules:
+        yield {"type": "message", "role": "developer", "content": rule}
+    for turn in before.turns:
+        if turn["role"] == "tool":
+            yield _output(turn["tool_call_id"], turn["content"])
+            continue
+        if turn["content"]:
+            yield {"type": "message", "role": turn["role"], "content": turn["content"]}
+        for call in turn.get("tool_calls", ()):
+            yield _called(call["id"], call)
+
+
+def _told(items: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
+    """Items as far as a model is told of them."""
+    for item in items:
+        match item["type"]:
+            case "message":
+                yield {"type": "message", "role": item["role"], "content": words(item["content"])}
+            case "function_call":
+                yield _called(item["call_id"], item)
+            case "function_call_output":
+                yield _output(item["call_id"], words(item["output"]))
+
+
+def _called(call_id: str, call: Mapping[str, Any]) -> Object:
+    return {"type": "function_call", "call_id": call_id, "name": call["name"], "arguments": call["arguments"]}
+
+
+def _output(call_id: str, text: str) -> Object:
+    return {"type": "function_call_output", "call_id": call_id, "output": text}

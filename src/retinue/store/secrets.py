@@ -1,0 +1,31 @@
+"""What only this database's server knows: random bytes by their names, each made once."""
+
+from __future__ import annotations
+
+import secrets as random
+
+from sqlalchemy import Connection, insert, select
+
+from ..errors import DataError
+from .tables import secrets
+
+_BYTES = 32
+
+
+def secret(connection: Connection, name: str, *, make: bool = False) -> bytes:
+    """The 32 bytes of this name; empty if they were never made. `make`: make them then, in the caller's transaction.
+    Raises `DataError` for something else that stands there."""
+    try:
+        found: bytes | None = connection.execute(select(secrets.c.value).where(secrets.c.name == name)).scalar()
+    except TypeError as error:  # somebody has put a text there
+        raise _unreadable(name) from error
+    if found is None and make:
+        found = random.token_bytes(_BYTES)
+        connection.execute(insert(secrets).values(name=name, value=found))
+    if found is not None and len(found) != _BYTES:
+        raise _unreadable(name)
+    return found or b""
+
+
+def _unreadable(name: str) -> DataError:
+    return DataError(f"the table secrets has something else than {_BYTES} bytes for '{name}'")
