@@ -12,8 +12,8 @@ from ..contract import Component, Input
 from ..declaring import component
 from ..errors import UsageError
 from ..filing import Filed, load
-from ..representation import represented
 from ..naming import meant
+from ..representation import represented
 from . import checking, drawing
 from .plan import Plan, needed, plan
 from .running import Running
