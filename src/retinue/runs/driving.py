@@ -274,8 +274,6 @@ class Runs:
 
         after = await writer.finish(change)
         crashpoint("after the end")
-        if after.status == "failed" and isinstance(event, Stopped):  # clients are told less
-            logger.warning("the run %s failed: %s", run.id, event.detail or event.reason)
         if not after.active:
             self._ended(after)
 

@@ -97,7 +97,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
     scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
-    own = getattr(state, "own_responses", frozenset())
+    own: frozenset[str] = getattr(state, "own_responses", frozenset())
     return Context(server, scope, getattr(state, "repeat", None), state.written, state.begin_stream, own)
 
 

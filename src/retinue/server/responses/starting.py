@@ -44,7 +44,7 @@ class Before(NamedTuple):
     """What a request stands on: the conversation before, in turns and as far as needed in items, the rules in it."""
 
     items: Sequence[Mapping[str, Any]] = ()
-    turns: Sequence[Mapping[str, str]] = ()
+    turns: Sequence[Mapping[str, Any]] = ()
     rules: Sequence[str] = ()
 
 
