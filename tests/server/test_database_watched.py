@@ -120,6 +120,10 @@ HARMS: dict[Callable[[Path], None], str] = {
 }
 
 
+# a file that is shorter than it says may only be about to get longer: that is looked into
+REFUSED = [(503, "The server cannot reach"), (503, "The server has lost")]
+
+
 @pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
 async def test_what_would_be_lost_is_not_acknowledged(server: Served, harm: Callable[[Path], None]) -> None:
     await threads(server, 3)
@@ -129,7 +133,7 @@ async def test_what_would_be_lost_is_not_acknowledged(server: Served, harm: Call
         await until_async(lambda: said_in_log(server, "not ready"))
     for path, body in (("/v1/threads", {}), ("/v1/chat/completions", chat()), ("/v1/assistants", {"model": "agent-1"})):
         status, said = await asked(server, "POST", path, body)
-        assert (status, said["error"]["message"].partition(". ")[0]) == (503, "The server has lost its database")
+        assert (status, said["error"]["message"].partition(" its database")[0]) in REFUSED[harm is not cut_off :]
     assert (await asked(server, "GET", "/ready"))[0] == 503
     assert (await asked(server, "GET", "/health"))[0] == 200
     await until_async(lambda: said_in_log(server, "not ready"))

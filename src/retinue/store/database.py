@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from ..errors import StoreLost
+from ..errors import StoreLost, StoreUnavailable
 from ..threads import in_thread
 from .engines import engine_of, only_what_is_there
 from .locking import Lock, locked
@@ -135,12 +135,25 @@ class Database:
     def _look(self) -> int:
         try:
             self._lock.look()
-            return self._lock.retaken
-        except StoreLost as error:
-            if error.only_log and self._anchor is not None:  # nobody will find what is only in the log
-                with suppress(SQLAlchemyError, sqlite3.Error):
-                    self._anchor.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").all()
-            raise
+        except StoreUnavailable as error:
+            if isinstance(error, StoreLost) and not error.only_log:
+                raise
+            settled = self._settle_log()  # of a log that is gone, nobody would find what is only in it
+            if isinstance(error, StoreLost):
+                raise
+            self._lock.look(settled=settled)
+        return self._lock.retaken
+
+    def _settle_log(self) -> bool:
+        """Put what is in SQLite's log into its file; whether that is all of it, or the file cannot take it."""
+        if self._anchor is None:
+            return False
+        try:
+            busy, there, done = self._anchor.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            code: int | None = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
+            return code == sqlite3.SQLITE_CORRUPT
+        return not busy and there == done
 
     def _end(self) -> None:
         with self._turn:

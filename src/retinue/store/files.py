@@ -7,9 +7,10 @@ import threading
 import time
 from pathlib import Path
 
-from ..errors import StoreLost
+from ..errors import StoreLost, StoreUnavailable
 
 _MAGIC = b"SQLite format 3\0"
+_HEADER = 100  # bytes
 _BACK = "nothing more is written to it: stop the server, put the file back and start it again"
 _AGAIN = "what was in it was put into the file, and nothing more is written: start the server again"
 _WHILE_IT_GROWS = (0.001, 0.004, 0.02, 0.02, 0)  # seconds: the header, which says its size, is written first
@@ -33,26 +34,26 @@ class Files:
     def watch(self) -> None:
         """They are all there now, and stay for as long as a connection is open: SQLite removes none before."""
         self._log, self._index = ((path, identity(path)) for path, _ in (self._log, self._index))
+        self._at = os.fstat(self._file)
+        self._remember(os.pread(self._file, _HEADER, 0))
         self._watched = True
-        self.check()
 
-    def check(self, *, index: bool = True) -> None:
+    def check(self, *, index: bool = True, settled: bool = False) -> None:
         """Raise `StoreLost` if the path leads to another file, or to this one with another content, or if the log
         beside it is gone. `index`: or the log's index, without which nothing is lost, but others cannot write beside
-        us."""
+        us. `settled`: all that is in the log is in the file. Where it is not, a file may be too short because SQLite
+        had no room to make it longer; that is `StoreUnavailable`, for now."""
         if not self._watched:
             return
         with self._turn:
-            problem = self._moved() or self._overwritten()
-            beside = (self._log, self._index) if index else (self._log,)
-            missing = [] if problem else [path for path, was in beside if identity(path) != was]
-            self.lost = bool(problem or missing)
-        if problem:
-            raise StoreLost(f"the database {self._given} {problem}; {_BACK}")
-        if missing:
-            raise StoreLost(
-                f"the database {self._given} has lost {Path(missing[0]).name}, its log; {_AGAIN}", only_log=True
-            )
+            self.lost = True
+            if problem := self._moved() or self._overwritten(settled):
+                raise StoreLost(f"the database {self._given} {problem}; {_BACK}")
+            for path, was in (self._log, self._index) if index else (self._log,):
+                if identity(path) != was:
+                    problem = f"the database {self._given} has lost {Path(path).name}, its log; {_AGAIN}"
+                    raise StoreLost(problem, only_log=True)
+            self.lost = False
 
     def _moved(self) -> str:
         try:
@@ -63,24 +64,37 @@ class Files:
             return "was replaced by another file"
         return ""
 
-    def _overwritten(self) -> str:
+    def _overwritten(self, settled: bool) -> str:
         """What is wrong with a file that was written to: it should have been by SQLite, which only counts up."""
-        at = self._at
-        if (at.st_size, at.st_mtime_ns) == (self._size, self._changed):
+        if (self._at.st_size, self._at.st_mtime_ns) == (self._size, self._changed):
             return ""
         for wait in _WHILE_IT_GROWS:
-            header = os.pread(self._file, 100, 0)
-            page, counter, pages = (int.from_bytes(header[start:end]) for start, end in ((16, 18), (24, 28), (28, 32)))
-            short = os.fstat(self._file).st_size < pages * (65_536 if page == 1 else page)
-            if not short:
+            header = os.pread(self._file, _HEADER, 0)
+            if not (short := os.fstat(self._file).st_size < _size_in(header)):
                 break
             time.sleep(wait)
-        if short or not header.startswith(_MAGIC):
+        if not header.startswith(_MAGIC) or (short and (settled or self._at.st_size < self._size)):
             return "was cut off or overwritten"
-        if counter < self._counter:
+        if short:
+            raise StoreUnavailable(f"the database {self._given} is shorter than it says it is")
+        if _counter_in(header) < self._counter:
             return "was overwritten with another one"
-        self._size, self._changed, self._counter = at.st_size, at.st_mtime_ns, counter
+        self._remember(header)
         return ""
+
+    def _remember(self, header: bytes) -> None:
+        self._size, self._changed = self._at.st_size, self._at.st_mtime_ns
+        self._counter = _counter_in(header)
+
+
+def _size_in(header: bytes) -> int:
+    page, pages = int.from_bytes(header[16:18]), int.from_bytes(header[28:32])
+    return pages * (65_536 if page == 1 else page)
+
+
+def _counter_in(header: bytes) -> int:
+    """What SQLite counts up whenever it changes the first page."""
+    return int.from_bytes(header[24:28])
 
 
 def identity(path: str) -> tuple[int, int]:

@@ -48,9 +48,9 @@ class Lock(Protocol):
         """Raise `StoreUnavailable` if it is known to be lost, `StoreLost` if for good. Takes a few microseconds."""
         ...
 
-    def look(self) -> None:
+    def look(self, *, settled: bool = False) -> None:
         """See whether it is still held, and if it is not, try to take it again. It may take as long as the database
-        does. Raises as `check` does."""
+        does. Raises as `check` does. `settled`: all that is in SQLite's log was put into its file."""
         ...
 
     def release(self) -> None:
@@ -104,8 +104,8 @@ class _File:
     def check(self) -> None:
         self._files.check(index=self.lost)
 
-    def look(self) -> None:
-        self._files.check()
+    def look(self, *, settled: bool = False) -> None:
+        self._files.check(settled=settled)
 
     def release(self) -> None:
         _here.discard(self._files.identity)
@@ -137,7 +137,7 @@ class _Session:
         if self._lost:
             raise StoreUnavailable(self._lost)
 
-    def look(self) -> None:
+    def look(self, *, settled: bool = False) -> None:
         with self._turn:
             try:
                 with telling():

@@ -31,6 +31,15 @@ _SERIES = new_id("req")[:-8]  # of this process's requests: their ids need be un
 _numbers = count()
 
 
+_UNFORESEEN = (
+    "The server had an error while processing your request. Sorry about that! Please tell who runs it the request id."
+)
+_AWAY = (
+    (StoreLost, "The server has lost its database. Who runs it finds in its log what to do.", "30"),
+    (StoreUnavailable, "The server cannot reach its database at the moment. Please try again.", "1"),
+)
+
+
 class ErrorResponse(JSONResponse):
     """`error` as an answer. `cause`, for the log, is what led to it."""
 
@@ -55,20 +64,10 @@ def answer_of(error: Exception) -> ErrorResponse:
     """What a client is told of `error`."""
     if isinstance(error, ApiError):
         return ErrorResponse(error)
-    headers = {}
-    if isinstance(error, StoreLost):
-        message, headers = (
-            "The server has lost its database. Who runs it finds in its log what to do.",
-            {"Retry-After": "30"},
-        )
-    elif isinstance(error, StoreUnavailable):
-        message, headers = "The server cannot reach its database at the moment. Please try again.", {"Retry-After": "1"}
-    else:
-        message = (
-            "The server had an error while processing your request. Sorry about that! Please tell who runs it the "
-            "request id."
-        )
-    return ErrorResponse(ApiError(503 if headers else 500, message, kind="server_error", headers=headers), error)
+    for kind, message, seconds in _AWAY:
+        if isinstance(error, kind):
+            return ErrorResponse(ApiError(503, message, kind="server_error", headers={"Retry-After": seconds}), error)
+    return ErrorResponse(ApiError(500, _UNFORESEEN, kind="server_error"), error)
 
 
 class Edge:
