@@ -462,14 +462,15 @@ class World:
 
     async def pay(self, amount: int, note: str = "") -> str:
         """Pay an amount."""
-        before = self.state.get(amount)
-        self.broken |= before is not None and not self.word.get(amount)
+        before, word = self.state.get(amount), self.word.get(amount, False)
+        self.broken |= before is not None and not word
         self.state[amount], self.word[amount] = "unknown", False
         match self.random.choice(["result", "harmless", "not done", "error", "hang", "exit", "own cancel", "cancel"]):
             case "result":
                 self.state[amount] = "known"
                 return f"paid {amount}"
-            case "harmless" | "not done" as kind:
+            case "harmless" | "not done" as kind:  # as if it had not begun
+                self.word[amount] = word
                 self.state.pop(amount) if before is None else self.state.update({amount: before})
                 raise ValueError("no") if kind == "harmless" else NotDone("no")
             case "error":
@@ -492,7 +493,8 @@ class World:
                 self.word[amount] = True
                 return Decision("approve")
             case "respond":
-                self.state[amount] = "known"
+                if amount in self.state:  # else it is said of a call that was never begun
+                    self.state[amount] = "known"
                 return Decision("respond", message="it happened")
             case "reject":
                 return Decision("reject")
