@@ -94,9 +94,7 @@ def exited(error: BaseException) -> ForeignExit:
     return ForeignExit("it was cancelled from within" if within else described(error))
 
 
-def foreign_tasks(
-    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **options: Any
-) -> asyncio.Future[T]:
+def foreign_tasks(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Future[T]:
     """A task factory for loops of ours: a task that foreign code makes cannot end the loop either."""
     if not _FOREIGN.get():
         return asyncio.Task(work, loop=loop, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +83,18 @@ components:
         - {when: free, call: {tool: free, input: x}}
 %s
 agents:
-  - name: agent-1
-    params: {model: says, strategy: %s, tools: tools.yml}
+%s
 """
 ENTRY = '{name}: {{callable_api: "tools.py:{name}", effects: {effects}}}\n'
 HOW = ["exit", "interrupt", "generator", "cancelled", "group", "base", "memory", "recursion", "fork", "stop", "own"]
 NAMES = ("now", "later", "task")
 
 
-@pytest.fixture(params=["tool_calling", "react", "react_json", "self_ask"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+STRATEGIES = ("tool_calling", "react", "react_json", "self_ask")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Served]:
     (tmp_path / "tools.py").write_text(TOOLS)
     effects = {"hold": "read", "free": "read", "later": "read"}
     names = ("hold", "free", *NAMES)
@@ -101,7 +104,10 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     calls = "".join(
         f'        - {{when: "{name} {how}$", call: {{tool: {name}, input: {how}}}}}\n' for name in NAMES for how in HOW
     )
-    with serving(tmp_path, YAML % (calls.rstrip(), request.param)) as server:
+    agents = "\n".join(
+        f"  - {{name: {one}, params: {{model: says, strategy: {one}, tools: tools.yml}}}}" for one in STRATEGIES
+    )
+    with serving(tmp_path, YAML % (calls.rstrip(), agents)) as server:
         yield server
 
 
@@ -115,15 +121,16 @@ def asked(client: openai.OpenAI, assistant: str, question: str) -> Any:
 def test_no_other_run_notices(server: Served) -> None:
     process = server.process.pid
     with server.client() as client, ThreadPoolExecutor(1 + len(HOW)) as threads:
-        assistant = client.beta.assistants.create(model="agent-1").id
-        held = threads.submit(asked, client, assistant, "hold")
-        for name in NAMES:
-            runs = [threads.submit(asked, client, assistant, f"{name} {how}") for how in HOW]
+        made = [client.beta.assistants.create(model=strategy).id for strategy in STRATEGIES]
+        held = threads.submit(asked, client, made[0], "hold")
+        for first, name in enumerate(NAMES):  # each of them under other strategies
+            assistants = islice(cycle(made), first, None)
+            runs = [threads.submit(asked, client, next(assistants), f"{name} {how}") for how in HOW]
             assert [(how, run.result(60)) for how, run in zip(HOW, runs, strict=True)] == [
                 (how, ("completed", None)) for how in HOW
             ]
         assert not held.done()
-        assert asked(client, assistant, "free") == ("completed", None)
+        assert asked(client, made[0], "free") == ("completed", None)
         assert held.result(60) == ("completed", None)
     assert (server.process.poll(), server.process.pid) == (None, process)
     assert server.stop() == 0
