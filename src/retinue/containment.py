@@ -16,7 +16,7 @@ import os
 import signal
 import threading
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -94,7 +94,7 @@ def exited(error: BaseException) -> ForeignExit:
     return ForeignExit("it was cancelled from within" if within else described(error))
 
 
-def foreign_tasks(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Future[T]:
+def foreign_tasks(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
     """A task factory for loops of ours: a task that foreign code makes cannot end the loop either."""
     if not _FOREIGN.get():
         return asyncio.Task(work, loop=loop, **options)

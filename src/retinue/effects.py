@@ -41,7 +41,7 @@ class LibraryEffects:
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
         """A person's decision, or `None` if there is none yet. Raises `UsageError` if `human` fails."""
         decision = self._decisions.get(action.id)
-        begins = decision and decision.lets(action)
+        begins = None if decision is None else decision.lets(action)
         if begins is not None and self._toolbox.has_news(begins):  # it was said before that
             decision = None
         if decision is not None or self._human is None:

@@ -29,6 +29,7 @@ from .strategies.relaying import advanced
 from .window import ROOM, Window
 
 logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())  # quiet, unless somebody wants to know
 Events = AsyncGenerator[Event | Delta, None]
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's words
 
@@ -87,7 +88,8 @@ class _Drive:
         except LogMismatch:
             raise
         except Exception as error:
-            logger.debug("the run failed", exc_info=error)
+            if not isinstance(error, RetinueError):
+                logger.error("the run failed: %s", described(error), exc_info=error)
             yield self._stopped(StopReason.ERROR, str(error) if isinstance(error, RetinueError) else described(error))
         finally:
             self._deadline.stop()
@@ -101,6 +103,7 @@ class _Drive:
         except Exception as error:
             if is_told(error):
                 raise
+            logger.error("the strategy failed: %s", described(error), exc_info=error)
             raise UsageError(f"the strategy failed: {described(error)}") from error
 
     def _do(self, request: Request) -> Events:

@@ -149,8 +149,9 @@ class Decision:
         """What it lets begin of `action`, with the input as it was edited; `None` if nothing."""
         if self.kind not in ("approve", "edit"):
             return None
-        edited = self.kind == "edit" and self.tool_input is not None
-        return replace(action, tool_input=self.tool_input) if edited else action
+        if self.kind == "approve" or self.tool_input is None:
+            return action
+        return replace(action, tool_input=self.tool_input)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,8 @@ def paying(error: BaseException | None, paid: list[int], **options: Any) -> Tool
             raise error
         return f"paid {amount}"
 
-    return Tool("pay", pay, **{"effects": "once", "timeout": 0.01} | options)
+    given: dict[str, Any] = {"effects": "once", "timeout": 0.01, **options}
+    return Tool("pay", pay, **given)
 
 
 UNKNOWN: list[BaseException | None] = [
@@ -532,10 +533,10 @@ class Verdicts:
     async def abilities(self, *, native: bool = False) -> Abilities:
         return Abilities()
 
-    async def reply(self, request: Ask) -> Chunks:  # type: ignore[override,misc]
+    async def reply(self, request: Ask) -> Chunks:
         given = self.world.written()
         text = given if isinstance(given, str) else json.dumps(given)
-        yield Reply(self.world.random.choice([" agree", f" rephrase: {text}"]))  # type: ignore[misc]
+        yield Reply(self.world.random.choice([" agree", f" rephrase: {text}"]))
 
 
 async def history(seed: int) -> World:
@@ -547,7 +548,7 @@ async def history(seed: int) -> World:
     pay = Tool("pay", world.pay, not_done=(ValueError,), **limits)  # type: ignore[arg-type]
     human = world.decide if random.random() < 0.5 else None
     agent = Agent(
-        Verdicts(world),  # type: ignore[arg-type]
+        Verdicts(world),
         [pay],
         strategy=Planned(*steps),
         human=human,

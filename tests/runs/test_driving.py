@@ -264,8 +264,11 @@ async def test_what_nobody_foresaw_ends_the_run_and_is_named(url: str, caplog: p
     async with kept_runs(url, lambda: Agent(PromptModel(engine="scripted", script=["?"]), strategy=Odd())) as kept:
         await kept.driver.start(await kept.add())
         row = await kept.row()
-        assert (row.status, row.state["last_error"]["message"]) == ("failed", "KeyError: 'what is this?'")
-        assert "the run run_1 failed" in caplog.text
+        assert (row.status, row.state["last_error"]["message"]) == (
+            "failed",
+            "the strategy failed: KeyError: 'what is this?'",
+        )
+        assert "the strategy failed" in caplog.text
 
 
 async def test_a_run_whose_time_passed_while_nobody_was_there_does_nothing_more(url: str) -> None:
