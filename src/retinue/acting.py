@@ -116,7 +116,9 @@ class Turn:
         """What was decided on equal calls was said before this one, and does not count for what comes after it."""
         self._begun[action.id] = action
         for other in self._actions:
-            if other.id in self._decided and other.id != action.id and self._effects.same(other, action):
+            decided = self._decided.get(other.id)
+            let = decided and decided.lets(self._begun.get(other.id, other))
+            if let and let.id != action.id and self._effects.same(let, action):
                 del self._decided[other.id]
                 self._paused.discard(other.id)
 
@@ -172,10 +174,10 @@ class Turn:
 
 def _settled(action: AgentAction, decision: Decision | None) -> AgentAction | Observation:
     """What a person's decision makes of an action: the call to make, or what to tell the model instead."""
-    if decision is None or decision.kind == "approve":
+    if decision is None:
         return action
-    if decision.kind == "edit":
-        return replace(action, tool_input=action.tool_input if decision.tool_input is None else decision.tool_input)
+    if (let := decision.lets(action)) is not None:
+        return let
     if decision.kind == "respond":
         return Observation(action.id, decision.message)
     reason = f": {decision.message}" if decision.message else "."

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from .containment import described, is_ours
+from .containment import described, end_child, foreign_tasks, is_ours
 from .errors import UsageError
 
 T = TypeVar("T")
@@ -47,10 +48,14 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
 
 def _go_on(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
     """Run `loop` until it is `over`, whatever is raised in it. Raises a person's `KeyboardInterrupt`."""
+    process = os.getpid()
+    loop.set_task_factory(foreign_tasks)
     while not over() and not loop.is_closed():
         try:
             loop.run_forever()
+            end_child(process)
         except (SystemExit, KeyboardInterrupt) as error:
+            end_child(process, error)
             if is_ours(error):
                 raise
             logger.warning("%s was raised in a task or callback that is not ours; the loop goes on", described(error))

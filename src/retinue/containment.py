@@ -17,6 +17,7 @@ import signal
 import threading
 import types
 from collections.abc import Awaitable, Callable, Generator
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from .errors import ForeignExit, RetinueError, ToolError
@@ -24,6 +25,7 @@ from .errors import ForeignExit, RetinueError, ToolError
 T = TypeVar("T")
 GRACE = 2.0  # seconds that what was cancelled may take to clean up; then it is left behind
 logger = logging.getLogger(__name__)
+_FOREIGN: ContextVar[bool] = ContextVar("FOREIGN", default=False)
 _left_behind: set[asyncio.Task[Any]] = set()  # tasks that did not end when they were cancelled; asyncio keeps none
 
 
@@ -61,7 +63,9 @@ async def apart(work: Awaitable[T], seconds: float | None = None) -> T:
     Raises `TimedOut` if it takes more than `seconds`, and an `Exception` for whatever it raises. When time is up, or
     the caller is cancelled, it is cancelled and has `GRACE` seconds to clean up.
     """
+    foreign = _FOREIGN.set(True)
     task = asyncio.ensure_future(_outcome(work))
+    _FOREIGN.reset(foreign)
     expired = True
     try:
         await asyncio.wait({task}, timeout=seconds)
@@ -88,6 +92,15 @@ def exited(error: BaseException) -> ForeignExit:
     """What stands for an error that is no `Exception`."""
     within = isinstance(error, asyncio.CancelledError)
     return ForeignExit("it was cancelled from within" if within else described(error))
+
+
+def foreign_tasks(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
+    """A task factory for loops of ours: a task that foreign code makes cannot end the loop either."""
+    if not _FOREIGN.get():
+        return asyncio.Task(work, loop=loop, **options)
+    task = asyncio.Task(_guarded(work), loop=loop, **options)
+    task.add_done_callback(lambda done: work.close())  # it was never begun, if the task was cancelled before
+    return task
 
 
 def is_ours(error: BaseException) -> bool:
@@ -125,6 +138,15 @@ def end_child(process: int, error: BaseException | None = None) -> None:
     if os.getpid() != process:
         code = error.code if isinstance(error, SystemExit) else None if error is None else 1
         os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
+
+
+async def _guarded(work: Awaitable[T]) -> T:
+    try:
+        return await _steps(work)
+    except (SystemExit, KeyboardInterrupt) as error:
+        if is_ours(error):
+            raise
+        raise exited(error) from error
 
 
 async def _outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:

@@ -40,7 +40,10 @@ class LibraryEffects:
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
         """A person's decision, or `None` if there is none yet. Raises `UsageError` if `human` fails."""
-        decision = None if self._toolbox.has_news(action) else self._decisions.get(action.id)
+        decision = self._decisions.get(action.id)
+        begins = None if decision is None else decision.lets(action)
+        if begins is not None and self._toolbox.has_news(begins):  # it was said before that
+            decision = None
         if decision is not None or self._human is None:
             return decision
         try:

@@ -10,6 +10,7 @@ RetinueError
 ├── NodeFailed        a node of a pipeline raised; names the node, and `__cause__` is what it raised
 ├── StoreUnavailable  the database is away, locked or full; what is under way is parked and goes on later
 │   └── StoreLost         its file or its log was deleted, replaced or cut off; somebody has to put it back
+├── StrategyFailed    a strategy raised, or asked for what there is not; `__cause__` is what it raised
 ├── LogMismatch       a recorded run does not fit the strategy that should continue it
 ├── ForeignExit       code that was called raised what is no error (`SystemExit`, …), which is the `__cause__`
 └── ToolError         raise it in a tool: the model reads the message and can try something else
@@ -78,6 +79,12 @@ class StoreLost(StoreUnavailable):
     def __init__(self, message: str, *, only_log: bool = False) -> None:
         super().__init__(message)
         self.only_log = only_log
+
+
+class StrategyFailed(RetinueError):
+    """A strategy raised, or asked for what there is not."""
+
+    code = "server_error"
 
 
 class LogMismatch(RetinueError):

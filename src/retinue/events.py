@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from .errors import ModelError, ModelUnavailable, NodeFailed, RetinueError
+from .errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
 from .schema import Abilities, AgentAction, Decision, Message, Observation, Reply, Step, StopReason, Usage
 
 
@@ -119,7 +119,7 @@ class Stopped:
 def stopped_by(error: RetinueError, best: str = "", partial: str = "") -> Stopped:
     """The end that an error puts to a run."""
     cause = error.__cause__ if isinstance(error, NodeFailed) else error
-    code = cause.code if isinstance(cause, ModelError) else ""
+    code = cause.code if isinstance(cause, ModelError | StrategyFailed) else ""
     wait = cause.retry_after if isinstance(cause, ModelUnavailable) else None
     return Stopped(StopReason.ERROR, str(error), "", best, partial, code, wait or 0.0)
 

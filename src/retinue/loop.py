@@ -19,7 +19,7 @@ from dataclasses import replace
 from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
 from .containment import contained, described, is_told
-from .errors import LogMismatch, ModelError, RetinueError, UsageError, WindowExceeded
+from .errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
 from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
@@ -29,6 +29,7 @@ from .strategies.relaying import advanced
 from .window import ROOM, Window
 
 logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())  # quiet, unless somebody wants to know
 Events = AsyncGenerator[Event | Delta, None]
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's words
 
@@ -89,21 +90,22 @@ class _Drive:
         except RetinueError as error:
             yield stopped_by(error, self._best, self._shown)
         except Exception as error:
-            logger.debug("the run failed", exc_info=error)
-            yield self._stopped(StopReason.ERROR, described(error))
+            logger.error("the run failed: %s", described(error), exc_info=error)
+            yield replace(self._stopped(StopReason.ERROR, described(error)), code="server_error")
         finally:
             self._deadline.stop()
             with suppress(Exception):  # the run is over, whatever the strategy makes of that
                 contained(self._flow.close)
 
     def _next(self) -> Request | AgentFinish:
-        """What the strategy wants next, or what it came to. Raises `UsageError` if it fails."""
+        """What the strategy wants next, or what it came to. Raises `StrategyFailed`."""
         try:
             return contained(advanced, self._flow, self._sent)
         except Exception as error:
             if is_told(error):
                 raise
-            raise UsageError(f"the strategy failed: {described(error)}") from error
+            logger.error("the strategy failed: %s", described(error), exc_info=error)
+            raise StrategyFailed(f"the strategy failed: {described(error)}") from error
 
     def _do(self, request: Request) -> Events:
         match request:
@@ -116,7 +118,7 @@ class _Drive:
                 return self._act(request)
             case Consult():
                 return self._consult(request)
-        raise UsageError(f"the strategy asked for a {type(request).__name__}; want Ask, Act or Consult")
+        raise StrategyFailed(f"the strategy asked for a {type(request).__name__}; want Ask, Act or Consult")
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """The end, with the best answer so far."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -147,6 +147,14 @@ class Decision:
     kind: Literal["approve", "edit", "reject", "respond"]
     tool_input: ToolInput | None = None
     message: str = ""
+
+    def lets(self, action: AgentAction) -> AgentAction | None:
+        """What it lets begin of `action`, with the input as it was edited; `None` if nothing."""
+        if self.kind not in ("approve", "edit"):
+            return None
+        if self.kind == "approve" or self.tool_input is None:
+            return action
+        return replace(action, tool_input=self.tool_input)
 
 
 @dataclass(frozen=True, slots=True)

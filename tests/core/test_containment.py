@@ -480,7 +480,7 @@ def test_whatever_human_raises_is_the_runs_end(name: str, awaited: bool) -> None
 
     human = asked if awaited else lambda action, problem: raising(name)
     pay = Tool("bad", lambda query: "fine", approval=True)
-    result = Agent(one_call(), [pay], human=human).run(QUESTION)  # type: ignore[arg-type]
+    result = Agent(one_call(), [pay], human=human).run(QUESTION)
     assert result.stop_reason is StopReason.ERROR
     assert result.error.startswith("human failed when it was asked about bad: ")
     assert result.resumable
@@ -513,7 +513,7 @@ class Talks:
         yield
 
     def reply(self, request: Ask) -> Chunks:
-        return self._reply()  # type: ignore[return-value]
+        return self._reply()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", NAMES)

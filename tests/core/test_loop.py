@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, AgentAction, Budget, PromptModel, RunResult, StopReason, ToolError, tool
+from retinue import Agent, AgentAction, Budget, PromptModel, RunResult, StopReason, Tool, ToolError, tool
 from retinue.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started, Stopped
 from retinue.models.retrying import Retries
 from retinue.ports import Chunks, Flow, Task, ask
@@ -54,6 +54,31 @@ def test_a_run_decides_acts_observes_and_answers() -> None:
     assert result.usage.requests == 2
     assert result.usage.output_tokens > 0
     assert str(result) == "47"
+
+
+def inner(**options: Any) -> Agent:
+    return agent({"call": {"tool": "lookup", "input": "Ada"}, "times": 1}, {"finish": "47"}, **options)
+
+
+@pytest.mark.parametrize("how", ["agent", "async function", "function"])
+def test_the_tokens_of_an_agent_that_is_a_tool_are_counted(how: str) -> None:
+    async def asks(question: str) -> str:
+        return (await inner().run_async(question)).answer
+
+    made: dict[str, Any] = {"agent": inner(), "async function": asks, "function": lambda q: inner().run(q).answer}
+    spent = inner().run("How old is Ada?").usage
+    someone = Tool("someone", made[how], effects="read")
+    outer = agent(
+        {"call": {"tool": "someone", "input": "How old is Ada?"}, "times": 1}, {"finish": "47"}, tools=[someone]
+    )
+    result = outer.run("?")
+    own = sum((event.reply.usage for event in result.events if isinstance(event, Replied)), Usage())
+    assert result.usage == own + spent
+    assert result.usage.requests == 4
+    assert outer.resume(result.events[:-2]).usage == result.usage, "it is read from the log"
+    budget = Budget(tokens=own.total_tokens + 1)
+    stopped = agent({"call": {"tool": "someone", "input": "?"}}, tools=[someone], budget=budget).run("?")
+    assert stopped.stop_reason is StopReason.TOKEN_BUDGET_EXCEEDED
 
 
 def test_the_intent_is_logged_before_the_tool_is_called() -> None:

@@ -57,7 +57,8 @@ def paying(error: BaseException | None, paid: list[int], **options: Any) -> Tool
             raise error
         return f"paid {amount}"
 
-    return Tool("pay", pay, **{"effects": "once", "timeout": 0.01} | options)
+    given: dict[str, Any] = {"effects": "once", "timeout": 0.01, **options}
+    return Tool("pay", pay, **given)
 
 
 UNKNOWN: list[BaseException | None] = [
@@ -462,14 +463,15 @@ class World:
 
     async def pay(self, amount: int, note: str = "") -> str:
         """Pay an amount."""
-        before = self.state.get(amount)
-        self.broken |= before is not None and not self.word.get(amount)
+        before, word = self.state.get(amount), self.word.get(amount, False)
+        self.broken |= before is not None and not word
         self.state[amount], self.word[amount] = "unknown", False
         match self.random.choice(["result", "harmless", "not done", "error", "hang", "exit", "own cancel", "cancel"]):
             case "result":
                 self.state[amount] = "known"
                 return f"paid {amount}"
-            case "harmless" | "not done" as kind:
+            case "harmless" | "not done" as kind:  # as if it had not begun
+                self.word[amount] = word
                 self.state.pop(amount) if before is None else self.state.update({amount: before})
                 raise ValueError("no") if kind == "harmless" else NotDone("no")
             case "error":
@@ -492,7 +494,8 @@ class World:
                 self.word[amount] = True
                 return Decision("approve")
             case "respond":
-                self.state[amount] = "known"
+                if amount in self.state:  # else it is said of a call that was never begun
+                    self.state[amount] = "known"
                 return Decision("respond", message="it happened")
             case "reject":
                 return Decision("reject")
@@ -530,10 +533,10 @@ class Verdicts:
     async def abilities(self, *, native: bool = False) -> Abilities:
         return Abilities()
 
-    async def reply(self, request: Ask) -> Chunks:  # type: ignore[override,misc]
+    async def reply(self, request: Ask) -> Chunks:
         given = self.world.written()
         text = given if isinstance(given, str) else json.dumps(given)
-        yield Reply(self.world.random.choice([" agree", f" rephrase: {text}"]))  # type: ignore[misc]
+        yield Reply(self.world.random.choice([" agree", f" rephrase: {text}"]))
 
 
 async def history(seed: int) -> World:
@@ -545,7 +548,7 @@ async def history(seed: int) -> World:
     pay = Tool("pay", world.pay, not_done=(ValueError,), **limits)  # type: ignore[arg-type]
     human = world.decide if random.random() < 0.5 else None
     agent = Agent(
-        Verdicts(world),  # type: ignore[arg-type]
+        Verdicts(world),
         [pay],
         strategy=Planned(*steps),
         human=human,
