@@ -106,6 +106,13 @@ def test_a_thought_before_an_action_is_no_answer(name: str, reply: str | Reply) 
         assert (result.answer, result.stop_reason) == ("", StopReason.MAX_ITERATION_EXCEEDED)
 
 
+def test_nor_is_it_one_where_a_schema_takes_any_text() -> None:
+    schema = {"type": "string", "minLength": 9}
+    model = Said(["Final Answer: Paris", *[f"{THOUGHT}\nAction: search\nAction Input: b"] * 3])
+    result = Agent(model, [search], answer_schema=schema).run("Which page?")
+    assert (result.answer, result.stop_reason) == ("Paris", StopReason.INVALID_ANSWER)
+
+
 ANSWERING = {
     "plain": (" Paris", "Paris"),
     "over lines": ("Paris.\nIt has a tower.", "Paris.\nIt has a tower."),
