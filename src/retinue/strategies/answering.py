@@ -63,9 +63,9 @@ class _Answers:
             held = shape if left > 1 else None  # a schema may say more than a pattern can
             news = f"{text}\n{again}".strip()
             reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, _REPLY_TOKENS, problem=again, aside=True))
-            said = "" if acts(reply.text, task.tools) else reply.text
-            text = said.strip() or text
-            value, again = self._read(said)
+            given = "" if acts(reply.text, task.tools) else reply.text
+            text = given.strip() or text
+            value, again = self._read(given)
             if not again:
                 return _with(finish, value, reply.text)
             said = Message("assistant", f"{reply.text.rstrip()}\n")
