@@ -68,7 +68,7 @@ ACTING = {
     "JSON after words": f'{THOUGHT}\n{{"action": "search", "action_input": "b"}}',
     "fenced": f'{THOUGHT}\n```json\n{{"action": "search", "action_input": "b"}}\n```',
 }
-OF_ITS_OWN = {
+OF_ITS_OWN: dict[str, list[str | Reply]] = {
     "react": [f"{THOUGHT}\nAction:", f"{THOUGHT}\nAction: sear", f"Thought: {THOUGHT}", f"{THOUGHT}\nAction: Google\n"],
     "self_ask": [f"{THOUGHT}\nFollow up: b", f"{THOUGHT} Follow up [search]: b", f"{THOUGHT}\nFollow up:"],
     "react_json": ['{"actions": [{"action": "search", "arguments": {"query": "b"}}]}', '{"actions": [{"action": "sea'],
