@@ -12,6 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -157,6 +158,11 @@ def _leaves(value: object) -> Iterator[object]:
     elif isinstance(value, list):
         for inner in value:
             yield from _leaves(inner)
+    elif isinstance(value, str) and value.startswith("{"):  # JSON for a tool that takes a text, in its plain notation
+        with suppress(ValueError, RecursionError):
+            yield from _leaves(json.loads(value))
+            return
+        yield value
     else:
         yield value
 

@@ -136,7 +136,7 @@ def test_the_last_allowed_step_asks_only_for_an_answer_and_accepts_it() -> None:
 def test_an_action_on_the_last_allowed_step_is_not_run() -> None:
     result = agent({"raw": " Ada\nAction: lookup\nAction Input: Ada"}, budget=Budget(steps=1)).run("How old?")
     assert Called not in kinds(result)
-    assert result.answer == "Ada"
+    assert (result.answer, result.stop_reason) == ("", StopReason.MAX_ITERATION_EXCEEDED), "no answer: a thought"
 
 
 def test_a_run_without_an_answer_on_its_last_step_stops_at_its_steps() -> None:

@@ -68,7 +68,7 @@ ACTING = {
     "JSON after words": f'{THOUGHT}\n{{"action": "search", "action_input": "b"}}',
     "fenced": f'{THOUGHT}\n```json\n{{"action": "search", "action_input": "b"}}\n```',
 }
-OF_ITS_OWN = {
+OF_ITS_OWN: dict[str, list[str | Reply]] = {
     "react": [f"{THOUGHT}\nAction:", f"{THOUGHT}\nAction: sear", f"Thought: {THOUGHT}", f"{THOUGHT}\nAction: Google\n"],
     "self_ask": [f"{THOUGHT}\nFollow up: b", f"{THOUGHT} Follow up [search]: b", f"{THOUGHT}\nFollow up:"],
     "react_json": ['{"actions": [{"action": "search", "arguments": {"query": "b"}}]}', '{"actions": [{"action": "sea'],
@@ -104,6 +104,13 @@ def test_a_thought_before_an_action_is_no_answer(name: str, reply: str | Reply) 
     for options in ({}, {"answer_schema": {"type": "string"}}):
         result = closing_with(name, reply, **options)
         assert (result.answer, result.stop_reason) == ("", StopReason.MAX_ITERATION_EXCEEDED)
+
+
+def test_nor_is_it_one_where_a_schema_takes_any_text() -> None:
+    schema = {"type": "string", "minLength": 9}
+    model = Said(["Final Answer: Paris", *[f"{THOUGHT}\nAction: search\nAction Input: b"] * 3])
+    result = Agent(model, [search], answer_schema=schema).run("Which page?")
+    assert (result.answer, result.stop_reason) == ("Paris", StopReason.INVALID_ANSWER)
 
 
 ANSWERING = {

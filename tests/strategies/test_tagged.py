@@ -104,10 +104,10 @@ def test_opeas_transcript_runs(strategy: str) -> None:
 def test_opeas_final_answer_is_what_stands_in_it() -> None:
     for text, answer in (
         ('FINAL ANSWER: {"answer": "Paris"}', "Paris"),
-        ('Final Answer: {"answer": 4}', "4"),
-        ('Final Answer: {"answer": "x", "unit": "kg"}', '{"answer": "x", "unit": "kg"}'),
-        ('Final Answer: {"city": "Paris"}', '{"city": "Paris"}'),
-        ("Final Answer: {Paris}", "{Paris}"),
+        ('**FINAL ANSWER:** {"answer": 4}', "4"),
+        ('FINAL ANSWER: {"city": "Paris"}', '{"city": "Paris"}'),
+        ("FINAL ANSWER: {Paris}", "{Paris}"),
+        ('Final Answer: {"answer": "x"}', '{"answer": "x"}'),
     ):
         decision = parse(text, TOOLS).decision
         assert isinstance(decision, AgentFinish)
@@ -123,10 +123,12 @@ def test_opeas_final_answer_is_what_stands_in_it() -> None:
         "<function=search_knowledge_base><parameter=query>Thr",
         "<tool_call>search</tool_call>",
         'TOOL CALL: {"id": 3}',
+        f"Question: x\nTOOL CALL: {SEARCH_JSON}",
     ],
 )
 def test_what_is_cut_or_no_call_is_unreadable(text: str) -> None:
-    for reader in (parse, read_reply, self_ask.parse):
+    readers = (parse, self_ask.parse) if text.startswith("Question") else (parse, read_reply, self_ask.parse)
+    for reader in readers:
         with pytest.raises(UnreadableReply):
             reader(text, TOOLS)
 
@@ -144,6 +146,8 @@ def test_a_decision_that_comes_first_counts(text: str, answer: str | None) -> No
     assert decision.output == (answer or "write TOOL CALL: {…} or <tool_call>{x}</tool_call>")
     if answer is None:
         assert read_reply(text, TOOLS).answer
+    asked = self_ask.parse(f"Follow up: what is <tool_call>{NAMED}</tool_call>?", TOOLS).decision
+    assert named(asked) == [(SEARCH[0], {"query": f"what is <tool_call>{NAMED}</tool_call>?"})]
 
 
 PIECES = (

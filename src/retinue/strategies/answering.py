@@ -13,6 +13,7 @@ from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentFinish, Message, Reply, StopReason
 from .parsing import FENCED
 from .planning import in_line
+from .prose import acts
 from .quoting import quoted
 from .relaying import Around, advanced, unshown
 
@@ -62,8 +63,9 @@ class _Answers:
             held = shape if left > 1 else None  # a schema may say more than a pattern can
             news = f"{text}\n{again}".strip()
             reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, _REPLY_TOKENS, problem=again, aside=True))
-            text = reply.text.strip() or text
-            value, again = self._read(reply.text)
+            given = "" if acts(reply.text, task.tools) else reply.text
+            text = given.strip() or text
+            value, again = self._read(given)
             if not again:
                 return _with(finish, value, reply.text)
             said = Message("assistant", f"{reply.text.rstrip()}\n")

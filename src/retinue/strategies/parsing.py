@@ -40,6 +40,7 @@ _FROM_ACTION = re.compile(
 _NOTHING = {"", "none", "na", "null", "noaction"}  # squeezed, as n/a and "No action" are
 _BESIDE_WORDS = re.compile(r"[\W_]+")
 _FINISH = {"finish", "finalanswer"}
+_OPEAS = re.compile(r"[ \t>*_#`-]*+FINAL ANSWER\b")
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -66,9 +67,10 @@ def parse(text: str, tools: Sequence[Tool]) -> Parsed:
         if called and called.begin < part.begin and (parsed := _called(called, text, tools)):
             return parsed
         if part.kind in ("observation", "question"):
+            called = None  # made up, too
             break
         if part.kind == "final answer":
-            return _answer(part.text, text[: part.end], part.end)
+            return _opeas(part, text) or _answer(part.text, text[: part.end], part.end)
         if part.kind == "action" and _squeezed(part.text) not in _NOTHING:
             return _action(part, parts[at + 1] if at + 1 < len(parts) else None, text, tools)
     if called and (parsed := _called(called, text, tools)):
@@ -84,16 +86,18 @@ def _called(call: Call, text: str, tools: Sequence[Tool]) -> Parsed | None:
     return Parsed(decision, call.end) if isinstance(decision, AgentAction) else None
 
 
+def _opeas(part: Part, text: str) -> Parsed | None:
+    """The answer as OPEA has it, `FINAL ANSWER: {"answer": "…"}`; under a marker in other letters, JSON is meant."""
+    if not _OPEAS.match(text, part.begin):
+        return None
+    values = _json_at_start(part.text)
+    found = _from_values(values, text[: part.end], ()) if isinstance(values, dict) else None
+    return Parsed(found, part.end) if isinstance(found, AgentFinish) else None
+
+
 def _answer(text: str, log: str, length: int) -> Parsed:
     if not text:
         raise UnreadableReply("Invalid Format: no answer after 'Final Answer:'")
-    values = _json_at_start(text)
-    if (
-        isinstance(values, dict)
-        and len(values) == 1
-        and isinstance(found := _from_values(values, log, ()), AgentFinish)
-    ):
-        return Parsed(found, length)  # FINAL ANSWER: {"answer": "…"}, as OPEA has it
     return Parsed(finish(text, log), length)
 
 

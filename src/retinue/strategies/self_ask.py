@@ -98,6 +98,7 @@ class _Part(NamedTuple):
     kind: str
     name: str
     text: str
+    begin: int
     end: int
 
 
@@ -107,7 +108,7 @@ def parse(text: str, tools: Sequence[Tool]) -> Asked:
     if not any(part.kind in ("follow up", "answer") for part in parts):
         parts = _parts(text, _ANYWHERE)
     called = next(calls(text), None)
-    if text.lstrip().startswith("{") or (called and not any(part.end <= called.begin for part in parts)):
+    if text.lstrip().startswith("{") or (called and all(called.begin < part.begin for part in parts)):
         found = read_reply(text, tools)
         return Asked(found.actions or answered(found.answer or "", text), len(text))
     actions: list[AgentAction] = []
@@ -134,6 +135,7 @@ def _parts(text: str, marker: re.Pattern[str]) -> list[_Part]:
             _kind(match.group(1)),
             (match.group(2) or match.group(3) or "").strip(),
             text[match.end() : end].strip(),
+            match.start(),
             end,
         )
         for match, end in zip(matches, ends, strict=False)

@@ -75,7 +75,8 @@ def after_marker(text: str, tools: Sequence[Tool]) -> str:
         decision = parse(f"{text[: marker.end()]}x", tools).decision
     except UnreadableReply:
         return ""
-    if not isinstance(decision, AgentFinish) or text.startswith("{", marker.end()):  # JSON may have the answer in it
+    in_it = "FINAL" in marker.group() and text.startswith("{", marker.end())  # OPEA's answer stands in JSON
+    if in_it or not isinstance(decision, AgentFinish):
         return ""
     return finished(text, marker.end())
 

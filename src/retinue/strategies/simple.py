@@ -105,14 +105,14 @@ class _Own:
         return decided if isinstance(decided, AgentFinish) else AgentFinish({}, reply.text)
 
     def _parsed(self, reply: Reply) -> AgentAction | list[AgentAction] | AgentFinish:
-        decided: object = self._strategy.parse(reply.text)
-        if isinstance(decided, AgentFinish | AgentAction):
+        decided = self._strategy.parse(reply.text)
+        if isinstance(decided, AgentFinish):
             return decided
-        given = decided if isinstance(decided, list) else [decided]
+        given: list[object] = list(decided) if isinstance(decided, list) else [decided]
         if odd := [one for one in given if not isinstance(one, AgentAction)]:
             gave = f"parse of the strategy {self._strategy.name!r} gave a {type(odd[0]).__name__}"
             raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
-        return given
+        return decided
 
     def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
         self._steps += [(action, noted(one)) for action, one in zip(actions, seen, strict=True)]

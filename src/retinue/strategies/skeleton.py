@@ -41,7 +41,8 @@ class View(NamedTuple):
 
 def views(source: str) -> Iterator[View]:
     """How `source` looks: as it stands, and with its escapes resolved once, twice and three times."""
-    text, places = source, range(len(source) + 1)
+    text = source
+    places: Sequence[int] = range(len(source) + 1)
     for level in range(LEVELS + 1):
         yield _looks(text, places, level)
         if "\\" not in text:

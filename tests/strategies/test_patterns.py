@@ -1,0 +1,78 @@
+"""No pattern over a model's or a tool's text can take more than linear time for want of a possessive quantifier."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import retinue.strategies
+
+kinds: Any = importlib.import_module("re._constants")
+parser: Any = importlib.import_module("re._parser")
+BOUNDED = 100  # repetitions; fewer cost no more than a constant
+
+
+def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
+    for module in pkgutil.iter_modules(retinue.strategies.__path__):
+        loaded = importlib.import_module(f"retinue.strategies.{module.name}")
+        for name, value in vars(loaded).items():
+            for one in value.values() if isinstance(value, dict) else (value,):
+                if isinstance(one, re.Pattern):
+                    yield f"{module.name}.{name}", one
+
+
+PATTERNS = dict(patterns())
+
+
+def repeated(node: Any, *, within: bool = False) -> Iterator[str]:
+    """The quantifiers that give back what they took, inside of others that do, both without a bound."""
+    for kind, given in node:
+        if kind in (kinds.MAX_REPEAT, kinds.MIN_REPEAT):
+            low, high, inner = given
+            unbounded = high > BOUNDED
+            if unbounded and within:
+                yield f"{kind} {low}..{high} of {inner}"
+            yield from repeated(inner, within=within or unbounded)
+        elif kind in (kinds.POSSESSIVE_REPEAT, kinds.ATOMIC_GROUP):
+            yield from repeated(given[2] if kind is kinds.POSSESSIVE_REPEAT else given, within=within)
+        elif kind is kinds.SUBPATTERN:
+            yield from repeated(given[3], within=within)
+        elif kind is kinds.BRANCH:
+            for branch in given[1]:
+                yield from repeated(branch, within=within)
+        elif kind in (kinds.ASSERT, kinds.ASSERT_NOT):
+            yield from repeated(given[1], within=within)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_no_quantifier_that_backtracks_is_inside_another(name: str) -> None:
+    pattern = PATTERNS[name]
+    assert list(repeated(parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE))) == []
+
+
+def test_the_check_finds_one() -> None:
+    assert list(repeated(parser.parse(r"^(?:a+)+$")))
+    assert list(repeated(parser.parse(r"(?:\s*x?)*")))
+    assert not list(repeated(parser.parse(r"^(?:a++)++$")))
+    assert len(PATTERNS) > 30
+
+
+def repeats_side_by_side(node: Any) -> Iterator[str]:
+    """Quantifiers without a bound that backtrack, directly followed by another that takes the same characters."""
+    before: Any = None
+    for kind, given in node:
+        unbounded = kind is kinds.MAX_REPEAT and given[1] > BOUNDED
+        if unbounded and before is not None and str(before) == str(given[2]):
+            yield str(given)
+        before = given[2] if unbounded else None
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_no_two_that_backtrack_share_out_one_run(name: str) -> None:
+    pattern = PATTERNS[name]
+    assert list(repeats_side_by_side(parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE))) == []
