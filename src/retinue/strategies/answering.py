@@ -15,6 +15,7 @@ from .parsing import FENCED
 from .planning import in_line
 from .quoting import quoted
 from .relaying import Around, advanced, unshown
+from .steps import CUT
 
 TRIES = 3
 _ANSWER_CHARS = 2_000
@@ -58,19 +59,21 @@ class _Answers:
             return _with(finish, value, finish.log)
         prompt = Prompt(Message("user", self._wording(task, finish.output, evidence)))
         shape, text, again = self._shape(), finish.output, ""
+        most = _REPLY_TOKENS if task.constrained else None
         for left in range(TRIES, 0, -1):
             held = shape if left > 1 else None  # a schema may say more than a pattern can
             news = f"{text}\n{again}".strip()
-            reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, _REPLY_TOKENS, problem=again, aside=True))
+            reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, most, problem=again, aside=True))
             text = reply.text.strip() or text
             value, again = self._read(reply.text)
             if not again:
                 return _with(finish, value, reply.text)
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"This does not fit the schema: {again}\nJSON:"))
-        return AgentFinish(
-            {**finish.return_values, "output": text, "problem": again}, finish.log, StopReason.INVALID_ANSWER
-        )
+        values = {**finish.return_values, "output": text, "problem": again}
+        if reply.finish in CUT:
+            return AgentFinish(values, finish.log, CUT[reply.finish])
+        return AgentFinish(values, finish.log, StopReason.INVALID_ANSWER)
 
     def _read(self, text: str) -> tuple[Any, str]:
         """The answer in `text`, or what is wrong with it."""
