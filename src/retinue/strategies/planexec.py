@@ -38,6 +38,7 @@ from .react import React
 from .relaying import advanced, unshown
 from .shapes import answer_shape
 from .showing import may_say
+from .steps import cut
 from .transcript import remembered
 
 TRIES = 3  # how often a plan is asked for until it can be read
@@ -245,13 +246,14 @@ class _Run:
         missing = _wordings()["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
         shown = _shown_if_found if may_miss else closing.shown
-        return Ask(prompt, news, answer_written, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
+        most = _REPLY_TOKENS if self._task.constrained else None
+        return Ask(prompt, news, answer_written, (), self._shapes[1], most, answer=shown)
 
     def _finish(self, reply: Reply) -> AgentFinish:
         """The answer in a reply to "Final Answer:"; without output if there is none."""
         finish = closing.answer_of(reply.text)
         if finish.output:
-            return finish
+            return cut(finish, reply)
         reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY
         return AgentFinish({}, reply.text, reason)
 
@@ -274,7 +276,7 @@ class _Run:
 
 
 def _succeeded(finish: AgentFinish) -> bool:
-    return finish.reason is StopReason.ANSWER and bool(finish.output.strip())
+    return finish.reason in (StopReason.ANSWER, StopReason.REPLY_TRUNCATED) and bool(finish.output.strip())
 
 
 def _refused(decision: Decision) -> AgentFinish:
