@@ -11,11 +11,11 @@ from ..grammar import Constraint, json_pattern, seq
 from ..ports import Flow, Sent, Strategy, Task, ask
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentFinish, Message, Reply, StopReason
+from .closing import CUT
 from .parsing import FENCED
 from .planning import in_line
 from .quoting import quoted
 from .relaying import Around, advanced, unshown
-from .steps import CUT
 
 TRIES = 3
 _ANSWER_CHARS = 2_000

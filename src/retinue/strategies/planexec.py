@@ -38,7 +38,6 @@ from .react import React
 from .relaying import advanced, unshown
 from .shapes import answer_shape
 from .showing import may_say
-from .steps import cut
 from .transcript import remembered
 
 TRIES = 3  # how often a plan is asked for until it can be read
@@ -246,14 +245,13 @@ class _Run:
         missing = _wordings()["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
         shown = _shown_if_found if may_miss else closing.shown
-        most = _REPLY_TOKENS if self._task.constrained else None
-        return Ask(prompt, news, answer_written, (), self._shapes[1], most, answer=shown)
+        return Ask(prompt, news, answer_written, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
 
     def _finish(self, reply: Reply) -> AgentFinish:
         """The answer in a reply to "Final Answer:"; without output if there is none."""
         finish = closing.answer_of(reply.text)
         if finish.output:
-            return cut(finish, reply)
+            return closing.cut(finish, reply)
         reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY
         return AgentFinish({}, reply.text, reason)
 
