@@ -256,6 +256,29 @@ def test_a_window_that_is_exceeded_is_no_parameter_that_is_unknown(server: OpenA
     assert "max_tokens" in server.asked[-1].body
 
 
+@pytest.mark.parametrize(
+    ("api", "owned_by", "sent"),
+    [
+        ("chat", "openai", None),
+        ("chat", "llamacpp", 2_000),
+        ("completions", "openai", 1_024),
+        ("completions", "llamacpp", 2_000),
+    ],
+)
+def test_without_a_limit_a_reply_is_as_long_as_the_window_allows(
+    server: OpenAIServer, api: str, owned_by: str, sent: int | None
+) -> None:
+    server.owned_by, server.window, server.replies = owned_by, 4_000, ["ok"]
+    model = model_at(server, api=api)
+
+    async def asked() -> None:
+        await model.abilities()
+        await model.run_async("Hello?")
+
+    asyncio.run(asked())
+    assert server.asked[-1].body.get("max_tokens") == sent
+
+
 def test_what_cannot_be_left_out_is_an_error(server: OpenAIServer) -> None:
     server.unsupported = {"model": ""}
     with pytest.raises(ModelRefused, match="'model' is not supported"):

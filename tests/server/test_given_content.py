@@ -85,6 +85,7 @@ CHAT: list[Any] = [
     ({"type": "file", "file": {"file_data": encoded(b"%PDF\x00\xff")}}, 400, "file"),
     ({"type": "file", "file": {"file_data": encoded(b"a\x00b")}}, 400, "file"),
     ({"type": "file", "file": {"file_data": encoded(b"x" * 300_000)}}, 400, "file"),
+    ({"type": "file", "file": {"file_data": encoded(b"x" * 1_100_000)}}, 400, "file"),
     ({"type": "file", "file": {"file_id": "file-unknown"}}, 404, "file.file_id"),
 ]
 

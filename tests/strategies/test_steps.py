@@ -215,6 +215,37 @@ def test_a_reply_cut_in_the_middle_of_an_action_is_unreadable(name: str, cut: st
     assert model.asked[1].problem
 
 
+ANSWERS = {
+    "react": " I know\nFinal Answer: about 21",
+    "react_json": '{"answer": "about 21"}',
+    "self_ask": " No.\nSo the final answer is: about 21",
+    "own": " I know\nFinal Answer: about 21",
+    "tool_calling": "about 21",
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize(
+    ("finish", "reason"), [("length", StopReason.REPLY_TRUNCATED), ("content_filter", StopReason.CONTENT_FILTERED)]
+)
+def test_an_answer_that_was_cut_is_told_as_such(name: str, finish: Any, reason: StopReason) -> None:
+    result = run(name, Said([Reply(ANSWERS[name], finish=finish)], Abilities(calls_tools=True)))
+    assert (result.answer, result.stop_reason) == ("about 21", reason)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_reply_that_was_withheld_is_not_asked_for_again(name: str) -> None:
+    result = run(name, Said([Reply("hm", finish="content_filter")], Abilities(calls_tools=True)))
+    assert result.stop_reason is StopReason.CONTENT_FILTERED
+
+
+@pytest.mark.parametrize("name", [name for name in ANSWERS if name != "tool_calling"])
+def test_what_stays_cut_ends_as_that(name: str) -> None:
+    cut = " Yes.\nFollow up [lookup]: Par" if name == "self_ask" else '{"actions": [{"action": "lookup", "argu'
+    result = run(name, Said([Reply(cut, finish="length")] * 5, Abilities(calls_tools=True)))
+    assert result.stop_reason is StopReason.REPLY_TRUNCATED
+
+
 # ── the rest ─────────────────────────────────────────────────────────────────────────────────────
 
 

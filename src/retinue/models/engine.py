@@ -175,10 +175,12 @@ class HttpEngine:
         return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not self._refused & set(constraint)
 
     def _parameters(self, request: Ask, wire: Wire) -> dict[str, Any]:
-        settings = self._settings
+        settings, most = self._settings, request.max_tokens
+        if most is None and self._dialect == "llamacpp" and self._window:
+            most = self._window // 2  # a small model may not find an end
         terms = Terms(
             self._model,
-            request.max_tokens,
+            most,
             () if self._in_json(request, wire) else request.stop,
             settings.temperature,
             settings.stream,

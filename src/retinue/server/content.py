@@ -72,15 +72,24 @@ def _file(connection: Connection, scope: Scope, given: Mapping[str, Any], where:
     name, id_, data = given.get("filename") or "", given.get("file_id"), given.get("file_data")
     if isinstance(id_, str):
         row = file_of(connection, scope, id_, f"{where}.file_id")
+        _check_size(row.body["bytes"], where)
         kept = scope.find(connection, contents, id_)
         return row.body["filename"], b"" if kept is None else kept.content
     if not isinstance(data, str):
         raise missing(f"{where}.file_data" if given.get("file_url") is None else f"{where}.file_id")
     head, comma, rest = data.partition(",")
+    encoded = rest if comma and head.startswith("data:") else data
+    _check_size(len(encoded) * 3 // 4, where)
     try:
-        return str(name), base64.b64decode(rest if comma and head.startswith("data:") else data, validate=True)
+        return str(name), base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
         raise invalid(f"{where}.file_data", "want base64, or a data URL of it") from error
+
+
+def _check_size(size: int, where: str) -> None:
+    """Raises `ApiError` for a file of so many bytes that it has too many characters, whatever they are."""
+    if size > 4 * _MOST:
+        raise invalid(where, f"the file has {size:,} bytes; the most is {_MOST:,} characters of text")
 
 
 def _text(data: bytes, where: str) -> str:

@@ -11,11 +11,11 @@ from ..agent import Agent
 from ..config import load_spec
 from ..config.build import Builder
 from ..config.specs import FileSpec
-from ..errors import DataError
+from ..errors import DataError, NodeFailed
 from ..executor import NoModel
 from ..pipelines import Pipeline
 from ..ports import Flow, Task, act
-from ..schema import AgentAction, AgentFinish, StopReason
+from ..schema import AgentAction, AgentFinish
 from ..tooling import Tool
 
 logger = logging.getLogger(__name__)
@@ -73,4 +73,4 @@ class Through:
         (seen,) = yield from act(AgentAction(task.tools[0].name, task.question))
         if seen.outcome == "result":
             return AgentFinish({"output": seen.text})
-        return AgentFinish({"output": "", "problem": seen.text}, reason=StopReason.ERROR)
+        raise NodeFailed(task.tools[0].name, seen.text)

@@ -68,7 +68,7 @@ def sampling_of(model: Model) -> dict[str, Any]:
         return sampling_of(model.inner) | {name: model.options[name] for name in _ECHOED if name in model.options}
     if not isinstance(model, PromptModel):
         return {}
-    own: Mapping[str, Any] = model.given.get("options") or {}
+    own: Any = model.given.get("options") or {}
     sent: Mapping[str, Any] = {"temperature": Settings().temperature, **model.given, **own}
     return {name: sent[name] for name in _ECHOED if sent.get(name) is not None}
 

@@ -11,6 +11,7 @@ from ..grammar import Constraint, json_pattern, seq
 from ..ports import Flow, Sent, Strategy, Task, ask
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentFinish, Message, Reply, StopReason
+from .closing import CUT
 from .parsing import FENCED
 from .planning import in_line
 from .prose import acts
@@ -59,10 +60,11 @@ class _Answers:
             return _with(finish, value, finish.log)
         prompt = Prompt(Message("user", self._wording(task, finish.output, evidence)))
         shape, text, again = self._shape(), finish.output, ""
+        most = _REPLY_TOKENS if task.constrained else None
         for left in range(TRIES, 0, -1):
             held = shape if left > 1 else None  # a schema may say more than a pattern can
             news = f"{text}\n{again}".strip()
-            reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, _REPLY_TOKENS, problem=again, aside=True))
+            reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, most, problem=again, aside=True))
             given = "" if acts(reply.text, task.tools) else reply.text
             text = given.strip() or text
             value, again = self._read(given)
@@ -70,9 +72,10 @@ class _Answers:
                 return _with(finish, value, reply.text)
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"This does not fit the schema: {again}\nJSON:"))
-        return AgentFinish(
-            {**finish.return_values, "output": text, "problem": again}, finish.log, StopReason.INVALID_ANSWER
-        )
+        values = {**finish.return_values, "output": text, "problem": again}
+        if reply.finish in CUT:
+            return AgentFinish(values, finish.log, CUT[reply.finish])
+        return AgentFinish(values, finish.log, StopReason.INVALID_ANSWER)
 
     def _read(self, text: str) -> tuple[Any, str]:
         """The answer in `text`, or what is wrong with it."""

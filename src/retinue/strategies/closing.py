@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from ..schema import AgentFinish
+from ..schema import AgentFinish, Reply, StopReason
 from ..tooling import Tool
 from .json_reply import answer_begun
 from .markers import AFTER, AT_LINE_START, parts_of
@@ -57,3 +57,21 @@ def shown(text: str) -> str:
     if repeated := _REPEATED.match(text):
         return finished(text, repeated.end())
     return "" if begins == "thought" else finished(text)
+
+
+CUT: Mapping[str, StopReason] = {
+    "length": StopReason.REPLY_TRUNCATED,
+    "content_filter": StopReason.CONTENT_FILTERED,
+}
+_PROBLEMS = {
+    "length": "the model's reply was cut at its token limit",
+    "content_filter": "the engine withheld the model's reply (content filter)",
+}
+
+
+def cut(read: AgentFinish, reply: Reply) -> AgentFinish:
+    """What was `read` out of `reply`; of one that was cut it is no whole answer, and its reason says so."""
+    if reply.finish == "stop" or read.reason not in (StopReason.ANSWER, StopReason.UNREADABLE_REPLY):
+        return read
+    values = {"output": read.output, **read.return_values, "problem": _PROBLEMS[reply.finish]}
+    return AgentFinish(values, read.log, CUT[reply.finish])

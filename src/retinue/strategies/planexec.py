@@ -251,7 +251,7 @@ class _Run:
         """The answer in a reply to "Final Answer:"; without output if there is none."""
         finish = closing.answer_of(reply.text, self._task.tools)
         if finish.output:
-            return finish
+            return closing.cut(finish, reply)
         reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY
         return AgentFinish({}, reply.text, reason)
 
@@ -274,7 +274,7 @@ class _Run:
 
 
 def _succeeded(finish: AgentFinish) -> bool:
-    return finish.reason is StopReason.ANSWER and bool(finish.output.strip())
+    return finish.reason in (StopReason.ANSWER, StopReason.REPLY_TRUNCATED) and bool(finish.output.strip())
 
 
 def _refused(decision: Decision) -> AgentFinish:

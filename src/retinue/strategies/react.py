@@ -27,7 +27,7 @@ from .steps import Read, Turn, extended, noted, said, step_by_step, whole_lines
 from .transcript import remembered
 
 _STOP = ("Observation:",)
-_REPLY_TOKENS = 512
+_REPLY_TOKENS = 512  # of a model that is held to a pattern; others write as much as their window allows
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class _Transcript:
         self._strategy = strategy
         self._task = task
         self._stop = () if task.constrained else _STOP
+        self._most = _REPLY_TOKENS if task.constrained else None
         self._shown = partial(after_marker, tools=task.tools)
         self._shape = step_shape(task.tools, strategy.answer_chars, answer_apart=task.constrained)
         self._answer_shape = answer_shape(strategy.answer_chars)
@@ -80,14 +81,14 @@ class _Transcript:
 
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, Message("user", f"{said(turn)}Thought:"))
-        return Ask(asked, turn.news, written, self._stop, self._shape, _REPLY_TOKENS, answer=self._shown)
+        return Ask(asked, turn.news, written, self._stop, self._shape, self._most, answer=self._shown)
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
         knows = f"{said(turn)}Thought: I now know the final answer\n" if turn.told else ""
         reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
         asked = extended(before, Message("user", f"{knows}{reminder}{FINAL}"))
         shape = self._answer_shape
-        return Ask(asked, turn.news, answer_written, self._stop, shape, _REPLY_TOKENS, answer=_shown_of_closing)
+        return Ask(asked, turn.news, answer_written, self._stop, shape, self._most, answer=_shown_of_closing)
 
     def read(self, reply: Reply) -> Read:
         if self._task.constrained and reply.text.rstrip().endswith(FINAL):

@@ -38,7 +38,7 @@ RESPONSE = "\n Your response: "
 _ACTIONS = 4  # at once, of a model that is held to a pattern
 _THOUGHT = {"type": "string", "minLength": 1, "maxLength": 240}
 _QUESTION_CHARS = 300  # a longer question is not repeated
-_REPLY_TOKENS = 1024
+_REPLY_TOKENS = 1024  # of a model that is held to a pattern; others write as much as their window allows
 _EXPECTED = """\
 Write nothing but JSON, to run tools:
 {"actions": [{"action": tool name, "arguments": {argument: value}}], "scratchpad": {"thought": "…"}}
@@ -108,6 +108,7 @@ class _Json:
     def __init__(self, strategy: ReactJson, task: Task) -> None:
         self._strategy = strategy
         self._task = task
+        self._most = _REPLY_TOKENS if task.constrained else None
         self._shape = _shape(task, strategy.answer_chars)
         self._answer_shape = _answer_shape(task, strategy.answer_chars)
 
@@ -117,11 +118,11 @@ class _Json:
     def ask(self, before: Prompt | None, turn: Turn) -> Ask:
         cue = "" if before is None else RESPONSE
         asked = extended(before, Message("user", f"{said(turn)}{cue}"))
-        return Ask(asked, turn.news, self._written, (), self._shape, _REPLY_TOKENS, answer=in_json)
+        return Ask(asked, turn.news, self._written, (), self._shape, self._most, answer=in_json)
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
         asked = extended(before, Message("user", f"{said(turn)}{_CLOSING}{RESPONSE}"))
-        return Ask(asked, turn.news, _answer_written, (), self._answer_shape, _REPLY_TOKENS, answer=in_json)
+        return Ask(asked, turn.news, _answer_written, (), self._answer_shape, self._most, answer=in_json)
 
     def read(self, reply: Reply) -> Read:
         found = read_reply(reply.text, self._task.tools)

@@ -8,7 +8,7 @@ once more without the unreadable turns, in as few words as possible; then the ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -16,6 +16,7 @@ from typing import Protocol
 from ..ports import Flow, act, ask
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Message, Observation, Reply, StopReason
+from .closing import CUT, cut
 from .parsing import NO_TOOL, UnreadableReply
 from .quoting import quoted
 
@@ -126,24 +127,6 @@ def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_
     if finish.output.strip() or finish.reason in CUT.values():
         return finish
     return AgentFinish({}, finish.log, reason)
-
-
-CUT: Mapping[str, StopReason] = {
-    "length": StopReason.REPLY_TRUNCATED,
-    "content_filter": StopReason.CONTENT_FILTERED,
-}
-_PROBLEMS = {
-    "length": "the model's reply was cut at its token limit",
-    "content_filter": "the engine withheld the model's reply (content filter)",
-}
-
-
-def cut(finish: AgentFinish, reply: Reply) -> AgentFinish:
-    """`finish`, read out of `reply`; of one that was cut it is no whole answer, and its reason says so."""
-    if reply.finish == "stop" or finish.reason not in (StopReason.ANSWER, StopReason.UNREADABLE_REPLY):
-        return finish
-    values = {"output": finish.output, **finish.return_values, "problem": _PROBLEMS[reply.finish]}
-    return AgentFinish(values, finish.log, CUT[reply.finish])
 
 
 class _Talk:

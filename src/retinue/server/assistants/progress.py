@@ -154,7 +154,7 @@ class Progress:
             if step["status"] == "in_progress":
                 step["status"] = status
                 step[f"{status}_at"] = at
-                step["last_error"] = run.state.get("last_error") if status == "failed" else None
+                step["last_error"] = _of_step(run) if status == "failed" else None
                 yield f"thread.run.step.{status}", step
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────
@@ -279,3 +279,9 @@ class Progress:
         self._usage = Usage()
         step |= {"status": "completed", "completed_at": int(at), "usage": usage}
         return "thread.run.step.completed", step
+
+
+def _of_step(run: RunRow) -> Object | None:
+    """What went wrong in a run's last step: steps know fewer codes than runs."""
+    error = run.state.get("last_error")
+    return error and {**error, "code": "server_error" if error["code"] == "invalid_prompt" else error["code"]}
