@@ -14,6 +14,7 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from .deployment import Deployment
+from .fair_batches import FairBatches
 from .files.indexing import Indexing
 from .middleware.limits import Limits, room
 from .middleware.repeating import Repeat
@@ -43,6 +44,7 @@ class Server:
     options: Options
     indexing: Indexing
     limits: Limits = field(default_factory=Limits)
+    batches: FairBatches = field(default_factory=FairBatches)
 
     def poll_after(self) -> dict[str, str]:
         """The header that says when it is worth asking again, in milliseconds: later, the more there is to do."""
@@ -87,7 +89,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, state = request.app.state.server, request.state
     scope = Scope(state.key.tenant, state.key.id, room(server.limits.of(state.key.id), server.runs.turns.at_once))
-    own = getattr(state, "own_responses", frozenset())
+    own: frozenset[str] = getattr(state, "own_responses", frozenset())
     return Context(server, scope, getattr(state, "repeat", None), state.written, own)
 
 

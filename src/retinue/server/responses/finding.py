@@ -94,8 +94,8 @@ def _item(
         for item in known[part.id]:
             if item["id"] == id_:
                 return {key: value for key, value in item.items() if key != "id"}
-    if (item := kept_item(connection, scope.tenant, id_)) is not None:
-        return {key: value for key, value in item.items() if key != "id"}
+    if (kept := kept_item(connection, scope.tenant, id_)) is not None:
+        return {key: value for key, value in kept.items() if key != "id"}
     raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
 
 
