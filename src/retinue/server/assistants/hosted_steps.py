@@ -10,12 +10,18 @@ from ...runs.citations import FILE_SEARCH, passages_in
 from ..wire.objects import Object
 
 CODE_INTERPRETER = "code_interpreter"
+_SERVER_TOOLS = "step_details.tool_calls[*].server_tools"  # ours: OpenAI's assistants have no tools of their own
 _CONTENT = "step_details.tool_calls[*].file_search.results[*].content"
 
 
 def included(include: Sequence[str] | None) -> bool:
     """Whether an `include[]` asks for the texts that file searches found."""
     return _CONTENT in (include or ())
+
+
+def with_server_tools(include: Sequence[str]) -> bool:
+    """Whether an `include[]` asks for the calls of the agent's own tools."""
+    return _SERVER_TOOLS in include
 
 
 def shown(request: Mapping[str, Any], thing: Object, *, content: bool = False) -> Object:
