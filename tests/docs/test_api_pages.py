@@ -9,9 +9,14 @@ import pytest
 from docs.test_docs import ROOT, blocks, run
 from fakes.served import Served, serving
 
-PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("responses", "conversations", "files")}
+PAGES = {
+    name: (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    for name in ("responses", "conversations", "files", "server")
+}
 CODES = [
-    pytest.param(code, id=f"{name}-{at}") for name, page in PAGES.items() for at, code in enumerate(blocks(page, "py"))
+    pytest.param(code, id=f"{name}-{at}", marks=[pytest.mark.model] if "minilm" in code else [])
+    for name, page in PAGES.items()
+    for at, code in enumerate(blocks(page, "py"))
 ]
 
 

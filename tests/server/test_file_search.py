@@ -208,7 +208,8 @@ async def test_tools_of_all_kinds_side_by_side(client: Any) -> None:
     assert run.last_error.message == "Invalid 'tools': two tools are called 'file_search'."
     await of(client.beta.assistants.update(assistant.id, tools=SEARCH))
     run = await asked(client, assistant, thread)
-    steps = await of(client.beta.threads.runs.steps.list(run.id, thread_id=thread.id, order="asc"))
+    include: Any = ["step_details.tool_calls[*].server_tools"]
+    steps = await of(client.beta.threads.runs.steps.list(run.id, thread_id=thread.id, order="asc", include=include))
     (call,) = steps.data[0].step_details.tool_calls
     assert (call.type, call.function.name, call.function.output) == ("function", "calculator", "8")
 

@@ -37,7 +37,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 @pytest.fixture(scope="module")
-def sdk(searched: Serving) -> Iterator[openai.OpenAI]:
+def sdk(searched: Serving) -> Iterator[Any]:
     with openai.OpenAI(base_url=f"{searched.url}/v1", api_key=KEY, max_retries=0) as client:
         yield client
 
@@ -66,7 +66,7 @@ def check(message: Any, file: str) -> None:
     assert part.text[: annotation.index] == "It is Paris"
 
 
-def test_a_search_is_an_item_of_its_own(sdk: openai.OpenAI, search: list[Any], file: str) -> None:
+def test_a_search_is_an_item_of_its_own(sdk: Any, search: list[Any], file: str) -> None:
     made = sdk.responses.create(input="The capital of France?", tools=search, model="agent")
     call, message = made.output
     assert (call.type, call.status, call.results) == ("file_search_call", "completed", None)
@@ -75,20 +75,20 @@ def test_a_search_is_an_item_of_its_own(sdk: openai.OpenAI, search: list[Any], f
     check(message, file)
 
 
-def test_what_was_found_is_shown_to_who_asks_for_it(sdk: openai.OpenAI, search: list[Any], file: str) -> None:
+def test_what_was_found_is_shown_to_who_asks_for_it(sdk: Any, search: list[Any], file: str) -> None:
     plain = sdk.responses.create(input="The capital of France?", tools=search, model="agent")
-    (found,) = sdk.responses.retrieve(plain.id, include=[FOUND]).output[0].results  # type: ignore[arg-type, union-attr, list-item]
-    assert (found.file_id, found.filename, found.text) == (file, "paris.md", PARIS.decode())  # type: ignore[union-attr]
-    assert found.attributes == {"lang": "en"}  # type: ignore[union-attr]
-    assert 0 < found.score <= 1  # type: ignore[union-attr, operator]
+    (found,) = sdk.responses.retrieve(plain.id, include=[FOUND]).output[0].results
+    assert (found.file_id, found.filename, found.text) == (file, "paris.md", PARIS.decode())
+    assert found.attributes == {"lang": "en"}
+    assert 0 < found.score <= 1
     asked: Any = {"input": "The capital of France?", "tools": search, "model": "agent", "include": [FOUND]}
     made = sdk.responses.create(**asked)
     assert made.output[0].results == [found]
     again = sdk.responses.retrieve(made.id)  # what was asked for then is part of what it was
-    assert again.output[0].results == [found]  # type: ignore[union-attr]
+    assert again.output[0].results == [found]
 
 
-def test_a_search_as_it_is_streamed(sdk: openai.OpenAI, search: list[Any], file: str) -> None:
+def test_a_search_as_it_is_streamed(sdk: Any, search: list[Any], file: str) -> None:
     asked: Any = {"input": "The capital of France?", "tools": search, "model": "agent", "include": [FOUND]}
     with sdk.responses.stream(**asked) as stream:
         events = list(stream)
@@ -104,7 +104,7 @@ def test_a_search_as_it_is_streamed(sdk: openai.OpenAI, search: list[Any], file:
     added, done = events[2].item, events[6].item
     assert (added.status, added.results, done.status, len(done.results)) == ("in_progress", None, "completed", 1)
     (noted,) = [event for event in events if event.type == "response.output_text.annotation.added"]
-    assert noted.annotation.file_id == file  # type: ignore[union-attr]
+    assert noted.annotation.file_id == file
     assert (noted.annotation_index, noted.content_index, noted.output_index) == (0, 0, 1)
     text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     assert text == made.output_text
@@ -128,14 +128,14 @@ def test_items_of_hosted_tools_are_taken_back(searched: Serving, search: list[An
     assert kept.status == 200, kept.text
 
 
-def test_the_items_of_a_conversation_have_what_was_found(sdk: openai.OpenAI, search: list[Any]) -> None:
+def test_the_items_of_a_conversation_have_what_was_found(sdk: Any, search: list[Any]) -> None:
     conversation = sdk.conversations.create()
     sdk.responses.create(input="The capital of France?", tools=search, model="agent", conversation=conversation.id)
-    items = sdk.conversations.items.list(conversation.id, order="asc", include=[FOUND]).data  # type: ignore[list-item]
+    items = sdk.conversations.items.list(conversation.id, order="asc", include=[FOUND]).data
     assert [one.type for one in items] == ["message", "file_search_call", "message"]
-    assert len(items[1].results) == 1  # type: ignore[union-attr, arg-type]
+    assert len(items[1].results) == 1
     plain = sdk.conversations.items.list(conversation.id, order="asc").data
-    assert plain[1].results is None  # type: ignore[union-attr]
+    assert plain[1].results is None
 
 
 def test_a_search_is_found_by_reference(searched: Serving, search: list[Any]) -> None:
@@ -159,7 +159,7 @@ def test_a_store_that_is_not_there(searched: Serving) -> None:
 PROGRAMS: Any = [{"type": "code_interpreter", "container": {"type": "auto"}}]
 
 
-def test_a_program_is_an_item_of_its_own(sdk: openai.OpenAI) -> None:
+def test_a_program_is_an_item_of_its_own(sdk: Any) -> None:
     asked: Any = {"input": "primes", "tools": PROGRAMS, "model": "agent", "include": [PRINTED]}
     with sdk.responses.stream(**asked) as stream:
         events = list(stream)

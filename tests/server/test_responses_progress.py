@@ -181,8 +181,12 @@ def test_a_run_that_failed_without_a_word_is_told_so() -> None:
 def test_a_search_that_fails_or_is_cut_off_says_so() -> None:
     run = replace(RUN, request={**RUN.request, "tools": [{"type": "file_search", "file_search": {}}]})
     action = AgentAction("file_search", {"query": "x"}, id="call_1_0")
-    log = [Replied(1, Reply("", Usage(), calls=(action,))), Called(1, action)]
-    failed = [*log, Observed(1, Observation(action.id, "the index is not there", "failed")), Finished("Sorry.", {})]
+    log: list[Event] = [Replied(1, Reply("", Usage(), calls=(action,))), Called(1, action)]
+    failed: list[Event] = [
+        *log,
+        Observed(1, Observation(action.id, "the index is not there", "failed")),
+        Finished("Sorry.", {}),
+    ]
     for events, status in ((failed, "failed"), ([*log, Stopped(StopReason.CANCELLED)], "incomplete")):
         end = replace(run, status="completed" if status == "failed" else "cancelled", holds=False)
         tale = told([*entries(*events), end], run)

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import select
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
+from websockets.sync.connection import Connection
 
 from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
@@ -56,11 +57,11 @@ def opened(at: Serving, key: str | None = KEY, path: str = "/v1/responses", **he
     return connect(url, additional_headers={**known, **headers}, max_size=None, ping_interval=None)
 
 
-def send(ws: ClientConnection, said: Any, **more: Any) -> None:
+def send(ws: Connection, said: Any, **more: Any) -> None:
     ws.send(json.dumps({"type": "response.create", "input": said, **more}))
 
 
-def told(ws: ClientConnection) -> list[Any]:
+def told(ws: Connection) -> list[Any]:
     """The events up to the end of a response."""
     events = [json.loads(ws.recv(timeout=30))]
     while events[-1]["type"] not in OVER:
@@ -68,7 +69,7 @@ def told(ws: ClientConnection) -> list[Any]:
     return events
 
 
-def ask(ws: ClientConnection, said: Any, **more: Any) -> Any:
+def ask(ws: Connection, said: Any, **more: Any) -> Any:
     """What came of it: the response, or the envelope of an error."""
     send(ws, said, **more)
     last = told(ws)[-1]
@@ -215,7 +216,7 @@ def key_id(at: Serving, key: str) -> str:
     return id_of(hashed(key))
 
 
-def refused(ws: ClientConnection) -> Any:
+def refused(ws: Connection) -> Any:
     """The error that is the answer, if it is one: keys are looked at anew now and then."""
     answer = ask(ws, "Hi")
     return answer if answer.get("type") == "error" else None
@@ -247,7 +248,7 @@ def test_too_many_that_wait(at: Serving) -> None:
     assert ended(at, run) == "cancelled"
 
 
-def told_id(ws: ClientConnection) -> str:
+def told_id(ws: Connection) -> str:
     """The run of the response that has just begun."""
     begun = json.loads(ws.recv(timeout=30))
     id_: str = begun["response"]["id"]

@@ -9,6 +9,7 @@ import openai
 
 from fakes.sdk import MARKS, each, of, refused
 from fakes.served import Served
+from retinue.server.embeddings import MODEL, is_here
 
 pytestmark = MARKS
 NAMES = {"plain", "tool_calling", "react", "react_json", "planexec", "waiter", "echo"}
@@ -16,7 +17,7 @@ NAMES = {"plain", "tool_calling", "react", "react_json", "planexec", "waiter", "
 
 async def test_the_models_are_the_agents_and_pipelines_of_the_file(client: Any) -> None:
     models = [model async for model in each(client.models.list())]
-    assert {model.id for model in models} == NAMES
+    assert {model.id for model in models} == NAMES | ({MODEL} if is_here() else set())
     assert {model.object for model in models} == {"model"}
     assert all(0 < model.created <= time.time() and model.owned_by for model in models)
     assert await of(client.models.retrieve("react")) == next(model for model in models if model.id == "react")

@@ -161,7 +161,12 @@ async def test_the_servers_own_tool_runs_without_the_client(client: Any, model: 
     thread, who = await asked(client, "What is 2 to the power of 3?"), await assistant(client, model)
     run = await of(client.beta.threads.runs.create_and_poll(thread_id=thread, assistant_id=who))
     assert (run.status, await answer(client, run)) == ("completed", "It is 8.")
-    step, _ = await steps(client, run)
+    (message,) = await steps(client, run)  # a function in a step is, to clients, one that they have run
+    assert (message.type, message.usage.total_tokens) == ("message_creation", run.usage.total_tokens)
+    include: Any = ["step_details.tool_calls[*].server_tools"]
+    listing = client.beta.threads.runs.steps.list(run.id, thread_id=thread, order="asc", include=include)
+    step, said = [one async for one in each(listing)]
+    assert (said.id, said.type) == (message.id, "message_creation")
     (call,) = step.step_details.tool_calls
     assert (step.type, step.status, call.type, call.function.output) == ("tool_calls", "completed", "function", "8")
     assert call.function.name.lower() == "calculator"

@@ -120,9 +120,15 @@ async def test_deltas_of_calls_add_up(client: Any) -> None:
         assert "".join(call.function.arguments or "" for call in mine) == waiting.function.arguments
 
 
-async def test_a_tool_of_the_servers_own_is_a_step(client: Any) -> None:
+SERVER_TOOLS: Any = ["step_details.tool_calls[*].server_tools"]
+
+
+async def test_a_tool_of_the_servers_own_is_a_step_for_who_asks(client: Any) -> None:
     made = await prepared(client, "What is 2 to the power of 3?", "tool_calling")
-    stream = await of(client.beta.threads.runs.create(made.pop("thread_id"), **made, stream=True))
+    thread = made.pop("thread_id")
+    stream = await of(client.beta.threads.runs.create(thread, **made, stream=True))
+    assert order([event async for event in each(stream)]) == [*BEGUN, *SAYING]
+    stream = await of(client.beta.threads.runs.create(thread, **made, stream=True, include=SERVER_TOOLS))
     events = [event async for event in each(stream)]
     assert order(events) == [*BEGUN, *CALLING, "thread.run.step.completed", *SAYING]
     step = next(event.data for event in events if event.event == "thread.run.step.completed")

@@ -60,6 +60,10 @@ class OnnxEmbedder:
             vectors[batch.numbers] = self._pooled(batch)
         return unit(vectors)
 
+    def pieces(self, text: str) -> list[tuple[str, int]]:
+        """`text` in pieces that are seen whole, each with the number of its tokens. Empty: nothing is in it."""
+        return list(self._model.pieces(text))
+
     def _pooled(self, batch: Batch) -> Floats:
         if batch.output.ndim == 2:  # the model has pooled
             return batch.output
@@ -109,6 +113,12 @@ def MiniLM() -> CachedEmbedder:
     Raises `UsageError` if it is not here: `retinue models pull minilm` fetches its 23 MB.
     """
     return _shared(bundles.find(bundles.MINILM))
+
+
+@lru_cache(maxsize=1)
+def minilm() -> OnnxEmbedder:
+    """The same, which keeps nothing of what it was given. Raises `UsageError` if it is not here."""
+    return OnnxEmbedder(bundles.find(bundles.MINILM))
 
 
 @lru_cache(maxsize=1)

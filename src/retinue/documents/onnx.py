@@ -69,6 +69,14 @@ class OnnxModel:
             numbers = order[start : start + _BATCH]
             yield self._run(numbers, [encoded[number] for number in numbers])
 
+    def pieces(self, text: str) -> Iterator[tuple[str, int]]:
+        """`text` in pieces of as many tokens as the model sees, each with the number of its tokens."""
+        whole = self._encode(text)
+        for one in (whole, *whole.overflowing):
+            spans = [span for span, added in zip(one.offsets, one.special_tokens_mask, strict=True) if not added]
+            if spans:
+                yield text[spans[0][0] : spans[-1][1]], len(spans)
+
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The tokens with these ids, as the tokenizer writes them."""
         return [self._tokenizer.id_to_token(int(one)) or "" for one in ids]

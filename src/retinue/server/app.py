@@ -16,7 +16,7 @@ from starlette.routing import WebSocketRoute
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.keys import Keys
-from . import health, models, pages
+from . import embeddings, health, models, pages
 from .assistants import assistants, messages, runs, steps, threads
 from .chat import chat, stored as chat_stored
 from .context import Server
@@ -51,6 +51,7 @@ ROUTERS = (
     vector_store_files.router,
     chat_stored.router,
     models.router,
+    embeddings.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document: `Keyed` has seen to it

@@ -14,6 +14,7 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Quota, Scope
 from .deployment import Deployment
+from .fair_batches import FairBatches
 from .files.indexing import Indexing
 from .middleware.limits import Limits, room
 from .middleware.repeating import Repeat
@@ -48,6 +49,7 @@ class Server:
     limits: Limits = field(default_factory=Limits)
     reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
     writing: Shares = field(default_factory=lambda: Shares(8))  # what waits is written together, in one transaction
+    batches: FairBatches = field(default_factory=FairBatches)
 
     def poll_after(self) -> dict[str, str]:
         """The header that says when it is worth asking again, in milliseconds: later, the more there is to do."""

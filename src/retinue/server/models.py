@@ -1,10 +1,11 @@
-"""`/models`: the agents and pipelines of the file."""
+"""`/models`: the agents and pipelines of the file, and what makes embeddings."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
-from .context import At
+from . import embeddings
+from .context import At, Context
 from .deployment import Deployment
 from .wire.bodies import JsonRoute
 from .wire.errors import ApiError, no_model
@@ -16,14 +17,13 @@ router = APIRouter(route_class=JsonRoute)
 @router.get("/models")
 async def list_models(at: At) -> Object:
     """All that can be asked."""
-    deployment = at.server.deployment
-    return {"object": "list", "data": [_model_object(deployment, name) for name in deployment.agents]}
+    return {"object": "list", "data": [_model_object(at.server.deployment, name) for name in _names(at)]}
 
 
 @router.get("/models/{model:path}")
 async def retrieve_model(at: At, model: str) -> Object:
     """One of them; its name may have slashes and colons."""
-    if model not in at.server.deployment.agents:
+    if model not in _names(at):
         raise no_model(model)
     return _model_object(at.server.deployment, model)
 
@@ -31,9 +31,14 @@ async def retrieve_model(at: At, model: str) -> Object:
 @router.delete("/models/{model:path}")
 async def delete_model(at: At, model: str) -> None:
     """Refused: what there is, the server's file says."""
-    if model not in at.server.deployment.agents:
+    if model not in _names(at):
         raise no_model(model)
     raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted here.")
+
+
+def _names(at: Context) -> list[str]:
+    """Agents, pipelines, and what makes embeddings, if it is installed."""
+    return list(dict.fromkeys([*at.server.deployment.agents, *([embeddings.MODEL] if embeddings.is_here() else ())]))
 
 
 def _model_object(deployment: Deployment, name: str) -> Object:

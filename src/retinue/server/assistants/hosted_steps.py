@@ -10,12 +10,23 @@ from ...runs.citations import FILE_SEARCH, passages_in
 from ..wire.objects import Object
 
 CODE_INTERPRETER = "code_interpreter"
+_SERVER_TOOLS = "step_details.tool_calls[*].server_tools"  # ours: OpenAI's assistants have no tools of their own
 _CONTENT = "step_details.tool_calls[*].file_search.results[*].content"
 
 
 def included(include: Sequence[str] | None) -> bool:
     """Whether an `include[]` asks for the texts that file searches found."""
     return _CONTENT in (include or ())
+
+
+def with_server_tools(include: Sequence[str]) -> bool:
+    """Whether an `include[]` asks for the calls of the agent's own tools."""
+    return _SERVER_TOOLS in include
+
+
+def is_hosted(request: Mapping[str, Any], name: str) -> bool:
+    """Whether the tool of this name is one of OpenAI's that the request has asked for."""
+    return any(one.get("type") == name for one in request.get("tools") or ())
 
 
 def shown(request: Mapping[str, Any], thing: Object, *, content: bool = False) -> Object:
@@ -42,8 +53,7 @@ def call_deltas(request: Mapping[str, Any], step: Object, call: Object) -> Itera
     only for what follows the first."""
     function = call["function"]
     yield _delta(step, call, id=call["id"], function={**function, "arguments": ""})
-    hosted = any(one["type"] == function["name"] for one in request.get("tools") or ())
-    if not hosted:
+    if not is_hosted(request, function["name"]):
         yield _delta(step, call, function={"arguments": function["arguments"]})
     elif function["name"] != FILE_SEARCH:
         yield _delta(step, call, function={"name": function["name"], "arguments": function["arguments"]})

@@ -19,10 +19,9 @@ from ...store.rows import RunRow, Status
 from ...tooling import Tool
 from ..context import Options
 from ..wire.objects import Object, assistant_of, message_object, run_object, tool_call
-from .hosted_steps import call_deltas, included, logs_delta, shown
+from .hosted_steps import call_deltas, included, is_hosted, logs_delta, shown, with_server_tools
 
 Told = tuple[str, Object]  # the event's name, and its object
-
 
 _CUT = {"code": "server_error", "message": "The reply was cut; what followed differs, and is another message."}
 
@@ -30,18 +29,22 @@ _CUT = {"code": "server_error", "message": "The reply was cut; what followed dif
 class Progress:
     """What a run has come to, told from its log: whoever reads the same is told the same, event by event. `steps` are
     all of its run steps so far, oldest first; `tools` are its agent's, by name. `turn` counts how often it went on
-    after it had waited.
+    after it had waited. Its agent's own tools are told of if its request or `include` asks for
+    them, or a person was asked: clients take each function in a step for one that they have run.
 
     Its row is told what the log does not say: when it began, what it was answered when it waited, how it ended. What
     ends a turn is told with the row that came of it.
     """
 
-    def __init__(self, run: RunRow, tools: Mapping[str, Tool], options: Options) -> None:
+    def __init__(self, run: RunRow, tools: Mapping[str, Tool], options: Options, include: Sequence[str] = ()) -> None:
         self.steps: list[Object] = []
         self.turn = 0
         self._citations = Citations(run.request)
         self._run = run
         self._given = tools
+        self._all = with_server_tools([*include, *(run.request.get("include") or ())])
+        self._first: str | None = None  # of the calls under way, told or not, which names their step
+        self._pending: set[str] = set()  # those calls
         self._options = options
         self._status = ""  # that was told last
         self._last: Entry | None = None  # what ended a turn and is not told yet
@@ -176,6 +179,10 @@ class Progress:
     def _call(self, action: AgentAction, entry: Entry) -> Iterator[Told]:
         if isinstance(entry.event, Paused):
             self._asked[action.id] += 1
+        self._first = self._first or action.id
+        self._pending.add(action.id)
+        if isinstance(entry.event, Called) and not (self._all or action.id in self._calls or is_hosted(self._run.request, action.tool)):
+            return
         if action.id in self._calls:  # a person may have edited what it is given, or is asked once more
             shown = self._shown_call(action)
             self._calls[action.id]["id"] = shown["id"]
@@ -183,7 +190,7 @@ class Progress:
             return
         if self._tools is None:
             details: Object = {"type": "tool_calls", "tool_calls": []}
-            self._tools = self._step("tools", action.id, "tool_calls", details, entry.at)
+            self._tools = self._step("tools", self._first, "tool_calls", details, entry.at)
             yield from self._opened(self._tools)
         call = self._shown_call(action)
         call["function"]["output"] = None
@@ -196,6 +203,8 @@ class Progress:
         return tool_call(self._run, action, arguments_of(action, self._given), self._asked[action.id])
 
     def _observed(self, call: str, output: str, at: float) -> Iterator[Told]:
+        self._pending.discard(call)
+        self._first = self._first if self._pending else None
         if self._tools is None or call not in self._calls:
             return
         self._calls[call]["function"]["output"] = output

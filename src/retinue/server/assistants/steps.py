@@ -46,7 +46,7 @@ async def _steps(at: Context, thread_id: str, run_id: str, include: Sequence[str
         run = run_of(connection, scope, thread_id, run_id)
         log = read(connection, run_id)
         run = run_of(connection, scope, thread_id, run_id)  # not older than its log
-        progress = Progress(run, tools_of(at.server.deployment, run), at.server.options)
+        progress = Progress(run, tools_of(at.server.deployment, run), at.server.options, include)
         items: list[Followed] = [*log, run]
         for item in items:
             list(progress.tell(item))

@@ -13,6 +13,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 _WRITING: dict[str, ScopeName] = {  # by the first word of the path after /v1
     "chat": "runs",
     "responses": "runs",
+    "embeddings": "runs",
     "threads": "runs",
     "conversations": "runs",
     "assistants": "agents",

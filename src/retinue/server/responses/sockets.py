@@ -85,8 +85,8 @@ class _Waiting:
                 self._texts.append((message["bytes"] or b"").decode("utf-8", "replace") if text is None else text)
                 if len(self._texts) > _AHEAD or sum(map(len, self._texts)) > MAX_BYTES:
                     self._texts.clear()
-                    message = f"Too many messages wait for the one before: at most {_AHEAD}, or 20 MB, may."
-                    self.refusal = ApiError(429, message, kind="requests", code="rate_limit_exceeded")
+                    said = f"Too many messages wait for the one before: at most {_AHEAD}, or 20 MB, may."
+                    self.refusal = ApiError(429, said, kind="requests", code="rate_limit_exceeded")
                 self._more.set()
         finally:
             self.closed.set()
