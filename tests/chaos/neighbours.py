@@ -23,17 +23,18 @@ from typing import Any
 import aiohttp
 
 from fakes.served import Served, serving
+from fakes.until import until_async
 from retinue.store.database import Database
 from retinue.store.keys import make
 
 CHAT, INDEXED = 0.5, 5.0  # seconds: the 99th of 100 chat completions, and any small file until it can be found
 _EVERY, _FILE = 0.1, 3.0  # seconds between two of the other's completions, and of its files
-_AGENTS = """
+_AGENTS = f"""
 agents:
   - name: long
-    params: {model: scripted, strategy: tool_calling, script: [{say: '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"'}]}
+    params: {{model: scripted, strategy: tool_calling, script: [{{say: '"{"a" * 50}!"'}}]}}
   - name: short
-    params: {model: scripted, strategy: tool_calling, script: [{say: Hello.}]}
+    params: {{model: scripted, strategy: tool_calling, script: [{{say: Hello.}}]}}
 """
 _HELLO = {"model": "short", "messages": [{"role": "user", "content": "Hi"}]}
 Attack = Callable[[aiohttp.ClientSession], AsyncIterator[int]]
@@ -87,10 +88,11 @@ async def _beside(server: Served, keys: Sequence[str], seconds: float) -> Beside
     async with _session(server.root, other) as session:
         await _found(session, b"Hello there.", [])  # what is loaded with the first file
         command = [sys.executable, "-m", "chaos.neighbours", server.root, worst, str(seconds)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
         until = time.monotonic() + seconds
         await asyncio.gather(_chat(session, until, seen), _index(session, until, seen))
-        said, _ = await asyncio.to_thread(process.communicate, None, 120)
+        async with asyncio.timeout(120):
+            said, _ = await process.communicate()
     seen.sent = json.loads(said)
     return seen
 
@@ -123,8 +125,11 @@ async def _index(session: aiohttp.ClientSession, until: float, seen: Beside) -> 
 async def _found(session: aiohttp.ClientSession, text: bytes, seconds: list[float]) -> None:
     began = time.perf_counter()
     store = await _stored(session, {"small.txt": text})
-    while (await _json(session, "GET", f"/v1/vector_stores/{store}"))["file_counts"]["completed"] < 1:
-        await asyncio.sleep(0.05)
+
+    async def there() -> bool:
+        return (await _json(session, "GET", f"/v1/vector_stores/{store}"))["file_counts"]["completed"] == 1
+
+    await until_async(there, 120)
     seconds.append(time.perf_counter() - began)
 
 
@@ -150,14 +155,15 @@ async def _json(session: aiohttp.ClientSession, method: str, path: str, given: A
 
 
 async def _bombs(session: aiohttp.ClientSession) -> AsyncIterator[int]:
-    """Files that take their parsers minutes."""
-    names = {f"{number}.html": b"<html><body>" + b"<div>" * 1_200_000 for number in range(6)}
-    texts = {"a.md": (b"# a" + b" " * 100_000 + b"x\n") * 100, "b.txt": b"\n" * 15_000_000}
+    """Files that take their parsers minutes, one more each second."""
+    names = {f"{number}.html": b"<html><body>" + b"<div>" * 400_000 for number in range(6)}
+    texts = {"a.md": (b"# a" + b" " * 100_000 + b"x\n") * 100, "b.txt": b"\n" * 5_000_000}
     store = await _stored(session, {**names, **texts, "c.pdf": b"%PDF-1.7\n" + b"1 0 obj<<" * 1_000_000})
+    yield 200
     while True:
-        yield 200
         await asyncio.sleep(1)
-        await _json(session, "GET", f"/v1/vector_stores/{store}")
+        file = await _upload(session, "more.html", b"<div>" * 20_000)
+        yield await _sent(session, f"/v1/vector_stores/{store}/files", {"file_id": file["id"]})
 
 
 _SCHEMAS: Sequence[dict[str, Any]] = (
@@ -191,10 +197,10 @@ async def _schemas(session: aiohttp.ClientSession) -> AsyncIterator[int]:
 
 _BODIES = (
     b"[" + b"{}," * 6_000_000 + b"{}]",
-    b'{"model":"short","messages":[{"role":"user","content":"' + b"a, {[:" * 3_000_000 + b'"}]}',
+    b'{"model":"short","messages":[{"role":"user","content":"' + b"a,{[:" * 1_900_000 + b'"}]}',
     b'{"model":"short","messages":[' + b'{"role":5,"content":5},' * 800_000 + b"1]}",
     b'{"model":"short","messages":[' + b'{"role":5,"content":5},' * 12_000 + b"1]}",
-    b'{"model":"short","messages":[' + b'{"role":"user","content":"a"},' * 12_000 + b'{"role":"user","content":"a"}]}',
+    b'{"model":"short","messages":[' + b'{"role":"user","content":"a"},' * 7_000 + b'{"role":"user","content":"a"}]}',
     b"{" + b",".join(b'"%d":1' % number for number in range(1_500_000)) + b"}",
     b"\n" * 19_000_000,
 )
@@ -211,13 +217,13 @@ async def _bodies(session: aiohttp.ClientSession) -> AsyncIterator[int]:
 
 
 async def _references(session: aiohttp.ClientSession) -> AsyncIterator[int]:
-    """A hundred items of a hundred responses, again and again, and lists of what fits nowhere."""
+    """A hundred references to twenty responses, again and again, and lists of what fits nowhere."""
     ids = []
-    for _ in range(100):
+    for _ in range(20):
         made = await _json(session, "POST", "/v1/responses", {"model": "short", "input": "x" * 50_000})
         ids.append(made["output"][0]["id"])
         await _json(session, "POST", "/v1/chat/completions", {**_HELLO, "store": True})
-    given = {"model": "short", "input": [{"type": "item_reference", "id": one} for one in ids]}
+    given = {"model": "short", "input": [{"type": "item_reference", "id": one} for one in ids * 5]}
     while True:
         yield await _sent(session, "/v1/responses", given)
         async with session.get("/v1/chat/completions", params={"metadata[none]": "such", "limit": "100"}) as said:
@@ -237,6 +243,7 @@ async def _wrong_keys(session: aiohttp.ClientSession) -> AsyncIterator[int]:
     while True:
         for status in await asyncio.gather(*(ask() for _ in range(50))):
             yield status
+        await asyncio.sleep(0.1)
 
 
 ATTACKS: dict[str, Attack] = {
