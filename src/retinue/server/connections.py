@@ -9,10 +9,10 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_HEADERS = 20.0  # seconds from a connection, or the first byte of its next request, to the end of the headers
+HEADERS = 20.0  # seconds from a connection, or the first byte of its next request, to the end of the headers
 
 
-def connections(most: int, seconds: float = _HEADERS) -> Any:
+def connections(most: int, seconds: float = HEADERS) -> Any:
     """uvicorn's protocol for requests, with `seconds` for their headers, and at most `most` connections an address."""
     return partial(_Bounded, Counter(), most, seconds)
 
