@@ -153,9 +153,7 @@ def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None
     assert (said.status, "the key '19999' is there twice" in said.error["message"]) == (400, True)
 
 
-@pytest.mark.parametrize(
-    ("path", "most"), [("/v1/assistants", 4), ("/v1/vector_stores", 4), ("/v1/threads", 10), ("/v1/files", 20)]
-)
+@pytest.mark.parametrize(("path", "most"), [("/v1/assistants", 4), ("/v1/vector_stores", 4), ("/v1/threads", 10)])
 def test_only_what_may_hold_files_and_conversations_may_be_large(path: str, most: int, served: Serving) -> None:
     body = io.BytesIO(b'{"name":"' + b"x" * most * 1_000_000 + b'"}')
     said = served.ask("POST", path, data=body, headers={"Content-Type": "application/json"})

@@ -25,7 +25,7 @@ _MOST = (  # of others, by the beginnings of their paths: those that may hold wh
 )
 MAX_DEPTH = 64
 MAX_VALUES = 30_000  # numbers, texts, objects and so on: whatever is made of each is made where others wait
-_QUICK = 50_000  # bytes that are read where others wait
+_QUICK = 8_000  # bytes that are read where others wait
 _YES = ("true", "t", "1", "1.0", "yes", "y", "on")  # of which a route may take any for a boolean
 _UNREADABLE = "We could not parse the JSON body of your request"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
