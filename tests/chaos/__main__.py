@@ -18,7 +18,7 @@ import click
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
-from . import cancels, faults, human, kills, overload, points, streams
+from . import cancels, faults, human, kills, neighbours, overload, points, streams
 from .harness import site
 
 _ROOT = Path(__file__).parents[2]
@@ -191,6 +191,26 @@ def _streams(told: Callable[[str], None]) -> tuple[str, int]:
     return text, broken + (slow.kilobytes > 2_000)
 
 
+def _neighbours(told: Callable[[str], None]) -> tuple[str, int]:
+    seen = neighbours.beside(60.0)
+    for problem in seen.problems():
+        told(problem)
+    told(f"{seen.sent}")
+    text = (
+        f"For a minute one tenant sends files that take parsers minutes, schemas with endless patterns and references, "
+        f"bodies of 10 MB, requests with a hundred references, and wrong keys, all at once "
+        f"({sum(map(_total, seen.sent.values()))} requests were answered): {len(seen.chats)} chat completions of "
+        f"another tenant took {_ms(seen.chats)}, the longest {max(seen.chats):.2f} s; {len(seen.files)} small files of "
+        f"it were searchable after {_times(seen.files)}, the last after {max(seen.files):.2f} s; "
+        f"{seen.refused.total()} of its requests were refused.\n"
+    )
+    return text, len(seen.problems())
+
+
+def _total(statuses: dict[str, int]) -> int:
+    return sum(statuses.values())
+
+
 _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "points": _points,
     "kills": lambda told: _kills(200, "", "`kill -9` at random, SQLite", told),
@@ -201,6 +221,7 @@ _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "human": _human,
     "overload": _overload,
     "streams": _streams,
+    "neighbours": _neighbours,
 }
 
 
@@ -223,7 +244,7 @@ def command(parts: Sequence[str]) -> None:
 def _write(kept: dict[str, str]) -> None:
     rows = [kept[name] for name in ("points", "kills", "postgres", "terms") if name in kept]
     suffered = f"\n{_head(_SUFFERED)}\n{kept['faults']}" if "faults" in kept else ""
-    said = "\n".join(kept[name] for name in ("cancels", "human", "overload", "streams") if name in kept)
+    said = "\n".join(kept[name] for name in ("cancels", "human", "overload", "streams", "neighbours") if name in kept)
     head = f"`make chaos`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
     text = f"{head}{_head(_COLUMNS)}\n{''.join(rows)}{suffered}\n{said}"
     for path in (_RESULTS, _PAGE):

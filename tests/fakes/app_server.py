@@ -13,22 +13,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
-import uvicorn
 from sqlalchemy import insert
 
 from retinue import Agent, PromptModel
-from retinue.documents.passages import Passages
-from retinue.runs import Runs, Turns
 from retinue.server.app import create_app
-from retinue.server.assigning import assigning
-from retinue.server.connections import SOCKETS, connections
-from retinue.server.context import Options, Server
+from retinue.server.context import Options
 from retinue.server.deployment import Deployment
-from retinue.server.files.indexing import Indexing
-from retinue.server.files.searching import Searching
-from retinue.server.hosted import Hosted
 from retinue.server.middleware.limits import Limits
-from retinue.server.responses.finding import concluding
+from retinue.server.serving import Serving as How, assembled, until
 from retinue.store.database import Database
 from retinue.store.keys import Keys
 from retinue.store.tables import events, runs
@@ -76,14 +68,11 @@ class Serving:
         url: str = "",
         **edge: Any,
     ) -> None:
-        self._folder = folder
-        self._database_url = url or f"sqlite:///{folder / 'retinue.db'}"
         self._deployment = Deployment(agents or {"agent-1": answering()}, 1_700_000_000)
-        self._options = options
         self._limits = edge.pop("limits", Limits())
-        self._at_once = edge.pop("at_once", 200)
         self._now = edge.pop("now", time.time)
-        self._http = connections(edge.pop("connections", 1_000), edge.pop("header_seconds", 20.0))
+        some = {name: edge.pop(name) for name in ("at_once", "connections", "header_seconds") if name in edge}
+        self._how = How(url or f"sqlite:///{folder / 'retinue.db'}", options, grace=0.0, **some)
         self._edge = edge
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="serving", daemon=True)
@@ -95,31 +84,23 @@ class Serving:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
+        self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(timeout=30)
         assert not self._thread.is_alive()
 
     async def _serve(self) -> None:
-        self.database = Database(self._database_url)
-        indexing = Indexing(self.database, Passages(self._folder / "index"))
-        hosted = Hosted.of(self._options.hosted_tools, Searching(self.database, indexing))
-        assign, turns = assigning(self._deployment, self.database, hosted), Turns(self._at_once, self._limits.runs)
-        self.runs = Runs(self.database, assign, conclude=concluding(self._deployment), turns=turns)
-        server = Server(self._deployment, self.database, self.runs, self._options, indexing, self._limits)
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self.database = Database(self._how.database)
+        server = assembled(self._deployment, self.database, self._how, self._limits)
+        self.runs = server.runs
         self.app = create_app(server, Keys(self.database, [KEY], self._now), **self._edge)
-        self._loop = asyncio.get_running_loop()
-        config = uvicorn.Config(self.app, http=self._http, **SOCKETS, lifespan="off", log_config=None)
-        self._server = uvicorn.Server(config)
-        listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        serving = asyncio.ensure_future(self._server.serve([listening]))
-        while not self._server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
-            await asyncio.sleep(0.005)
-        self._ready.set()
-        await serving
-        await self.runs.close(0)
-        await indexing.close()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            await until(self._stop, self.app, server, listening, self._how, self._is_ready)
         await self.database.close_async()
+
+    def _is_ready(self, address: str) -> None:
+        self.url = address
+        self._ready.set()
 
     def in_loop(self, work: Any) -> Any:
         """What the coroutine `work` returns, run where the server runs."""

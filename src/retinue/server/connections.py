@@ -14,10 +14,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from .wire.bodies import MAX_BYTES
 
-_HEADERS = 20.0  # seconds from a connection, or the first byte of its next request, to the end of the headers
+HEADERS = 20.0  # seconds from a connection, or the first byte of its next request, to the end of the headers
 
 
-def connections(most: int, seconds: float = _HEADERS) -> Any:
+def connections(most: int, seconds: float = HEADERS) -> Any:
     """uvicorn's protocol for requests, with `seconds` for their headers, and at most `most` connections an address."""
     return partial(_Bounded, Counter(), most, seconds)
 

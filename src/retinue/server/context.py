@@ -47,6 +47,7 @@ class Server:
     options: Options
     indexing: Indexing
     limits: Limits = field(default_factory=Limits)
+    parsing: Shares = field(default_factory=lambda: Shares(1))  # large bodies
     reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
     writing: Shares = field(default_factory=lambda: Shares(8))  # what waits is written together, in one transaction
     batches: FairBatches = field(default_factory=FairBatches)

@@ -24,7 +24,7 @@ from ..store.rows import RunRow
 from ..supervision import supervised
 from .app import create_app
 from .assigning import assigning
-from .connections import SOCKETS, connections
+from .connections import HEADERS, SOCKETS, connections
 from .context import Options, Server
 from .database_watch import watch
 from .deployment import Deployment
@@ -44,7 +44,8 @@ class Serving:
     """Where a server listens (port 0: any that is free) and what it keeps its runs in, a URL; who may ask it: `keys`
     beside those of the database, by the names `hosts`, from pages of `origins`; and for how many seconds runs may go
     on once it is told to stop. `bounds` are what each key may use that has none of its own, `at_once` the number of
-    runs under way at a time, `connections` that from one address, `logging` what is logged, and how."""
+    runs under way at a time, `connections` that from one address, `header_seconds` what headers may take; `logging` is
+    what is logged, and how."""
 
     database: str
     options: Options
@@ -58,6 +59,7 @@ class Serving:
     at_once: int = 200
     connections: int = 1_000
     logging: Logging = field(default_factory=Logging)
+    header_seconds: float = HEADERS
 
 
 async def serve(
@@ -85,15 +87,18 @@ async def _open(
         limits = Limits(how.bounds)
         for key in await database.read(every):
             limits.know(key)
-        server = _server(deployment, database, how, limits)
+        server = assembled(deployment, database, how, limits)
         app = create_app(server, Keys(database, how.keys), (how.host, *how.hosts), how.origins)
-        await _serve(app, server, listening, how, ready)
+        stop = asyncio.Event()
+        _on_signals(stop)
+        await until(stop, app, server, listening, how, ready)
     finally:
         listening.close()
         await database.close_async()
 
 
-def _server(deployment: Deployment, database: Database, how: Serving, limits: Limits) -> Server:
+def assembled(deployment: Deployment, database: Database, how: Serving, limits: Limits) -> Server:
+    """The parts of a server, wired."""
     begun: set[asyncio.Task[None]] = set()
 
     def ended(run: RunRow) -> None:
@@ -117,13 +122,19 @@ async def _begin_next(server: Server, thread_id: str) -> None:
         await begin_next(server, thread_id)
 
 
-async def _serve(
-    app: FastAPI, server: Server, listening: socket.socket, how: Serving, ready: Callable[[str], None]
+async def until(
+    stop: asyncio.Event,
+    app: FastAPI,
+    server: Server,
+    listening: socket.socket,
+    how: Serving,
+    ready: Callable[[str], None],
 ) -> None:
+    """Serve `app`, and do what goes on beside it, until `stop` is set."""
     http = _Http(
         uvicorn.Config(
             app,
-            http=connections(how.connections),
+            http=connections(how.connections, how.header_seconds),
             **SOCKETS,
             lifespan="off",
             log_config=None,
@@ -134,8 +145,6 @@ async def _serve(
         ),
         lambda: ready(_address(how.host, listening)),
     )
-    stop = asyncio.Event()
-    _on_signals(stop)
     server.indexing.wake()
     await recover(server.runs)
     keeping = asyncio.create_task(supervised("the keeping of runs", partial(keep, server)), name="keep")

@@ -17,12 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...threads import in_thread
 
-MAX_BYTES = 20_000_000  # of what may hold files or whole conversations
-MAX_OTHER_BYTES = 4_000_000
+MAX_BYTES = 20_000_000  # of an upload
+_MOST = (  # of others, by the beginnings of their paths: those that may hold whole conversations, and the rest
+    (re.compile(r"/v1/files(/.*)?"), MAX_BYTES),
+    (re.compile(r"/v1/(chat/completions|responses|conversations|threads)(/.*)?"), 10_000_000),
+    (re.compile(r".*", re.DOTALL), 4_000_000),
+)
 MAX_DEPTH = 64
-MAX_VALUES = 50_000  # numbers, texts, objects and so on: whatever is made of each is made where others wait
-_LARGE = re.compile(r"/v1/(files|chat/completions|responses|conversations|threads)(/.*)?")
-_QUICK = 50_000  # bytes that are read where others wait
+MAX_VALUES = 30_000  # numbers, texts, objects and so on: whatever is made of each is made where others wait
+_QUICK = 8_000  # bytes that are read where others wait
 _YES = ("true", "t", "1", "1.0", "yes", "y", "on")  # of which a route may take any for a boolean
 _UNREADABLE = "We could not parse the JSON body of your request"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -30,7 +33,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 def most_bytes(path: str) -> int:
     """How large the body of a request may be."""
-    return MAX_BYTES if _LARGE.fullmatch(path) else MAX_OTHER_BYTES
+    return next(most for pattern, most in _MOST if pattern.fullmatch(path))
 
 
 class JsonRoute(APIRoute):
@@ -43,12 +46,15 @@ class JsonRoute(APIRoute):
         async def handled(request: Request) -> Response:
             given = _Given(request.scope, request.receive)
             if self.body_field is not None and given.is_json and (body := await given.body()):
-                value = await given.json()
-                kind, strict = self.body_field.field_info.annotation, request.app.state.server.options.strict
+                kind, server = self.body_field.field_info.annotation, request.app.state.server
                 if len(body) > _QUICK:
-                    await in_thread(_checked, kind, value, strict)
-                elif strict:
-                    _known(kind, value)
+                    async with server.parsing.of(request.state.tenant):
+                        value = await given.json()
+                        await in_thread(_checked, kind, value, server.options.strict)
+                else:
+                    value = await given.json()
+                    if server.options.strict:
+                        _known(kind, value)
                 if isinstance(value, dict) and str(value.get("stream")).lower() in _YES:
                     request.state.begin_stream()  # which may be refused now, and not once something was done
             return await handle(given)
