@@ -26,11 +26,12 @@ model: setup ## Fetch the embedded model (1.1 GB, once) and the embedder (23 MB)
 
 demo: .demo/installed ## Answer two questions with the embedded model (fetched once, 1.1 GB); installs no development tools
 	$(DEMO) models pull
+	$(DEMO) models pull minilm
 	$(DEMO) ask "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?" \
 		--passages data/demo/passages.jsonl
 	@echo
 	$(DEMO) ask "What creature of American folklore gained notoriety in 1964?" \
-		--passages data/hotpotqa/passages.jsonl
+		--passages data/hotpotqa/passages.jsonl --rank
 
 .demo/installed: requirements/demo.txt
 	$(WANTED)
@@ -84,4 +85,4 @@ LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-
 
 lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --group dev --group build -o requirements/dev.txt
-	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra local -c requirements/dev.txt -o requirements/demo.txt
+	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra local --extra rank -c requirements/dev.txt -o requirements/demo.txt

@@ -150,7 +150,7 @@ class Agent(Filed):
 
     def run(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
         """`run_async`, blocking, and shown in an interactive terminal (see `trace`)."""
-        return blocking(watched(self.run_async(question, history=history)))
+        return blocking(watched(self.run_async, question, history=history))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """`run_async` for each question, at most `at_once` of them at a time; results in their order."""
@@ -224,4 +224,4 @@ class Agent(Filed):
         key: str = "",
     ) -> RunResult:
         """`resume_async`, blocking, and shown in an interactive terminal."""
-        return blocking(watched(self.resume_async(log, decisions, budget=budget, key=key)))
+        return blocking(watched(self.resume_async, log, decisions, budget=budget, key=key))

@@ -58,7 +58,7 @@ class Executor(Agent):
 
     def run(self, question: Actions, *, history: Sequence[Message] = ()) -> RunResult:
         """`run_async`, blocking."""
-        return blocking(watched(self.run_async(question, history=history)))
+        return blocking(watched(self.run_async, question, history=history))
 
 
 class NoModel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ _WORD = re.compile(r"\s*\S+")
 _UNENDED = re.compile(r"(?:\s+|^)\S*\Z|\Z")  # the word at a text's end, of which more may come
 _SIGNS = "⠋⠙⠸⠴⠦⠇"
 _BLINK = 0.12  # seconds between two states of a line
+_WIDTH = 80  # columns, where a terminal does not say
 _BAR = 20  # signs
 
 
@@ -41,7 +41,13 @@ def is_terminal(out: TextIO) -> bool:
 
 def columns(out: TextIO) -> int:
     """The width of lines written to `out`; 0, as long as they like, if it is no terminal."""
-    return shutil.get_terminal_size().columns if is_terminal(out) else 0
+    if not is_terminal(out):
+        return 0
+    said = os.environ.get("COLUMNS", "")
+    try:
+        return int(said) if said.isdigit() and int(said) else os.get_terminal_size(out.fileno()).columns or _WIDTH
+    except (OSError, ValueError):
+        return _WIDTH
 
 
 def cells(text: str) -> int:

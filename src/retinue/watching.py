@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
-from typing import Protocol, TextIO, TypeVar
+from typing import ParamSpec, Protocol, TextIO, TypeVar
 
 from .events import Asked, Called, Delta, Event, RunResult
 from .progress import told
@@ -18,13 +18,14 @@ from .trace import Trace
 _WATCHED: ContextVar[bool] = ContextVar("retinue_watched", default=False)
 _ONE = threading.Lock()  # a terminal has room for one run at a time
 _KEPT: list[tuple[TextIO, str]] = []  # the others' traces, and where they go
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def watched(work: Awaitable[T]) -> T:
+async def watched(work: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of `work`, whose caller waits for it, as a person at a terminal does."""
     _WATCHED.set(is_seen(sys.stderr))
-    return await work
+    return await work(*args, **kwargs)
 
 
 def is_shown(trace: bool | None) -> bool:

@@ -124,6 +124,8 @@ def test_a_wrong_key_is_one_line_that_does_not_repeat_the_key(server: OpenAIServ
         (["--base-url", "::::"], "is not the address of a server (want http://host:port)"),
         (["--passages", "{path}/lines.jsonl"], "lines.jsonl:2: not JSON: 'oops' (want one JSON object a line)"),
         (["--passages", "{path}/nothing"], "nothing does not exist (want a JSONL file, or a folder"),
+        (["--rank"], "--rank is for what --passages finds; say both"),
+        (["--passages", "{path}/fine.jsonl", "--rank"], "retinue models pull minilm"),
         (["--max-steps", "0"], "0 is not in the range x>=1"),
         (["--model", "engine:x"], "no engine 'engine'; there are: local, openai, vllm, "),
     ],
@@ -131,7 +133,9 @@ def test_a_wrong_key_is_one_line_that_does_not_repeat_the_key(server: OpenAIServ
 def test_bad_input_is_one_line_that_says_what_to_do(arguments: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.gguf").write_bytes(b"not gguf")
     (tmp_path / "lines.jsonl").write_text('{"text": "fine"}\noops\n')
-    done = retinue("ask", "?", *[argument.replace("{path}", str(tmp_path)) for argument in arguments])
+    (tmp_path / "fine.jsonl").write_text('{"text": "fine"}\n')
+    words = [argument.replace("{path}", str(tmp_path)) for argument in arguments]
+    done = retinue("ask", "?", *words, RETINUE_CACHE=str(tmp_path))
     assert message in refused(done)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.test_docs import ROOT, blocks, run
+from docs.test_docs import README, ROOT, TYPED, blocks, run
 from fakes import node
 from fakes.served import Served, serving
 
@@ -57,3 +58,15 @@ def test_its_curl_works_as_it_is_pasted(server: Served, tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-eu", "-c", command], capture_output=True, text=True, env=given)
     assert (done.returncode, done.stderr, done.stdout.endswith("data: [DONE]\n\n")) == (0, "", True)
     assert '"content":"' in done.stdout.replace(" ", "")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_the_readmes_curl_works_as_it_is_pasted(tmp_path: Path) -> None:
+    (command,) = [one for one in TYPED.findall(README) if one.startswith("curl ")]
+    starter = ROOT / "src" / "retinue" / "cli" / "starter"
+    shutil.copytree(starter / "tools", tmp_path / "tools")
+    with serving(tmp_path, (starter / "agents.yml").read_text("utf-8")) as server:
+        command = command.replace("http://127.0.0.1:8000/v1", server.url).replace("Bearer mine", f"Bearer {server.key}")
+        done = subprocess.run(["bash", "-eu", "-c", f"{command} -sS"], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["choices"][0]["message"]["content"].startswith("2,623,000 people live")

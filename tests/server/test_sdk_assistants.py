@@ -100,7 +100,11 @@ async def test_a_model_that_is_not_there(client: Any) -> None:
 
 
 async def test_an_assistant_needs_a_model(client: Any) -> None:
-    said = "Missing required parameter: 'model'."
+    there_are = ", ".join([model.id async for model in each(client.models.list())])
+    said = (
+        "Missing required parameter: 'model'. This server has several, and none is meant unless it is named: "
+        f"{there_are}."
+    )
     with refused(openai.BadRequestError, said, "missing_required_parameter", "model"):
         await of(client.post("/assistants", body={"name": "Kim"}, cast_to=object))
 

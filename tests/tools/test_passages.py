@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retinue import DataError, Document
-from retinue.tools.passages import Passages, cut, excerpt, passages
+from retinue.tools.passages import RANKED, Passages, cut, excerpt, passages
 
 FRANCE = Document("Paris is the capital of France. It lies on the Seine.", meta={"title": "Paris"})
 TEXAS = Document("Paris is a town in Texas.", meta={"title": "Paris, Texas"})
@@ -177,3 +177,17 @@ def test_cutting_loses_nothing_but_whitespace_and_keeps_the_length(text: str, mo
 
 def test_paragraphs_stay_whole_where_they_fit_and_else_are_cut_at_words() -> None:
     assert list(cut("one\n\ntwo\n \nthree four five", 9)) == ["one\ntwo", "three", "four five"]
+
+
+def test_what_is_found_by_words_can_be_put_in_another_order(tmp_path: Path) -> None:
+    path = tmp_path / "many.jsonl"
+    path.write_text("".join(f'{{"text": "a creature, number {number}"}}\n' for number in range(30)))
+    asked: list[tuple[str, int]] = []
+
+    def backwards(query: str, found: list[Document]) -> list[Document]:
+        asked.append((query, len(found)))
+        return found[::-1]
+
+    tool = passages(path, top_k=2, rank=backwards)
+    assert asyncio.run(tool.call("creature")) == "a creature, number 19\na creature, number 18"
+    assert asked == [("creature", RANKED)]

@@ -8,10 +8,12 @@ import click
 
 from ..agent import Agent
 from ..budgets import Budget
+from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
 from ..tooling import Tool
 from ..tools import calculator, passages
+from ..tools.passages import Rank
 from .person import decide
 from .running import carry_out
 
@@ -19,6 +21,7 @@ from .running import carry_out
 @click.command("ask")
 @click.argument("question")
 @click.option("--passages", "path", type=click.Path(path_type=Path), help="JSONL file or folder of texts to search.")
+@click.option("--rank", is_flag=True, help="Put what is found in order by its meaning, too (extra rank, model minilm).")
 @click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]")
 @click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080")
 @click.option("--strategy", default="react", show_default=True, help=f"One of {', '.join(STRATEGIES)}.")
@@ -31,6 +34,7 @@ from .running import carry_out
 def command(
     question: str,
     path: Path | None,
+    rank: bool,
     model: str,
     base_url: str | None,
     strategy: str,
@@ -45,7 +49,9 @@ def command(
 
     Shows what the agent thinks, does and sees, then its answer. The exit status is 0 only for an answer.
     """
-    tools: list[Tool] = [passages(path), calculator] if path else [calculator]
+    if rank and not path:
+        raise UsageError("--rank is for what --passages finds; say both")
+    tools: list[Tool] = [passages(path, rank=_ranked() if rank else None), calculator] if path else [calculator]
     agent = Agent(
         PromptModel(model, base_url=base_url, stream=stream),
         tools,
@@ -55,3 +61,11 @@ def command(
         require_human_feedback=ask_me,
     )
     return carry_out(agent.start(question), as_json=as_json)
+
+
+def _ranked() -> Rank:
+    """What puts passages in the order of their meaning. Raises `UsageError` if the model for it is not here."""
+    from ..components import Ranker
+
+    ranker = Ranker("minilm")
+    return lambda query, found: ranker.run(query, found)["documents"]

@@ -94,8 +94,8 @@ def _read(path: Path, progress: Progress) -> None:
     with path.open("rb", buffering=0) as file:
         while read := file.readinto(buffer):
             done += read
-            progress(f"reading {path.stem}", done, size)
-    progress(f"loading {path.stem}", 0, 0)
+            progress("reading the model", done, size)
+    progress("loading the model (some seconds)", 0, 0)
 
 
 @lru_cache(maxsize=2)

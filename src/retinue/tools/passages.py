@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ..errors import DataError
@@ -14,6 +14,8 @@ from ..schema import Document
 from ..tooling import Tool
 from .keywords import TITLE_WEIGHT, TOKENIZE, match, stems, storable
 
+Rank = Callable[[str, list[Document]], list[Document]]  # the query, and what was found, in a better order
+RANKED = 20  # passages that are put in order
 MAX_PASSAGE = 1_000  # characters of a passage cut from a text file
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(]?[A-Z0-9])")
 
@@ -66,13 +68,16 @@ class Passages:
         return [Document(text, str(row), {"title": title}, score) for row, title, text, score in rows]
 
 
-def passages(path: str | Path, *, name: str = "Search", top_k: int = 3, max_chars: int = 500) -> Tool:
-    """A search tool over the passages in `path`: the `top_k` best, each shortened to what fits the query
-    in about `max_chars` characters. Raises `DataError` as `Passages.load` does."""
+def passages(
+    path: str | Path, *, name: str = "Search", top_k: int = 3, max_chars: int = 500, rank: Rank | None = None
+) -> Tool:
+    """A search tool over the passages in `path`: the `top_k` best, each shortened to what fits the query in about
+    `max_chars` characters. `rank` puts the best 20 in a better order first. Raises `DataError` as `Passages.load`."""
     loaded = Passages.load(path)
 
     def search(query: str) -> str:
-        found = loaded.search(query, top_k)
+        found = loaded.search(query, top_k if rank is None else max(top_k, RANKED))
+        found = found if rank is None else rank(query, found)[:top_k]
         lines = [_line(document, query, max_chars) for document in found]
         return "\n".join(lines) or "Nothing was found. Try other words."
 
