@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         DataError as DataError,
         LogMismatch as LogMismatch,
         ModelError as ModelError,
+        ModelNotFound as ModelNotFound,
         ModelRefused as ModelRefused,
         ModelUnavailable as ModelUnavailable,
         NodeFailed as NodeFailed,
@@ -87,8 +88,8 @@ _HOME = {
     "declaring": ("component",),
     "documents": ("DocumentStore",),
     "errors": (
-        "DataError", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "NodeFailed", "RetinueError",
-        "ToolError", "UsageError", "WindowExceeded",
+        "DataError", "LogMismatch", "ModelError", "ModelNotFound", "ModelRefused", "ModelUnavailable", "NodeFailed",
+        "RetinueError", "ToolError", "UsageError", "WindowExceeded",
     ),
     "events": ("Delta", "Event", "RunResult"),
     "executor": ("Executor",),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
+import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from .answer_schema import schema_of
+from .batches import in_order
 from .blocking import blocking, iterate
-from .budgets import Budget
+from .budgets import Budget, Limits, limited_by
 from .effects import Human as Human
-from .errors import LogMismatch, UsageError
+from .errors import LogMismatch, ModelError, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, result
 from .filing import Filed, load
 from .models import PromptModel
@@ -24,8 +25,11 @@ from .running import Run as Run
 from .schema import Decision, Message
 from .strategies import STRATEGIES
 from .strategies.answering import answering
+from .strategies.auto import Auto
+from .strategies.instructed import instructed
 from .strategies.react import React
 from .strategies.reflecting import reflecting
+from .suggestions import suggestion
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
 
@@ -34,16 +38,19 @@ class Agent(Filed):
     """Answers questions by deciding, acting and observing in a loop.
 
     `model` is a `Model` or what `PromptModel` takes (`"local"`, `"openai:gpt-5-mini"`, …). `tools` may
-    be `Tool`s, functions, or anything with `run`. `strategy` is a `Strategy` or a name in `STRATEGIES`.
+    be `Tool`s, functions, or anything with `run`; without any, it just answers. `strategy` is a `Strategy` or a name
+    in `STRATEGIES`; `auto` chooses by what the engine can do when a run begins. `instructions` stand before every
+    prompt, as its system message: who it is, and how it is to answer.
     `human` is asked, with an action and the reason, before a tool marked `approval` runs; without it,
     or while it returns `None`, such a run parks (`AWAITING_HUMAN`) and `resume` goes on with it.
     `require_human_feedback`: mark all tools so, or those of these names. `answer_schema`, a pydantic model
     or a JSON Schema: the answer is JSON that conforms (parsed, in `return_values["answer"]`), or the
     run stops as `INVALID_ANSWER`. `prompt_node`, in place of `model`, is a `PromptNode`: its model, its stop
     words, its template as `react`'s prompt. `memory`: one conversation's memory, or several of them; without
-    it, an agent keeps nothing of its runs, and may be used for many conversations at once.
+    it, an agent keeps nothing of its runs, and may be used for many conversations at once. `limits` are parts of the
+    budget by other frameworks' names: `max_steps`, `max_iterations`, `max_execution_time`, … (`budgets.Limits`).
 
-    Raises `UsageError` for unknown names.
+    Raises `UsageError` for unknown names, and for what keeps `PromptModel` from being made.
     """
 
     def __init__(  # noqa: PLR0913 -- the parts an agent is put together from
@@ -51,7 +58,8 @@ class Agent(Filed):
         model: Model | str = "local",
         tools: Iterable[Any] = (),
         *,
-        strategy: Strategy | str = "react",
+        instructions: str = "",
+        strategy: Strategy | str = "auto",
         budget: Budget = Budget(),
         name: str = "agent",
         human: Human | None = None,
@@ -59,20 +67,26 @@ class Agent(Filed):
         answer_schema: type | Mapping[str, Any] | None = None,
         prompt_node: Prompting | None = None,
         memory: Memory | Sequence[Memory] = (),
+        **limits: Unpack[Limits],
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
-            raise UsageError(f"no strategy {strategy!r}; there are: {', '.join(STRATEGIES)}")
+            raise UsageError(f"no strategy {strategy!r}; {suggestion(strategy, STRATEGIES)}")
+        if unknown := [name for name in limits if name not in Limits.__annotations__]:
+            known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
+            raise UsageError(f"Agent takes no {unknown[0]!r}; {suggestion(unknown[0], known)}")
         self.name = name
+        self.instructions = instructions.strip()
         self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         self.prompt_node = prompt_node
         self.model: Model
         if prompt_node is not None:
             self.model = limited(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
-            if prompt_node.default_prompt_template and isinstance(self.strategy, React):
-                self.strategy = replace(self.strategy, prompt=prompt_node.default_prompt_template.prompt_text)
+            if prompt_node.default_prompt_template and isinstance(self.strategy, React | Auto):
+                react = self.strategy if isinstance(self.strategy, React) else React()
+                self.strategy = replace(react, prompt=prompt_node.default_prompt_template.prompt_text)
         else:
             self.model = PromptModel(model) if isinstance(model, str) else model
-        self.budget = budget
+        self.budget = limited_by(budget, limits)
         self.human = human
         marked = require_human_feedback
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
@@ -102,14 +116,20 @@ class Agent(Filed):
 
     def with_memory(self, memory: Memory | Sequence[Memory]) -> Self:
         """The same agent in another conversation, which `memory` has."""
-        other = copy.copy(self)
+        other = self._copy()
         other.memories = several(memory)
         return other
 
     def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
         """The same agent, whose answers are JSON that conforms to `schema`."""
-        other = copy.copy(self)
+        other = self._copy()
         other._answer_schema = schema_of(schema)
+        return other
+
+    def _copy(self) -> Self:
+        """An equal one, whose tools are its own."""
+        other = copy.copy(self)
+        other.tools = list(self.tools)
         return other
 
     @property
@@ -120,7 +140,8 @@ class Agent(Filed):
     def state(self) -> Any:
         """What may have changed since it was made."""
         memories = [type(memory).__name__ for memory in self.memories]
-        return [tool.name for tool in self.tools], self.strategy.name, self.budget, self.model.name, memories
+        parts = self.strategy.name, self.instructions, self.budget, self.model.name
+        return [tool.name for tool in self.tools], parts, memories
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
@@ -128,14 +149,14 @@ class Agent(Filed):
         """A run that has not begun: iterate over its `events`, `cancel` it, read its `result`.
 
         `key`: under which services that its tools ask know the run; a random one if empty.
-        Raises `UsageError` for an empty question or an agent without tools.
+        Raises `UsageError` for an empty question.
         """
         return Run(self, question, history, key=key)
 
     async def run_async(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
         """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
 
-        Raises `UsageError` as `start` does, and `ModelError` if the model cannot be used at all.
+        Raises `UsageError` as `start` does, and `ModelError` if the model never says anything.
         """
         return await self.start(question, history=history).finish()
 
@@ -144,16 +165,26 @@ class Agent(Filed):
         return blocking(self.run_async(question, history=history))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
-        """`run_async` for each question, at most `at_once` of them at a time; results in their order."""
-        places = asyncio.Semaphore(at_once)
+        """`run_async` for each question, at most `at_once` of them at a time; results in their order.
+
+        Once the model has answered one of them, one that it never answers is a result with its `error`.
+        Raises as `run_async` does otherwise, and `UsageError` for an `at_once` below 1.
+        """
+        answered = False
 
         async def one(question: str) -> RunResult:
-            async with places:
-                return await self.run_async(question)
+            nonlocal answered
+            run = self.start(question)
+            try:
+                result = await run.finish()
+            except ModelError:
+                if not (answered and run.log):
+                    raise
+                return run.result
+            answered = True
+            return result
 
-        async with asyncio.TaskGroup() as group:
-            runs = [group.create_task(one(question)) for question in questions]
-        return [run.result() for run in runs]
+        return await in_order(one, questions, at_once)
 
     def run_batch(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """`run_batch_async`, blocking."""
@@ -173,9 +204,10 @@ class Agent(Filed):
             return tuple(self.tools)
         return tuple(replace(tool, return_direct=False) for tool in self.tools)
 
-    def flow(self, task: Task) -> Flow:
-        """The reasoning for one run: the strategy, with reflection and a checked answer where they are wanted."""
-        strategy = self.strategy
+    def flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
+        """The reasoning for one run: `strategy` with the instructions, reflection and a checked answer, where they are
+        wanted."""
+        strategy = instructed(strategy, instructions)
         if any(tool.reflections for tool in task.tools):
             strategy = reflecting(strategy)
         if self._answer_schema is not None:

@@ -14,7 +14,8 @@ from concurrent.futures import Future
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from .errors import UsageError
+from .errors import RetinueError, UsageError
+from .tracebacks import shortened
 
 T = TypeVar("T")
 
@@ -40,6 +41,8 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
     future = asyncio.run_coroutine_threadsafe(watched(), loop)
     try:
         return future.result()
+    except RetinueError as error:
+        raise shortened(error) from error.__cause__
     except BaseException:
         if future.cancel():
             ended.wait(timeout=5.0)

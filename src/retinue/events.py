@@ -12,7 +12,8 @@ from .schema import Abilities, AgentAction, Decision, Message, Observation, Repl
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run began. `tools` are the names the model may use; `abilities` are the engine's and the model's."""
+    """The run began. `tools` are the names the model may use; `abilities` are the engine's and the model's.
+    `instructions` stand before every prompt; `None` in logs that are older than this."""
 
     question: str
     agent: str
@@ -21,6 +22,7 @@ class Started:
     tools: tuple[str, ...]
     abilities: Abilities = field(default_factory=Abilities)
     history: tuple[Message, ...] = ()
+    instructions: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

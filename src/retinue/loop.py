@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from .acting import Turn
 from .budgets import Budget, Deadline, Interrupted, Meter
-from .errors import LogMismatch, RetinueError, WindowExceeded
+from .errors import LogMismatch, ModelError, RetinueError, WindowExceeded
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped
 from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
@@ -35,7 +35,8 @@ def drive(
     """Drive `flow` to its end and yield the events that `log` does not have yet.
 
     The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up or the
-    model fails. Raises `LogMismatch` if `log` was not recorded by such a flow.
+    model fails. Raises `LogMismatch` if `log` was not recorded by such a flow, and after `Stopped` the
+    `ModelError` of a model that has never replied.
     """
     run = _Drive(flow, effects, Meter(budget), deadline, Recording(log), Window(started.abilities.window))
     return run.events(started)
@@ -86,6 +87,8 @@ class _Drive:
             raise
         except RetinueError as error:
             yield self._stopped(StopReason.ERROR, str(error))
+            if isinstance(error, ModelError) and self._sent is None:  # nothing has ever come back
+                raise
         finally:
             self._deadline.stop()
             self._flow.close()

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from .budgets import Deadline, Interrupted
 from .effects import LibraryEffects
-from .errors import UsageError
+from .errors import RetinueError, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
 from .loop import drive
 from .ports import Task
 from .remembering import recalled, remember
 from .schema import Abilities, Decision, Message
+from .strategies.acting_out import ActingOut
+from .strategies.auto import Auto, chosen
 from .toolbox import Toolbox
+from .tracebacks import shortened
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -41,8 +44,8 @@ class Run:
     ) -> None:
         if not question.strip():
             raise UsageError("the question is empty; ask something")
-        if not agent.tools and getattr(agent.strategy, "needs_tools", True):
-            raise UsageError(f"{agent.name} has no tools; give it some: Agent(tools=[…]) or add_tool(name, tool, …)")
+        if not agent.tools and isinstance(agent.strategy, ActingOut):
+            raise UsageError(f"{agent.name} has no tools to run; give it some: Executor([…])")
         if not key.isascii() or not key.isprintable():
             raise UsageError(f"a run's key goes into headers: want printable ASCII, not {key[:80]!r}")
         self.key = key or uuid.uuid4().hex
@@ -56,7 +59,8 @@ class Run:
         self._seconds = 0.0
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
-        """The run itself: its events as they happen. Raises `ModelError` if it cannot even begin."""
+        """The run itself: its events as they happen. Raises `ModelError` if the model never says anything: before the
+        first event, or after `Stopped`."""
         began = time.perf_counter()
         try:
             abilities = await self._abilities()
@@ -65,19 +69,29 @@ class Run:
             self.log.append(Stopped(end.reason))
             yield self.log[-1]
             return
-        task = replace(self._task, history=history, constrained=abilities.constrains, calls_tools=abilities.calls_tools)
+        task = replace(
+            self._task,
+            history=history,
+            constrained=abilities.constrains,
+            calls_tools=abilities.calls_tools,
+            scripted=abilities.scripted,
+        )
+        recorded = self._recorded
+        strategy = chosen(self._agent.strategy, task, recorded.strategy if recorded else "")
         started = Started(
             task.question,
             self._agent.name,
-            self._agent.strategy.name,
+            strategy.name,
             self._agent.model.name,
             tuple(tool.name for tool in task.tools),
             abilities,
             task.history,
+            recorded.instructions if recorded else self._agent.instructions,
         )
         toolbox = Toolbox(task.tools, self.key)
         effects = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
-        flow = self._agent.flow(task)
+        told = self._agent.instructions if started.instructions is None else started.instructions
+        flow = self._agent.flow(task, strategy, told)
         async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
             async for event in events:
                 if not isinstance(event, Delta):
@@ -88,20 +102,32 @@ class Run:
                 yield event
 
     async def finish(self) -> RunResult:
-        """Run to the end; what it came to."""
-        async with aclosing(self.events()) as events:
-            async for _ in events:
-                pass
+        """Run to the end; what it came to. Raises `ModelError` as `events` does."""
+        try:
+            async with aclosing(self.events()) as events:
+                async for _ in events:
+                    pass
+        except RetinueError as error:
+            raise shortened(error) from error.__cause__
         return self.result
 
     async def _abilities(self) -> Abilities:
         """What the model can do: as recorded, else as its engine says."""
-        for event in self.log:
-            if isinstance(event, Started):
-                return event.abilities
+        if self._recorded is not None:
+            return self._recorded.abilities
         self._deadline.start(None)
-        native = bool(self._task.tools) and bool(getattr(self._agent.strategy, "native", False))
-        return await self._deadline.wait(self._agent.model.abilities(native=native))
+        model, strategy = self._agent.model, self._agent.strategy
+        native = bool(self._task.tools) and bool(getattr(strategy, "native", False))
+        if native and isinstance(strategy, Auto):  # which has no use for them where the model is held to a pattern
+            found = await self._deadline.wait(model.abilities())
+            if found.constrains or found.scripted:
+                return found
+        return await self._deadline.wait(model.abilities(native=native))
+
+    @property
+    def _recorded(self) -> Started | None:
+        """How the run began, if it goes on where a log ends."""
+        return next((event for event in self._begun if isinstance(event, Started)), None)
 
     async def _history(self) -> tuple[Message, ...]:
         """The conversation before: as recorded, else what the memories recall and then what was given."""

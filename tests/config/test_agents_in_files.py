@@ -147,8 +147,9 @@ NAMES = ("NAME", "K", "ROLE")
 KEYS: list[tuple[dict[str, Any], Any]] = [
     ({"strategy": "self_ask"}, lambda a: a.strategy == STRATEGIES["self_ask"]),
     ({"strategy": "humanInLoopPlanExec"}, lambda a: a.strategy.approve),
-    ({"role_description": "You are R."}, lambda a: "You are R." in a.strategy.text),
-    ({"custom_prompt": "Be brief."}, lambda a: "Be brief." in a.strategy.text),
+    ({"instructions": "Speak French."}, lambda a: a.instructions == "Speak French."),
+    ({"role_description": "You are R."}, lambda a: a.instructions == "You are R."),
+    ({"custom_prompt": "Be brief."}, lambda a: a.instructions == "Be brief."),
     ({"custom_prompt": "Q: $question"}, lambda a: a.strategy.prompt == "Q: $question"),
     ({"require_human_feedback": True}, lambda a: a.tools[0].approval),
     ({"require_human_feedback": ["sum"], "tools": {"sum": {"callable_api": "calculator"}}},

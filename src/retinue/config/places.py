@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, NamedTuple
 
 from ..errors import DataError
+from ..suggestions import nearest as nearest, suggestion
 
 Path = tuple[str | int, ...]  # the keys and positions that lead to a value
 MAX_FOUND = 100  # problems of one file
-MAX_COMPARED = 300  # names, to find the nearest
 
 
 class Place(NamedTuple):
@@ -127,17 +126,7 @@ def fail(problems: Iterable[Problem]) -> None:
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """`unknown WHAT 'name'`, with the nearest right one, or all there are."""
-    names = list(known)
-    near = nearest(name, names)
-    there_are = f"there are: {', '.join(names[:20])}{', …' * (len(names) > 20)}" if names else "there are none"
-    return f"unknown {what} {shown(name)}; " + (f"did you mean {near!r}?" if near else there_are)
-
-
-def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """The known name most like `name`; empty if none is."""
-    by_lower = {one.lower(): one for one in islice(known, MAX_COMPARED) if len(one) <= 80}
-    close = get_close_matches(name.lower(), by_lower, 1, likeness) if len(name) <= 80 else []
-    return by_lower[close[0]] if close else ""
+    return f"unknown {what} {shown(name)}; {suggestion(name, known)}"
 
 
 def shown(value: Any) -> str:

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ModelRefused, ModelUnavailable, UsageError, WindowExceeded
+from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..events import Delta
 from ..ports import Chunks
 from ..prompt import Ask, Known, Prompt
@@ -19,7 +19,7 @@ from .failures import names
 from .http import HttpClient, bearer
 from .probing import problem_with_calls
 from .receiving import Receiver
-from .recognising import first_of_ollama, recognise, window
+from .recognising import first_of_ollama, not_found, recognise, window
 from .retrying import again
 from .settings import Api, Settings, TimeLimits
 from .wire import Encoded, Headers, Terms, Wire
@@ -103,6 +103,8 @@ class HttpEngine:
                     yield Delta(rest)
                 yield receiver.reply()
                 return
+            except ModelNotFound as refused:
+                raise await not_found(self._client, self._form.dialect, self._model, refused) from None
             except ModelRefused as refused:
                 self._leave_out(request, refused)
                 continue

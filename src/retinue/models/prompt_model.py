@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..ports import Chunks, Model
 from ..prompt import Ask
 from ..schema import Abilities, Message, Reply
+from ..suggestions import nearest, suggestion
 from .settings import Settings
 
 
@@ -84,12 +85,17 @@ class PromptModel:
             engine = name.partition(":")[0]  # other servers' models may have a colon in their names
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
         if kind not in ENGINES:
-            raise UsageError(f"no engine {kind!r}; there are: {', '.join(ENGINES)}")
+            raise UsageError(f"no engine {kind!r}; {suggestion(kind, ENGINES)}")
+        if near := not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")) and nearest(
+            name, ENGINES, 0.75
+        ):
+            raise UsageError(f"no engine {name!r}; did you mean {near!r}? (openai:{name} is a model of OpenAI)")
         try:
             self._engine = ENGINES[kind](Settings(model=name, base_url=base_url, api_key=api_key, **settings))
         except TypeError as error:
-            unknown = ", ".join(set(settings) - set(Settings.__dataclass_fields__)) or str(error)
-            raise UsageError(f"PromptModel: unknown setting {unknown}") from error
+            known = Settings.__dataclass_fields__
+            unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
+            raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
 
     @property
     def name(self) -> str:

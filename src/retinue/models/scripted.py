@@ -58,7 +58,7 @@ class ScriptedEngine:
 
     async def abilities(self, *, native: bool = False) -> Abilities:
         """A script can make tool calls, and is held to no pattern: it writes what it says."""
-        return Abilities(calls_tools=True)
+        return Abilities(calls_tools=True, scripted=True)
 
     def reply(self, request: Ask) -> Chunks:
         """The first fitting rule's reply, word by word. Raises `ModelError`."""

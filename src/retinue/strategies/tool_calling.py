@@ -45,7 +45,6 @@ class ToolCalling:
     parallel: bool = True
     name: str = "tool_calling"
     native: bool = True
-    needs_tools: bool = False
 
     def __call__(self, task: Task) -> Flow:
         """Call tools until there is text without a call: the answer."""
