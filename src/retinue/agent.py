@@ -29,9 +29,12 @@ from .strategies.auto import Auto
 from .strategies.instructed import instructed
 from .strategies.react import React
 from .strategies.reflecting import reflecting
-from .suggestions import suggestion
+from .suggestions import nearest, suggestion
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
+
+Params = Mapping[str, Mapping[str, Any]]  # values for parameters, by node
+_BUNDLED = ("calculator", "passages")  # tools that come along
 
 
 class Agent(Filed):
@@ -93,6 +96,8 @@ class Agent(Filed):
         self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
         self.memories = several(memory)
         self.tools: list[Tool] = []
+        if not isinstance(tools, Iterable) or isinstance(tools, str):
+            raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
         for tool in tools:
             self.add_tool(tool)
 
@@ -101,6 +106,8 @@ class Agent(Filed):
 
         `options` are those of `Tool`. Raises `UsageError` for a name that is not valid or is taken.
         """
+        if isinstance(tool, str) and something is None:
+            raise UsageError(f"{tool!r} is only a name; a tool is a function, or anything with `run`{_bundled(tool)}")
         new = Tool(tool, something, description, **options) if isinstance(tool, str) else tool_of(tool, **options)
         if self.require_human_feedback is True or new.name in (self.require_human_feedback or ()):
             new = replace(new, approval=True)
@@ -126,6 +133,15 @@ class Agent(Filed):
         other._answer_schema = schema_of(schema)
         return other
 
+    def with_params(self, params: Params) -> Self:
+        """The same agent, whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`. Raises
+        `UsageError` for a node that none of them has."""
+        from .pipelines.bound import bound  # few agents need it
+
+        other = self._copy()
+        other.tools = bound(self.tools, params)
+        return other
+
     def _copy(self) -> Self:
         """An equal one, whose tools are its own."""
         other = copy.copy(self)
@@ -145,24 +161,28 @@ class Agent(Filed):
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, question: str, *, history: Sequence[Message] = (), key: str = "") -> Run:
+    def start(
+        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None, key: str = ""
+    ) -> Run:
         """A run that has not begun: iterate over its `events`, `cancel` it, read its `result`.
 
-        `key`: under which services that its tools ask know the run; a random one if empty.
-        Raises `UsageError` for an empty question.
+        `params`: for the nodes of its pipelines, as of `with_params`. `key`: under which services that its tools ask
+        know the run; a random one if empty. Raises `UsageError` for an empty question.
         """
-        return Run(self, question, history, key=key)
+        return Run(self.with_params(params) if params else self, question, history, key=key)
 
-    async def run_async(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
+    async def run_async(
+        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+    ) -> RunResult:
         """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
 
         Raises `UsageError` as `start` does, and `ModelError` if the model never says anything.
         """
-        return await self.start(question, history=history).finish()
+        return await self.start(question, history=history, params=params).finish()
 
-    def run(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
+    def run(self, question: str, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
         """`run_async`, blocking."""
-        return blocking(self.run_async(question, history=history))
+        return blocking(self.run_async(question, history=history, params=params))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """`run_async` for each question, at most `at_once` of them at a time; results in their order.
@@ -190,13 +210,17 @@ class Agent(Filed):
         """`run_batch_async`, blocking."""
         return blocking(self.run_batch_async(questions, at_once=at_once))
 
-    def stream_async(self, question: str, *, history: Sequence[Message] = ()) -> AsyncGenerator[Event | Delta, None]:
-        """The events of a run as they happen, and the model's text as `Delta`s."""
-        return self.start(question, history=history).events()
+    def stream_async(
+        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+    ) -> AsyncGenerator[Event | Delta, None]:
+        """The events of a run as they happen, and the model's text as `Delta`s. Raises as `run_async` does."""
+        return self.start(question, history=history, params=params).events()
 
-    def stream(self, question: str, *, history: Sequence[Message] = ()) -> Iterator[Event | Delta]:
+    def stream(
+        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+    ) -> Iterator[Event | Delta]:
         """`stream_async`, blocking."""
-        return iterate(self.stream_async(question, history=history))
+        return iterate(self.stream_async(question, history=history, params=params))
 
     def tools_of_a_run(self) -> tuple[Tool, ...]:
         """The tools; none returns its result directly where the answer has a schema."""
@@ -248,3 +272,9 @@ class Agent(Filed):
     ) -> RunResult:
         """`resume_async`, blocking."""
         return blocking(self.resume_async(log, decisions, budget=budget, key=key))
+
+
+def _bundled(name: str) -> str:
+    """Where the tool that comes along and may be meant is found."""
+    near = nearest(name, _BUNDLED)
+    return f"; did you mean `from retinue.tools import {near}`?" if near else ""

@@ -19,6 +19,7 @@ from .remembering import recalled, remember
 from .schema import Abilities, Decision, Message
 from .strategies.acting_out import ActingOut
 from .strategies.auto import Auto, chosen
+from .suggestions import suggestion
 from .toolbox import Toolbox
 from .tracebacks import shortened
 
@@ -46,6 +47,11 @@ class Run:
             raise UsageError("the question is empty; ask something")
         if not agent.tools and isinstance(agent.strategy, ActingOut):
             raise UsageError(f"{agent.name} has no tools to run; give it some: Executor([…])")
+        asked = agent.require_human_feedback
+        if asked and asked is not True:
+            names = [tool.name for tool in agent.tools]
+            if unknown := [name for name in asked if name not in names]:
+                raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggestion(unknown[0], names)}")
         if not key.isascii() or not key.isprintable():
             raise UsageError(f"a run's key goes into headers: want printable ASCII, not {key[:80]!r}")
         self.key = key or uuid.uuid4().hex

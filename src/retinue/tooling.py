@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, overload
 
+from .batches import in_order
+from .blocking import blocking
 from .errors import UsageError
 from .events import RunResult
 from .schema import Document, ToolInput
-from .signature import Signature, read_signature, summary
+from .signature import InvalidInput, Signature, read_signature, summary
+from .suggestions import suggestion
 from .threads import in_thread
+
+logger = logging.getLogger(__name__)
 
 Effects = Literal["read", "idempotent", "once"]
 
@@ -34,7 +40,10 @@ class Tool:
     former result is not handed out instead. `return_direct`: its result is the run's answer.
     `reflections`: how often a call may be repeated with its input put in other words, when tool, input
     and result do not fit together (seed 001's self-reflection). `takes`: what a function takes, where its
-    type hints do not say it (`retinue.signature.signature_of`).
+    type hints do not say it (`retinue.signature.signature_of`). `output_variable`: which output of a component or
+    pipeline the model is shown, of several.
+
+    Called, it is the function that it was made of: `population("Lyon")`. `run` is what happens when a model uses it.
 
     Raises `UsageError` if the name is not made of letters, digits and underscores, or `something`
     cannot be called.
@@ -50,6 +59,7 @@ class Tool:
     return_direct: bool = False
     reflections: int = 0
     takes: Signature | None = None
+    output_variable: str | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -69,6 +79,31 @@ class Tool:
             return self.takes
         return read_signature(self._function if self._names_arguments else _takes_query)
 
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        """What it was made of, called as it is: nothing is checked, and an `async def` gives something to await."""
+        function = self.something if callable(self.something) else getattr(self.something, "run", self._function)
+        return function(*args, **values)
+
+    async def run_async(self, tool_input: ToolInput) -> str:
+        """Its result as the model is shown it, for a text or for values by name, which are checked. Raises
+        `UsageError` for an input that does not fit, and what the tool raises."""
+        try:
+            return await self.call(tool_input)
+        except InvalidInput as error:
+            raise UsageError(f"the input of {self.name} is not valid: {error}") from None
+
+    def run(self, tool_input: ToolInput) -> str:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(tool_input))
+
+    async def run_batch_async(self, inputs: Iterable[ToolInput], *, at_once: int = 4) -> list[str]:
+        """`run_async` for each input, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, inputs, at_once)
+
+    def run_batch(self, inputs: Iterable[ToolInput], *, at_once: int = 4) -> list[str]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(inputs, at_once=at_once))
+
     async def call(self, tool_input: ToolInput) -> str:
         """Run it; the result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
         arguments = self.signature.arguments(tool_input)
@@ -80,7 +115,7 @@ class Tool:
                 value = await call(**arguments)
             else:
                 value = await in_thread(partial(call, **arguments))
-        return as_text(value if self._function is self.something else _main_output(value, self.something))
+        return as_text(value if self._function is self.something else self._shown(value))
 
     @cached_property
     def _is_async(self) -> bool:
@@ -98,19 +133,20 @@ class Tool:
     def _names_arguments(self) -> bool:
         return self._function is self.something or hasattr(self.something, "tool_function")
 
+    def _shown(self, value: Any) -> Any:
+        """Of what a component gave (outputs by name, perhaps with the branch it chose), what a model is shown."""
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
+            value = value[0]
+        if not isinstance(value, dict):
+            return value
+        if self.output_variable is not None and self.output_variable not in value:
+            raise UsageError(f"there is no output {self.output_variable!r}; {suggestion(self.output_variable, value)}")
+        names = (self.output_variable, getattr(self.something, "output_variable", "results"), "results", "documents")
+        shown = next((value[name] for name in names if name in value), value)
+        return shown[0] if isinstance(shown, list) and len(shown) == 1 else shown
+
 
 def _takes_query(query: str) -> None: ...
-
-
-def _main_output(value: Any, component: Any) -> Any:
-    """Of what a component gave (outputs by name, perhaps with the branch it chose), what a model is shown."""
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
-        value = value[0]
-    if not isinstance(value, dict):
-        return value
-    names = (getattr(component, "output_variable", "results"), "results", "documents")
-    shown = next((value[name] for name in names if name in value), value)
-    return shown[0] if isinstance(shown, list) and len(shown) == 1 else shown
 
 
 def as_text(value: Any) -> str:
@@ -166,4 +202,18 @@ def tool_of(something: Any, **options: Any) -> Tool:
     if isinstance(something, Tool):
         return something
     name = getattr(something, "__name__", None) or getattr(something, "name", None) or type(something).__name__
-    return Tool(**({"name": name, "something": something} | options))
+    made = Tool(**({"name": name, "something": something} | options))
+    if inspect.isfunction(something) and (lacking := _lacking(made, something)):
+        code = something.__code__
+        logger.warning("tool %s (%s:%d) has %s", made.name, code.co_filename, code.co_firstlineno, lacking)
+    return made
+
+
+def _lacking(made: Tool, function: Callable[..., Any]) -> str:
+    """What a model is not told of a function, and should be."""
+    untold = [] if made.description else ["no docstring: the model is not told what it is for"]
+    parameters = inspect.signature(function).parameters.values()
+    bare = [one.name for one in parameters if one.annotation is one.empty and one.kind is not one.VAR_KEYWORD]
+    if bare and made.takes is None:
+        untold.append(f"no type hint for {', '.join(bare)}")
+    return "; ".join(untold)

@@ -19,6 +19,7 @@ from retinue import (
     Executor,
     Message,
     ModelUnavailable,
+    Pipeline,
     PromptModel,
     Reply,
     RetinueError,
@@ -155,6 +156,36 @@ def test_the_conversation_before_is_part_of_the_prompt() -> None:
     history = [Message("user", "My name is Ada."), Message("assistant", "Hello Ada.")]
     result = agent().run("How old is Ada?", history=history)
     assert "Human: My name is Ada.\nAI: Hello Ada.\nQuestion: How old is Ada?\n" in result.transcript
+
+
+def test_params_of_a_run_reach_the_nodes_of_its_pipelines_and_no_other_run() -> None:
+    def find(query: str, top_k: int = 1) -> str:
+        return f"{top_k} of {query}"
+
+    pipeline = Pipeline()
+    pipeline.add_node(find, "Retriever")
+    script = [{"when": "^go", "call": {"tool": "Search", "input": "x"}}, {"when": "3 of x", "finish": "three"}, "one"]
+    someone = Agent(PromptModel(script=script), [lookup], strategy="tool_calling")
+    someone.add_tool("Search", pipeline, "useful for searching")
+    assert someone.run("go", params={"Retriever": {"top_k": 3}}).answer == "three"
+    assert someone.run("go").answer == "one"
+    with pytest.raises(
+        UsageError, match="no pipeline among the tools has a node 'Retreiver'; did you mean 'Retriever'"
+    ):
+        someone.run("go", params={"Retreiver": {"top_k": 3}})
+
+
+def test_a_tool_that_is_only_a_name_is_refused_with_where_it_is() -> None:
+    with pytest.raises(UsageError, match=r"'calculater' is only a name; .* `from retinue.tools import calculator`"):
+        agent().add_tool("calculater")
+    with pytest.raises(UsageError, match="tools: want a list of them"):
+        Agent(PromptModel(script=["x"]), lookup)  # type: ignore[arg-type]
+
+
+def test_a_person_is_asked_for_tools_that_there_are() -> None:
+    someone = agent(require_human_feedback=["lokup"])  # tools may still be added
+    with pytest.raises(UsageError, match="require_human_feedback: no tool 'lokup'; did you mean 'lookup'"):
+        someone.run("How old is Ada?")
 
 
 @pytest.mark.parametrize("question", ["", "  \n"])

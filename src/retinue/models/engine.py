@@ -150,12 +150,13 @@ class HttpEngine:
         return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
 
     def _wire(self, request: Ask) -> Wire:
-        """Chat; or completions, which suit llama.cpp's grammars, until there are native calls."""
+        """Chat; or completions, which suit llama.cpp's grammars, but for conversations and native calls."""
         if self._form.completions is None:
             return self._form.chat
         if self._only_completes:
             return self._form.completions
-        if self._settings.api or self._dialect != "llamacpp" or request.tools or self._has_calls(request.prompt):
+        talks = request.chat or request.tools or self._has_calls(request.prompt)
+        if talks or self._settings.api or self._dialect != "llamacpp":
             return self._form.chat
         return self._form.completions
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from ..batches import in_order as batch_in_order
 from ..blocking import blocking
-from ..contract import Component, Input
+from ..contract import DeclaredComponent, Input
 from ..declaring import component
 from ..errors import UsageError
 from ..filing import Filed, load
@@ -186,7 +186,7 @@ class Pipeline(Filed):
         """The name of its main output, which a tool shows the model: that of its last node."""
         return self._ends()[-1].component.output if self._nodes else "results"
 
-    def as_component(self) -> Component:
+    def as_component(self) -> DeclaredComponent:
         """What another pipeline is told of this one."""
         needs = checking.from_root(self._nodes.values(), self.inputs)
         inputs = {name: Input(required=name in needs) for name in self.inputs}
@@ -194,7 +194,7 @@ class Pipeline(Filed):
         visible = [self._visible[node.name] for node in self._ends()]
         known = [names for names in visible if names is not None]
         outputs = {name: Any for names in known for name in names} if len(known) == len(visible) else None
-        return Component(self.name, self.run_async, inputs, outputs, output=self.output_variable, branches=1)
+        return DeclaredComponent(self.name, self.run_async, inputs, outputs, output=self.output_variable, branches=1)
 
     def _ends(self) -> list[Node]:
         used = {source for node in self._nodes.values() for source in node.sources}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..batches import first
-from ..contract import FIRST, Component
+from ..contract import FIRST, DeclaredComponent
 from ..errors import NodeFailed, UsageError
 from ..threads import in_thread
 from .plan import Plan
@@ -88,7 +88,7 @@ class Running:
                     at += 1
                 await in_thread(self._call_all, chain[start:at])
 
-    async def _await(self, node: int, component: Component) -> None:
+    async def _await(self, node: int, component: DeclaredComponent) -> None:
         arguments = self._arguments(node, component)
         try:
             value = await component.function(**arguments)
@@ -113,7 +113,7 @@ class Running:
                 raise _failed(component, error) from error
             self._note(node, component, value)
 
-    def _component(self, node: int) -> Component:
+    def _component(self, node: int) -> DeclaredComponent:
         component = self._plan.components[node]
         assert component is not None, "the root runs nothing"
         return component
@@ -125,7 +125,7 @@ class Running:
     def _is_live(self, source: int, branch: str) -> bool:
         return self._seen[source] is not None and self._branches[source] == branch
 
-    def _arguments(self, node: int, component: Component) -> dict[str, Any]:
+    def _arguments(self, node: int, component: DeclaredComponent) -> dict[str, Any]:
         inputs: dict[int, Seen] = {}
         mapped: dict[str, Any] = {}
         for source, wire in self._plan.wires[node]:
@@ -150,7 +150,7 @@ class Running:
         except UsageError as error:
             raise UsageError(f"node {error}") from None
 
-    def _note(self, node: int, component: Component, value: Any) -> None:
+    def _note(self, node: int, component: DeclaredComponent, value: Any) -> None:
         try:
             outputs, self._branches[node] = component.outcome(value)
         except UsageError as error:
@@ -158,6 +158,6 @@ class Running:
         self._seen[node] = with_outputs(self._arriving.pop(node), node, outputs)
 
 
-def _failed(component: Component, error: Exception) -> NodeFailed:
+def _failed(component: DeclaredComponent, error: Exception) -> NodeFailed:
     kind = "" if isinstance(error, NodeFailed | UsageError) else f"{type(error).__name__}: "
     return NodeFailed(component.name, f"{kind}{error}")

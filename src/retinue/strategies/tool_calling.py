@@ -80,6 +80,7 @@ class _Calls:
             tool_choice=self._choice,
             answer=plain,
             options=self._options,
+            chat=True,
         )
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:
