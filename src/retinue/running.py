@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING
 from .budgets import Deadline, Interrupted
 from .effects import LibraryEffects
 from .errors import RetinueError, UsageError
-from .events import Delta, Event, Finished, RunResult, Started, Stopped, result
+from .events import Delta, Event, Finished, Replied, RunResult, Started, Stopped, result
+from .hiding import hidden
 from .loop import drive
 from .ports import Task
 from .remembering import recalled, remember
-from .schema import Abilities, Decision, Message
+from .schema import Abilities, Decision, Message, StopReason
 from .strategies.acting_out import ActingOut
 from .strategies.auto import Auto, chosen
 from .suggestions import suggestion
@@ -25,6 +27,9 @@ from .tracebacks import shortened
 
 if TYPE_CHECKING:
     from .agent import Agent
+
+logger = logging.getLogger(__name__)
+_ON_PURPOSE = (StopReason.CANCELLED, StopReason.AWAITING_HUMAN)
 
 
 class Run:
@@ -102,10 +107,19 @@ class Run:
             async for event in events:
                 if not isinstance(event, Delta):
                     self.log.append(event)
+                    self._warn(event)
                 if isinstance(event, Finished | Stopped):
                     await remember(self._agent.memories, self.log, self._begun)
                 self._seconds = time.perf_counter() - began
                 yield event
+
+    def _warn(self, event: Event) -> None:
+        """Log an end without an answer; of a model that never said anything, the error that is raised is enough."""
+        if not isinstance(event, Stopped) or event.answer or event.reason in _ON_PURPOSE:
+            return
+        if event.reason is not StopReason.ERROR or any(isinstance(one, Replied) for one in self.log):
+            detail = event.detail or "no reason given"
+            logger.warning("%s ended without an answer: %s: %s", self._agent.name, event.reason, hidden(detail))
 
     async def finish(self) -> RunResult:
         """Run to the end; what it came to. Raises `ModelError` as `events` does."""

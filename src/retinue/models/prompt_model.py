@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 from ..asking import ask_once
 from ..blocking import blocking
-from ..errors import UsageError
+from ..errors import RetinueError, UsageError
 from ..ports import Chunks, Model
 from ..prompt import Ask
 from ..schema import Abilities, Message, Reply
 from ..suggestions import nearest, suggestion
+from ..tracebacks import shortened
 from .settings import Settings
 
 
@@ -92,6 +93,8 @@ class PromptModel:
             raise UsageError(f"no engine {name!r}; did you mean {near!r}? (openai:{name} is a model of OpenAI)")
         try:
             self._engine = ENGINES[kind](Settings(model=name, base_url=base_url, api_key=api_key, **settings))
+        except RetinueError as error:
+            raise shortened(error) from error.__cause__
         except TypeError as error:
             known = Settings.__dataclass_fields__
             unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
