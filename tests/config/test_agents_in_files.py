@@ -10,7 +10,19 @@ import pytest
 
 import retinue.components
 from fakes.config_files import SEED
-from retinue import Agent, Budget, DataError, Executor, Pipeline, PromptModel, PromptNode, PromptTemplate, UsageError
+from retinue import (
+    Agent,
+    Budget,
+    DataError,
+    Decision,
+    Executor,
+    Pipeline,
+    PromptModel,
+    PromptNode,
+    PromptTemplate,
+    UsageError,
+)
+from retinue.config import check
 from retinue.config.files import load
 from retinue.config.specs import AgentParams
 from retinue.config.toolfiles import Loading
@@ -73,6 +85,17 @@ def agent_with(folder: Path, **params: Any) -> Agent:
     agent = load(written(folder, json.dumps({"agents": [{"name": "a", "params": given}]})), "agents")
     assert isinstance(agent, Agent)
     return agent
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_agent_without_tools_is_nothing_wrong_and_answers(strategy: str, tmp_path: Path) -> None:
+    script = [{"when": "Make a plan", "raw": "1. Think"}, {"finish": "Paris"}]
+    params = {"script": script, "strategy": strategy, "instructions": "You are a guide."}
+    file = written(tmp_path, json.dumps({"agents": [{"name": "a", "params": params}]}))
+    assert check(file) == []
+    agent = load(file, "agents", human=lambda action, problem: Decision("approve"))
+    result = agent.run("What is the capital of France?")
+    assert (result.answer, result.transcript.splitlines()[0]) == ("Paris", "You are a guide.")
 
 
 def test_the_file_of_seed_000_loads_saves_and_loads_as_an_equal_agent(tmp_path: Path) -> None:

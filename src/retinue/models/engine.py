@@ -14,6 +14,7 @@ from ..events import Delta
 from ..ports import Chunks
 from ..prompt import Ask, Known, Prompt
 from ..schema import Abilities
+from ..suggestions import suggestion
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .failures import names
 from .http import HttpClient, bearer
@@ -65,7 +66,7 @@ class HttpEngine:
         self._calling: Known[bool] = Known()  # whether there are native calls in a prompt
         self._head: tuple[Any, bytes] = None, b""
         if self._dialect and self._dialect not in DIALECTS:
-            raise UsageError(f"no dialect {self._dialect!r}; there are: {', '.join(DIALECTS)}")
+            raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
 
     @property
     def name(self) -> str:

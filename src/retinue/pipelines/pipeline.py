@@ -12,6 +12,7 @@ from ..contract import DeclaredComponent, Input
 from ..declaring import component
 from ..errors import UsageError
 from ..filing import Filed, load
+from ..suggestions import suggestion
 from . import checking, drawing
 from .plan import Plan, needed, plan
 from .running import Running
@@ -176,8 +177,8 @@ class Pipeline(Filed):
     def _check_names(self, names: Iterable[str], what: str) -> None:
         unknown = [name for name in names if name not in self._nodes]
         if unknown:
-            there = ", ".join(self._nodes) or "none"
-            raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; there are: {there}")
+            meant = suggestion(unknown[0], self._nodes)
+            raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; {meant}")
 
     # ── seen from outside ────────────────────────────────────────────────────────────────────────
 
