@@ -91,7 +91,8 @@ class Trace:
     def _started(self, event: Started) -> None:
         self._line(f"{event.model} with {', '.join(event.tools)}", dim=True)
         if event.abilities.problem:
-            self._line(f"no native tool calls here ({event.abilities.problem}): react_json instead", fg="yellow")
+            instead = "react_json" if event.strategy == "tool_calling" else event.strategy
+            self._line(f"no native tool calls here ({event.abilities.problem}): {instead} instead", fg="yellow")
         self._line(f"Question: {event.question}", bold=True)
 
     def _replied(self, reply: Reply) -> None:
