@@ -61,7 +61,7 @@ class Agent(Filed):
         model: Model | str = "local",
         tools: Iterable[Any] = (),
         *,
-        instructions: str = "",
+        instructions: str | None = None,
         strategy: Strategy | str = "auto",
         budget: Budget = Budget(),
         name: str = "agent",
@@ -78,7 +78,7 @@ class Agent(Filed):
             known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
             raise UsageError(f"Agent takes no {unknown[0]!r}; {suggestion(unknown[0], known)}")
         self.name = name
-        self.instructions = instructions.strip()
+        self.instructions = (instructions or "").strip()
         self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         self.prompt_node = prompt_node
         self.model: Model
