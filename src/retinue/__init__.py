@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ForeignExit as ForeignExit,
         LogMismatch as LogMismatch,
         ModelError as ModelError,
+        ModelNotFound as ModelNotFound,
         ModelRefused as ModelRefused,
         ModelUnavailable as ModelUnavailable,
         NodeFailed as NodeFailed,
@@ -91,8 +92,8 @@ _HOME = {
     "declaring": ("component",),
     "documents": ("DocumentStore",),
     "errors": (
-        "DataError", "ForeignExit", "LogMismatch", "ModelError", "ModelRefused", "ModelUnavailable", "NodeFailed",
-        "NotDone", "RetinueError", "ToolError", "UsageError", "WindowExceeded",
+        "DataError", "ForeignExit", "LogMismatch", "ModelError", "ModelNotFound", "ModelRefused", "ModelUnavailable",
+        "NodeFailed", "NotDone", "RetinueError", "ToolError", "UsageError", "WindowExceeded",
     ),
     "events": ("Delta", "Event", "RunResult"),
     "executor": ("Executor",),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
+import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from .answer_schema import schema_of
+from .batches import in_order
 from .blocking import blocking, iterate
-from .budgets import Budget
+from .budgets import Budget, Limits, limited_by
 from .effects import Human as Human
-from .errors import LogMismatch, UsageError
+from .errors import LogMismatch, ModelError, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, result
 from .filing import Filed, load
 from .models import PromptModel
@@ -25,18 +26,26 @@ from .running import Run as Run
 from .schema import Decision, Message
 from .strategies import STRATEGIES
 from .strategies.answering import answering
+from .strategies.auto import Auto
+from .strategies.instructed import instructed
 from .strategies.react import React
 from .strategies.reflecting import reflecting
+from .suggestions import nearest, suggestion
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
 from .watching import watched
+
+Params = Mapping[str, Mapping[str, Any]]  # values for parameters, by node
+_BUNDLED = ("calculator", "passages")  # tools that come along
 
 
 class Agent(Filed):
     """Answers questions by deciding, acting and observing in a loop.
 
     `model` is a `Model` or what `PromptModel` takes (`"local"`, `"openai:gpt-5-mini"`, …). `tools` may
-    be `Tool`s, functions, or anything with `run`. `strategy` is a `Strategy` or a name in `STRATEGIES`.
+    be `Tool`s, functions, or anything with `run`; without any, it just answers. `strategy` is a `Strategy` or a name
+    in `STRATEGIES`; `auto` chooses by what the engine can do when a run begins. `instructions` stand before every
+    prompt, as its system message: who it is, and how it is to answer.
     `human` is asked, with an action and the reason, before a tool marked `approval` runs; without it,
     or while it returns `None`, such a run parks (`AWAITING_HUMAN`) and `resume` goes on with it.
     `require_human_feedback`: mark all tools so, or those of these names. `answer_schema`, a pydantic model
@@ -45,8 +54,10 @@ class Agent(Filed):
     words, its template as `react`'s prompt. `memory`: one conversation's memory, or several of them; without
     it, an agent keeps nothing of its runs, and may be used for many conversations at once. `trace`: show on standard
     error what a run thinks, does and sees, as it happens; if `None`, `run` and `resume` do in an interactive terminal.
+    `limits` are parts of the budget by other frameworks' names: `max_steps`, `max_iterations`, `max_execution_time`, …
+    (`budgets.Limits`).
 
-    Raises `UsageError` for unknown names.
+    Raises `UsageError` for unknown names, and for what keeps `PromptModel` from being made.
     """
 
     def __init__(  # noqa: PLR0913 -- the parts an agent is put together from
@@ -54,7 +65,8 @@ class Agent(Filed):
         model: Model | str = "local",
         tools: Iterable[Any] = (),
         *,
-        strategy: Strategy | str = "react",
+        instructions: str | None = None,
+        strategy: Strategy | str = "auto",
         budget: Budget = Budget(),
         name: str = "agent",
         human: Human | None = None,
@@ -63,20 +75,26 @@ class Agent(Filed):
         prompt_node: Prompting | None = None,
         memory: Memory | Sequence[Memory] = (),
         trace: bool | None = None,
+        **limits: Unpack[Limits],
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
-            raise UsageError(f"no strategy {strategy!r}; there are: {', '.join(STRATEGIES)}")
+            raise UsageError(f"no strategy {strategy!r}; {suggestion(strategy, STRATEGIES)}")
+        if unknown := [name for name in limits if name not in Limits.__annotations__]:
+            known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
+            raise UsageError(f"Agent takes no {unknown[0]!r}; {suggestion(unknown[0], known)}")
         self.name = name
+        self.instructions = (instructions or "").strip()
         self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         self.prompt_node = prompt_node
         self.model: Model
         if prompt_node is not None:
             self.model = limited(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
-            if prompt_node.default_prompt_template and isinstance(self.strategy, React):
-                self.strategy = replace(self.strategy, prompt=prompt_node.default_prompt_template.prompt_text)
+            if prompt_node.default_prompt_template and isinstance(self.strategy, React | Auto):
+                react = self.strategy if isinstance(self.strategy, React) else React()
+                self.strategy = replace(react, prompt=prompt_node.default_prompt_template.prompt_text)
         else:
             self.model = PromptModel(model) if isinstance(model, str) else model
-        self.budget = budget
+        self.budget = limited_by(budget, limits)
         self.human = human
         marked = require_human_feedback
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
@@ -84,6 +102,8 @@ class Agent(Filed):
         self.memories = several(memory)
         self.trace = trace
         self.tools: list[Tool] = []
+        if not isinstance(tools, Iterable) or isinstance(tools, str):
+            raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
         for tool in tools:
             self.add_tool(tool)
 
@@ -92,12 +112,17 @@ class Agent(Filed):
 
         `options` are those of `Tool`. Raises `UsageError` for a name that is not valid or is taken.
         """
+        if isinstance(tool, str) and something is None:
+            raise UsageError(f"{tool!r} is only a name; a tool is a function, or anything with `run`{_bundled(tool)}")
         new = Tool(tool, something, description, **options) if isinstance(tool, str) else tool_of(tool, **options)
         if self.require_human_feedback is True or new.name in (self.require_human_feedback or ()):
             new = replace(new, approval=True)
         Toolbox([*self.tools, new])  # refuses a name that is taken,
         _ = new.signature  # and this, arguments that a model cannot give
         self.tools.append(new)
+
+    not_done = (ModelError,)
+    """Raised by a run whose model never said anything: as a tool, it has done nothing."""
 
     @classmethod
     def load_from_yaml(cls, path: str | Path, agent_name: str | None = None) -> Self:
@@ -107,14 +132,29 @@ class Agent(Filed):
 
     def with_memory(self, memory: Memory | Sequence[Memory]) -> Self:
         """The same agent in another conversation, which `memory` has."""
-        other = copy.copy(self)
+        other = self._copy()
         other.memories = several(memory)
         return other
 
     def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
         """The same agent, whose answers are JSON that conforms to `schema`."""
-        other = copy.copy(self)
+        other = self._copy()
         other._answer_schema = schema_of(schema)
+        return other
+
+    def with_params(self, params: Params) -> Self:
+        """The same agent, whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`. Raises
+        `UsageError` for a node that none of them has."""
+        from .pipelines.bound import bound  # few agents need it
+
+        other = self._copy()
+        other.tools = bound(self.tools, params)
+        return other
+
+    def _copy(self) -> Self:
+        """An equal one, whose tools are its own."""
+        other = copy.copy(self)
+        other.tools = list(self.tools)
         return other
 
     @property
@@ -129,52 +169,71 @@ class Agent(Filed):
     def state(self) -> Any:
         """What may have changed since it was made."""
         memories = [type(memory).__name__ for memory in self.memories]
-        return [tool.name for tool in self.tools], self.strategy.name, self.budget, self.model.name, memories
+        parts = self.strategy.name, self.instructions, self.budget, self.model.name
+        return [tool.name for tool in self.tools], parts, memories
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, question: str, *, history: Sequence[Message] = (), key: str = "") -> Run:
+    def start(
+        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None, key: str = ""
+    ) -> Run:
         """A run that has not begun: iterate over its `events`, `cancel` it, read its `result`.
 
-        `key`: under which services that its tools ask know the run; a random one if empty.
-        Raises `UsageError` for an empty question or an agent without tools.
+        `params`: for the nodes of its pipelines, as of `with_params`. `key`: under which services that its tools ask
+        know the run; a random one if empty. Raises `UsageError` for an empty question.
         """
-        return Run(self, question, history, key=key)
+        return Run(self.with_params(params) if params else self, question, history, key=key)
 
-    async def run_async(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
+    async def run_async(
+        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+    ) -> RunResult:
         """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
 
-        Raises `UsageError` as `start` does, and `ModelError` if the model cannot be used at all.
+        Raises `UsageError` as `start` does, and `ModelError` if the model never says anything.
         """
-        return await self.start(question, history=history).finish()
+        return await self.start(question, history=history, params=params).finish()
 
-    def run(self, question: str, *, history: Sequence[Message] = ()) -> RunResult:
+    def run(self, question: str, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
         """`run_async`, blocking, and shown in an interactive terminal (see `trace`)."""
-        return blocking(watched(self.run_async, question, history=history))
+        return blocking(watched(self.run_async, question, history=history, params=params))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
-        """`run_async` for each question, at most `at_once` of them at a time; results in their order."""
-        places = asyncio.Semaphore(at_once)
+        """`run_async` for each question, at most `at_once` of them at a time; results in their order.
+
+        Once the model has answered one of them, one that it never answers is a result with its `error`.
+        Raises as `run_async` does otherwise, and `UsageError` for an `at_once` below 1.
+        """
+        answered = False
 
         async def one(question: str) -> RunResult:
-            async with places:
-                return await self.run_async(question)
+            nonlocal answered
+            run = self.start(question)
+            try:
+                result = await run.finish()
+            except ModelError:
+                if not (answered and run.log):
+                    raise
+                return run.result
+            answered = True
+            return result
 
-        async with asyncio.TaskGroup() as group:
-            runs = [group.create_task(one(question)) for question in questions]
-        return [run.result() for run in runs]
+        return await in_order(one, questions, at_once)
 
     def run_batch(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """`run_batch_async`, blocking."""
         return blocking(self.run_batch_async(questions, at_once=at_once))
 
-    def stream_async(self, question: str, *, history: Sequence[Message] = ()) -> AsyncGenerator[Event | Delta, None]:
-        """The events of a run as they happen, and the model's text as `Delta`s."""
-        return self.start(question, history=history).events()
+    def stream_async(
+        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+    ) -> AsyncGenerator[Event | Delta, None]:
+        """The events of a run as they happen, and the model's text as `Delta`s. Raises as `run_async` does."""
+        return self.start(question, history=history, params=params).events()
 
-    def stream(self, question: str, *, history: Sequence[Message] = ()) -> Iterator[Event | Delta]:
+    def stream(
+        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+    ) -> Iterator[Event | Delta]:
         """`stream_async`, blocking."""
-        return iterate(self.stream_async(question, history=history))
+        return iterate(self.stream_async(question, history=history, params=params))
 
     def tools_of_a_run(self) -> tuple[Tool, ...]:
         """The tools; none returns its result directly where the answer has a schema."""
@@ -182,9 +241,10 @@ class Agent(Filed):
             return tuple(self.tools)
         return tuple(replace(tool, return_direct=False) for tool in self.tools)
 
-    def flow(self, task: Task) -> Flow:
-        """The reasoning for one run: the strategy, with reflection and a checked answer where they are wanted."""
-        strategy = self.strategy
+    def flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
+        """The reasoning for one run: `strategy` with the instructions, reflection and a checked answer, where they are
+        wanted."""
+        strategy = instructed(strategy, instructions)
         if any(tool.reflections for tool in task.tools):
             strategy = reflecting(strategy)
         if self._answer_schema is not None:
@@ -225,3 +285,9 @@ class Agent(Filed):
     ) -> RunResult:
         """`resume_async`, blocking, and shown in an interactive terminal."""
         return blocking(watched(self.resume_async, log, decisions, budget=budget, key=key))
+
+
+def _bundled(name: str) -> str:
+    """Where the tool that comes along and may be meant is found."""
+    near = nearest(name, _BUNDLED)
+    return f"; did you mean `from retinue.tools import {near}`?" if near else ""

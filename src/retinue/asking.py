@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from .errors import UsageError
 from .grammar import Constraint
@@ -26,6 +27,8 @@ async def ask_once(
         raise UsageError("a model needs something to reply to")
     prompted = Prompt(messages[0]).add(*messages[1:])
     request = Ask(prompted, messages[-1].content, _plain, tuple(stop), constraint, max_tokens)
+    if not isinstance(prompt, str):
+        request = replace(request, chat=True)
     async with aclosing(model.reply(request)) as chunks:
         async for chunk in chunks:
             if isinstance(chunk, Reply):

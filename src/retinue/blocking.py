@@ -20,7 +20,8 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from .containment import described, end_child, foreign_tasks, is_ours
-from .errors import UsageError
+from .errors import RetinueError, UsageError
+from .tracebacks import shortened
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -82,6 +83,8 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
     future = asyncio.run_coroutine_threadsafe(watched(), loop)
     try:
         return future.result()
+    except RetinueError as error:
+        raise shortened(error) from error.__cause__
     except BaseException:
         if future.cancel():
             ended.wait(timeout=5.0)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypedDict, TypeVar
 
 from .containment import exited, is_ours
 from .errors import UsageError
 from .events import Asked, Event, Replied
 from .schema import Observation, StopReason, Usage
+from .suggestions import suggestion
 
 T = TypeVar("T")
 WARN_AT = 0.7  # of a budget
@@ -43,6 +44,38 @@ class Budget:
                 raise UsageError(f"a budget of {value} {name} allows nothing; give a positive number or None")
         if self.early_stopping_method not in ("generate", "force"):
             raise UsageError(f"early_stopping_method: want generate or force, not {self.early_stopping_method!r}")
+
+
+class Limits(TypedDict, total=False):
+    """Limits by the names that other frameworks have for them; the first three are all a budget's `steps`."""
+
+    max_steps: int
+    max_iterations: int
+    recursion_limit: int
+    max_execution_time: float
+    early_stopping_method: Literal["generate", "force"]
+
+
+def limited_by(budget: Budget, limits: Mapping[str, Any]) -> Budget:
+    """`budget` with `limits`, which are those of `Limits`. Raises `UsageError` for one that is said twice."""
+    changes: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    for name, value in limits.items():
+        if name not in _MEANS:
+            raise UsageError(f"no limit is called {name!r}; {suggestion(name, _MEANS)}")
+        means = _MEANS[name]
+        if means in said or getattr(budget, means) != getattr(Budget(), means):
+            raise UsageError(f"{name} is {said.get(means) or f'the {means} of budget'} by another name; keep one")
+        said[means] = name
+        changes[means] = value
+    return replace(budget, **changes) if changes else budget
+
+
+_MEANS = {
+    **dict.fromkeys(("max_steps", "max_iterations", "recursion_limit"), "steps"),
+    "max_execution_time": "seconds",
+    "early_stopping_method": "early_stopping_method",
+}
 
 
 @dataclass(slots=True)

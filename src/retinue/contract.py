@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, wraps
 from typing import Any
 
 from .batches import in_order
@@ -30,8 +30,69 @@ class Input:
     default: Any = inspect.Parameter.empty
 
 
-@dataclass(frozen=True)
 class Component:
+    """What components of your own may inherit from: define `run` or `run_async`, and you have both, and the batches.
+
+    Inputs are that method's parameters, outputs its return type, as for a function (`component`). `name`,
+    `output_variable`, `outputs` and `outgoing_edges` may be said as attributes.
+
+    >>> class Shout(Component):
+    ...     def run(self, text: str) -> dict[str, str]:
+    ...         return {"text": text.upper()}
+    >>> Shout().run_batch([{"text": "a"}, {"text": "b"}])
+    [{'text': 'A'}, {'text': 'B'}]
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raises `UsageError` for a class that has neither `run` nor `run_async`."""
+        super().__init_subclass__(**options)
+        if "run" in vars(cls) and "run_async" not in vars(cls):
+            cls.run_async = _awaited(cls.run)  # type: ignore[method-assign]
+        elif "run_async" in vars(cls) and "run" not in vars(cls):
+            cls.run = _blocked(cls.run_async)  # type: ignore[method-assign]
+        elif cls.run is Component.run:
+            raise UsageError(f"{cls.__name__} needs a method `run` or `run_async`")
+
+    async def run_async(self, *args: Any, **values: Any) -> Any:
+        """`run`, in a thread."""
+        raise NotImplementedError
+
+    def run(self, *args: Any, **values: Any) -> Any:
+        """`run_async`, blocking."""
+        raise NotImplementedError
+
+    async def run_batch_async(self, batch: Iterable[Any], *, at_once: int = 4) -> list[Any]:
+        """`run_async` for the values of each of `batch` (by name, or the one it takes), at most `at_once` at a time;
+        results in their order."""
+
+        async def one(values: Any) -> Any:
+            return await (self.run_async(**values) if isinstance(values, Mapping) else self.run_async(values))
+
+        return await in_order(one, batch, at_once)
+
+    def run_batch(self, batch: Iterable[Any], *, at_once: int = 4) -> list[Any]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(batch, at_once=at_once))
+
+
+def _awaited(run: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(run)
+    async def run_async(self: Any, *args: Any, **values: Any) -> Any:
+        return await in_thread(partial(run, self, *args, **values))
+
+    return run_async
+
+
+def _blocked(run_async: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(run_async)
+    def run(self: Any, *args: Any, **values: Any) -> Any:
+        return blocking(run_async(self, *args, **values))
+
+    return run
+
+
+@dataclass(frozen=True)
+class DeclaredComponent(Component):
     """Something to call by name, with what it takes and gives. Made by `component(…)`.
 
     `function` returns a dict of outputs, or `(dict, "output_2")` where the text names the branch it
@@ -65,16 +126,6 @@ class Component:
     def run(self, **values: Any) -> Outputs | tuple[Outputs, str]:
         """`run_async`, blocking."""
         return blocking(self.run_async(**values))
-
-    async def run_batch_async(
-        self, batch: Iterable[Mapping[str, Any]], *, at_once: int = 4
-    ) -> list[Outputs | tuple[Outputs, str]]:
-        """`run_async` for the values of each of `batch`, at most `at_once` at a time; results in their order."""
-        return await in_order(lambda values: self.run_async(**values), batch, at_once)
-
-    def run_batch(self, batch: Iterable[Mapping[str, Any]], *, at_once: int = 4) -> list[Outputs | tuple[Outputs, str]]:
-        """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(batch, at_once=at_once))
 
     @cached_property
     def is_async(self) -> bool:

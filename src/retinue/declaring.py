@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict, overload
 
-from .contract import Component, Input
+from .contract import DeclaredComponent, Input
 from .errors import UsageError
 from .tooling import Tool
 
@@ -16,7 +16,7 @@ _UNKNOWN = (dict, tuple, Mapping, Union, types.UnionType)
 
 
 @overload
-def component(something: Any, /, *, name: str | None = ...) -> Component: ...
+def component(something: Any, /, *, name: str | None = ...) -> DeclaredComponent: ...
 @overload
 def component(
     *,
@@ -24,7 +24,7 @@ def component(
     output: str | None = ...,
     outputs: Mapping[str, Any] | None = ...,
     branches: int | None = ...,
-) -> Callable[[Callable[..., Any]], Component]: ...
+) -> Callable[[Callable[..., Any]], DeclaredComponent]: ...
 def component(something: Any = None, /, **declared: Any) -> Any:
     """`something` as a `Component`: a function, or anything with `run` or `run_async`. Also a decorator.
 
@@ -40,17 +40,17 @@ def component(something: Any = None, /, **declared: Any) -> Any:
     """
     if something is None:
         return lambda function: _declare(read(function), **declared)
-    return _declare(something if isinstance(something, Component) else read(something), **declared)
+    return _declare(something if isinstance(something, DeclaredComponent) else read(something), **declared)
 
 
 def _declare(
-    read: Component,
+    read: DeclaredComponent,
     *,
     name: str | None = None,
     output: str | None = None,
     outputs: Mapping[str, Any] | None = None,
     branches: int | None = None,
-) -> Component:
+) -> DeclaredComponent:
     changes: dict[str, Any] = {"name": name} if name is not None else {}
     if output is not None:
         hint = next(iter(read.outputs.values())) if read.outputs and read.output in read.outputs else Any
@@ -63,9 +63,9 @@ def _declare(
     return replace(read, **changes)
 
 
-def read(something: Any) -> Component:
+def read(something: Any) -> DeclaredComponent:
     """`something` as a component. Raises `UsageError` if it is none."""
-    if isinstance(something, Component):
+    if isinstance(something, DeclaredComponent):
         return something
     if isinstance(something, Tool):
         return replace(read(something.something), name=something.name)
@@ -73,7 +73,7 @@ def read(something: Any) -> Component:
         raise UsageError(f"{something.__name__} is a class; give an object of it: {something.__name__}(…)")
     if callable(own := getattr(something, "as_component", None)):
         said = own()
-        assert isinstance(said, Component), f"{something!r}.as_component() gives a Component"
+        assert isinstance(said, DeclaredComponent), f"{something!r}.as_component() gives a Component"
         return said
     function = getattr(something, "run_async", None) or getattr(something, "run", None) or something
     if not callable(function):
@@ -83,7 +83,7 @@ def read(something: Any) -> Component:
     output = str(getattr(something, "output_variable", "results"))
     outputs, always = _outputs(hints.get("return", Any), output)
     main = output if not outputs or output in outputs else next(iter(outputs))
-    found = Component(_name(something), function, inputs, outputs, always, main, takes_all=takes_all)
+    found = DeclaredComponent(_name(something), function, inputs, outputs, always, main, takes_all=takes_all)
     return found if function is something else _with_attributes(found, something)
 
 
@@ -131,7 +131,7 @@ def _outputs(hint: Any, output: str) -> tuple[dict[str, Any] | None, frozenset[s
     return {output: hint}, frozenset([output])
 
 
-def _with_attributes(read: Component, something: Any) -> Component:
+def _with_attributes(read: DeclaredComponent, something: Any) -> DeclaredComponent:
     """`read` with what the object's class declares of its outputs and branches."""
     outputs = getattr(something, "outputs", None)
     if isinstance(outputs, Sequence) and not isinstance(outputs, str):

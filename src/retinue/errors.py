@@ -5,6 +5,7 @@ RetinueError
 ├── DataError         a file or text you gave is not what it must be (place, what, what would be right)
 ├── ModelError        the model's side failed and the run ends
 │   ├── ModelRefused      it said no: wrong key, unknown model, bad request; trying again will not help
+│   │   ├── ModelNotFound     the engine has no model of this name; the message suggests one that it has
 │   │   └── WindowExceeded    the prompt is too long for the model; a shorter one may do
 │   └── ModelUnavailable  it could not be reached or broke off, also after retries
 ├── NodeFailed        a node of a pipeline raised; names the node, and `__cause__` is what it raised
@@ -39,6 +40,10 @@ class ModelError(RetinueError):
 
 class ModelRefused(ModelError):
     """The engine said no (key, model, request); the same request would be refused again."""
+
+
+class ModelNotFound(ModelRefused):
+    """The engine has no model of this name; the message says which it has."""
 
 
 class WindowExceeded(ModelRefused):

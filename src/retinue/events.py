@@ -13,7 +13,8 @@ from .schema import Abilities, AgentAction, Decision, Message, Observation, Repl
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run began. `tools` are the names the model may use; `abilities` are the engine's and the model's."""
+    """The run began. `tools` are the names the model may use; `abilities` are the engine's and the model's.
+    `instructions` stand before every prompt; `None` in logs that are older than this."""
 
     question: str
     agent: str
@@ -22,6 +23,7 @@ class Started:
     tools: tuple[str, ...]
     abilities: Abilities = field(default_factory=Abilities)
     history: tuple[Message, ...] = ()
+    instructions: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,7 @@ class Stopped:
 def stopped_by(error: RetinueError, best: str = "", partial: str = "") -> Stopped:
     """The end that an error puts to a run."""
     cause = error.__cause__ if isinstance(error, NodeFailed) else error
-    known = isinstance(cause, ModelError | StrategyFailed)
-    code = cause.code if known else "server_error" if isinstance(error, NodeFailed) else ""
+    code = cause.code if isinstance(cause, ModelError | StrategyFailed) else "server_error" * (cause is not error)
     wait = cause.retry_after if isinstance(cause, ModelUnavailable) else None
     return Stopped(StopReason.ERROR, str(error), "", best, partial, code, wait or 0.0)
 
@@ -234,7 +235,6 @@ def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
                 answer, best, reason, detail = event.answer, event.best, event.reason, event.detail
             case _:
                 pass
-    error = detail if reason is StopReason.ERROR else ""
     return RunResult(
         question,
         answer,
@@ -243,7 +243,7 @@ def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
         transcript(events),
         usage_of(events),
         seconds,
-        error,
+        detail if reason is StopReason.ERROR else "",
         tuple(events),
         values,
         answer or best,

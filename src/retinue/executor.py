@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .agent import Agent, Human, Run
+from .agent import Agent, Human, Params, Run
 from .blocking import blocking
 from .budgets import Budget
 from .errors import ModelRefused
@@ -48,17 +48,22 @@ class Executor(Agent):
             require_human_feedback=require_human_feedback,
         )
 
-    def start(self, question: Actions, *, history: Sequence[Message] = (), key: str = "") -> Run:
+    def start(
+        self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None, key: str = ""
+    ) -> Run:
         """A run of the actions: `{"tool": NAME, "input": …}`, a list of these, or either as JSON."""
-        return super().start(question if isinstance(question, str) else json.dumps(question), history=history, key=key)
+        text = question if isinstance(question, str) else json.dumps(question)
+        return super().start(text, history=history, params=params, key=key)
 
-    async def run_async(self, question: Actions, *, history: Sequence[Message] = ()) -> RunResult:
+    async def run_async(
+        self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None
+    ) -> RunResult:
         """Run the actions; the answer is what the tool said, or for a list, a list of what they said."""
-        return await self.start(question, history=history).finish()
+        return await self.start(question, history=history, params=params).finish()
 
-    def run(self, question: Actions, *, history: Sequence[Message] = ()) -> RunResult:
+    def run(self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
         """`run_async`, blocking."""
-        return blocking(watched(self.run_async, question, history=history))
+        return blocking(watched(self.run_async, question, history=history, params=params))
 
 
 class NoModel:

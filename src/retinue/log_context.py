@@ -1,7 +1,7 @@
 """Which run, step and request a line of the log is about: `record.run`, `record.step`, `record.request`.
 
-Every record of the tree `retinue` has them, and has no secret in its message; the tree is quiet until somebody
-configures logging. `ContextFilter`, on a handler, gives them to the records of others, too.
+Every record of the tree `retinue` has them, and has no secret in its message; below
+warnings, the tree is quiet until somebody configures logging. `ContextFilter`, on a handler, gives them to the records of others, too.
 """
 
 from __future__ import annotations
@@ -58,8 +58,22 @@ class ContextFilter(logging.Filter):
         return True
 
 
+_shown: ContextVar[bool] = ContextVar("retinue_run_shown", default=False)
+
+
+@contextmanager
+def shown() -> Iterator[None]:
+    """In the block, a person sees how a run goes, and need not be warned of that."""
+    token = _shown.set(True)
+    try:
+        yield
+    finally:
+        _shown.reset(token)
+
+
 class _Root(logging.Handler):
-    """The handler of `retinue` itself, which shows nothing: it is the first that sees each record of the tree."""
+    """The handler of `retinue` itself: it is the first that sees each record of the tree. Where nobody has configured
+    logging, warnings go where Python's own go then."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from .hiding import hidden  # not before there is something to say: `import retinue` is to cost next to nothing
@@ -71,6 +85,11 @@ class _Root(logging.Handler):
             return  # who shows it complains
         if (safe := hidden(message)) != message:
             record.msg, record.args = safe, None
+        known = _shown.get() and record.name == "retinue.run_log"
+        configured = logging.root.handlers or len(_TREE.handlers) > 1
+        if logging.lastResort and record.levelno >= logging.WARNING and not (known or configured):
+            logging.lastResort.handle(record)
 
 
-logging.getLogger("retinue").addHandler(_Root())
+_TREE = logging.getLogger("retinue")
+_TREE.addHandler(_Root())

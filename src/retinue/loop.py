@@ -29,7 +29,6 @@ from .strategies.relaying import advanced
 from .window import ROOM, Window
 
 logger = logging.getLogger(__name__)
-logger.addHandler(logging.NullHandler())  # quiet, unless somebody wants to know
 Events = AsyncGenerator[Event | Delta, None]
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's words
 
@@ -39,11 +38,11 @@ def drive(
 ) -> Events:
     """Drive `flow` to its end and yield the events that `log` does not have yet.
 
-    The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up, or the
-    model or the flow fails. Raises `LogMismatch` if `log` was not recorded by such a flow.
+    The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up, or the model or the flow
+    fails. Raises `LogMismatch` for another flow's `log`, and after `Stopped` the `ModelError` of a model that never replied.
     """
-    run = _Drive(flow, effects, Meter(budget), deadline, Recording(log), Window(started.abilities.window))
-    return run.events(started)
+    window = Window(started.abilities.window)
+    return _Drive(flow, effects, Meter(budget), deadline, Recording(log), window).events(started)
 
 
 class _Drive:
@@ -80,18 +79,15 @@ class _Drive:
                         if isinstance(event, Stopped | Finished):
                             return
             yield self._ending(request)
-        except Interrupted as end:
-            yield self._stopped(end.reason)
         except asyncio.CancelledError:
             yield self._stopped(StopReason.CANCELLED)
             raise
         except LogMismatch:
             raise
-        except RetinueError as error:
-            yield stopped_by(error, self._best, self._shown)
         except Exception as error:
-            logger.error("the run failed: %s", described(error), exc_info=error)
-            yield replace(self._stopped(StopReason.ERROR, described(error)), code="server_error")
+            yield self._stopped_by(error)
+            if isinstance(error, ModelError) and self._sent is None:  # nothing has ever come back
+                raise
         finally:
             self._deadline.stop()
             with suppress(Exception):  # the run is over, whatever the strategy makes of that
@@ -125,6 +121,14 @@ class _Drive:
         if reason is StopReason.TOKEN_BUDGET_EXCEEDED:
             detail = self._meter.scarcest
         return Stopped(reason, detail, best=self._best, partial=self._shown)
+
+    def _stopped_by(self, error: Exception) -> Stopped:
+        if isinstance(error, Interrupted):
+            return self._stopped(error.reason)
+        if isinstance(error, RetinueError):
+            return stopped_by(error, self._best, self._shown)
+        logger.error("the run failed: %s", described(error), exc_info=error)
+        return replace(self._stopped(StopReason.ERROR, described(error)), code="server_error")
 
     def _refusal(self, request: Ask) -> StopReason | None:
         """Why the model may not be asked this, if so."""

@@ -17,7 +17,7 @@ class Task:
     """What a strategy is given: the question, the tools it may name, and the conversation before.
 
     `constrained`: the engine can hold the model to a pattern, so every reply will fit what is asked.
-    `calls_tools`: its native tool calls were tried and work.
+    `calls_tools`: its native tool calls were tried and work. `scripted`: its replies are written beforehand.
     """
 
     question: str
@@ -25,6 +25,7 @@ class Task:
     history: tuple[Message, ...] = ()
     constrained: bool = False
     calls_tools: bool = False
+    scripted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class Strategy(Protocol):
     """One way to reason: a pure generator that asks and acts, and returns what it came to.
 
     It does no I/O and reads no clock, so a recorded run can be replayed through it. One that can use an
-    engine's native tool calls has an attribute `native` that is true: they are tried before the run.
+    engine's native tool calls has an attribute `native` that is true: they are tried before the run. One that is
+    of no use without tools has `needs_tools`: an agent that has none just converses.
     """
 
     @property

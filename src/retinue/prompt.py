@@ -92,6 +92,8 @@ class Ask:
     `answer` gives the piece of the run's answer that can already be told from so much of a reply, and only grows
     with it; `None` where a reply to this is not the run's answer.
 
+    `chat`: the messages are turns of a conversation, and no text that the model goes on writing.
+
     `options`: sampling settings for this reply, over the model's own, in OpenAI's names (`temperature`, `top_p`,
     `seed`, …). `tokens_left`: what the budget still allows, over which nobody may raise `max_tokens`.
 
@@ -114,3 +116,4 @@ class Ask:
     answer: Callable[[str], str] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     tokens_left: int | None = None
+    chat: bool = False

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING
 from .budgets import Deadline, Interrupted
 from .containment import contained, described, is_told
 from .effects import LibraryEffects
-from .errors import ModelError, UsageError
+from .errors import ModelError, RetinueError, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
 from .log_context import LogContext, current, within
 from .loop import drive
-from .ports import Flow, Task
+from .ports import Flow, Strategy, Task
 from .remembering import recalled, remember
 from .representation import represented
 from .run_log import log_event
 from .schema import Abilities, Decision, Message
+from .strategies.acting_out import ActingOut
+from .strategies.auto import Auto, chosen
+from .suggestions import suggestion
 from .toolbox import Toolbox, spend
+from .tracebacks import shortened
 from .watching import is_shown, traced
 
 if TYPE_CHECKING:
@@ -46,8 +50,13 @@ class Run:
     ) -> None:
         if not question.strip():
             raise UsageError("the question is empty; ask something")
-        if not agent.tools and getattr(agent.strategy, "needs_tools", True):
-            raise UsageError(f"{agent.name} has no tools; give it some: Agent(tools=[…]) or add_tool(name, tool, …)")
+        if not agent.tools and isinstance(agent.strategy, ActingOut):
+            raise UsageError(f"{agent.name} has no tools to run; give it some: Executor([…])")
+        asked = agent.require_human_feedback
+        if asked and asked is not True:
+            names = [tool.name for tool in agent.tools]
+            if unknown := [name for name in asked if name not in names]:
+                raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggestion(unknown[0], names)}")
         if not key.isascii() or not key.isprintable():
             raise UsageError(f"a run's key goes into headers: want printable ASCII, not {key[:80]!r}")
         self.key = key or uuid.uuid4().hex
@@ -65,8 +74,8 @@ class Run:
         return represented(self, self._task.question, agent=self._agent.name, key=self.key, events=len(self.log))
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
-        """The run itself: its events as they happen. Raises `ModelError`, or another `RetinueError`, if it cannot even
-        begin."""
+        """The run itself: its events as they happen. Raises `ModelError` if the model never says anything (before the
+        first event, or after `Stopped`), and other `RetinueError`s if it cannot even begin."""
         began = time.perf_counter()
         if current().run == self.key:  # who drives it has said so
             self._context = current()
@@ -78,19 +87,13 @@ class Run:
             log_event(self.log[-1], self._context)
             yield self.log[-1]
             return
-        task = replace(self._task, history=history, constrained=abilities.constrains, calls_tools=abilities.calls_tools)
-        started = Started(
-            task.question,
-            self._agent.name,
-            self._agent.strategy.name,
-            self._agent.model.name,
-            tuple(tool.name for tool in task.tools),
-            abilities,
-            task.history,
-        )
+        task = self._task_for(abilities, history)
+        recorded = self._recorded
+        strategy = chosen(self._agent.strategy, task, recorded.strategy if recorded else "")
+        started = self._started(task, strategy, abilities)
         toolbox = Toolbox(task.tools, self.key)
         effects = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
-        flow = self._flow(task)
+        flow = self._flow(task, strategy, started.instructions)
         try:
             async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
                 async for event in events:
@@ -104,11 +107,33 @@ class Run:
         finally:
             spend(usage_of(self.log[len(self._begun) :]))
 
-    def _flow(self, task: Task) -> Flow:
-        """The reasoning. Raises `UsageError` if the strategy cannot even begin."""
-        named = getattr(self._agent.strategy, "name", type(self._agent.strategy).__name__)
+    def _task_for(self, abilities: Abilities, history: tuple[Message, ...]) -> Task:
+        return replace(
+            self._task,
+            history=history,
+            constrained=abilities.constrains,
+            calls_tools=abilities.calls_tools,
+            scripted=abilities.scripted,
+        )
+
+    def _started(self, task: Task, strategy: Strategy, abilities: Abilities) -> Started:
+        return Started(
+            task.question,
+            self._agent.name,
+            strategy.name,
+            self._agent.model.name,
+            tuple(tool.name for tool in task.tools),
+            abilities,
+            task.history,
+            self._recorded.instructions if self._recorded else self._agent.instructions,
+        )
+
+    def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
+        """The reasoning; a log that is older than `instructions` says nothing of them. Raises `UsageError` if the strategy cannot even begin."""
+        named = getattr(strategy, "name", type(strategy).__name__)
+        told = self._agent.instructions if instructions is None else instructions
         try:
-            flow = contained(self._agent.flow, task)
+            flow = contained(self._agent.flow, task, strategy, told)
         except Exception as error:
             if is_told(error):
                 raise
@@ -118,28 +143,44 @@ class Run:
         return flow
 
     async def finish(self) -> RunResult:
-        """Run to the end, shown if its agent's `trace` says so; what it came to."""
+        """Run to the end, shown if its agent's `trace` says so; what it came to. Raises as `events` does."""
         with within(self._context):
-            if is_shown(self._agent.trace):
-                return await traced(self)
-            async with aclosing(self.events()) as events:
-                async for _ in events:
-                    pass
+            try:
+                if is_shown(self._agent.trace):
+                    return await traced(self)
+                async with aclosing(self.events()) as events:
+                    async for _ in events:
+                        pass
+            except RetinueError as error:
+                raise shortened(error) from error.__cause__
         return self.result
 
     async def _abilities(self) -> Abilities:
         """What the model can do: as recorded, else as its engine says."""
-        for event in self.log:
-            if isinstance(event, Started):
-                return event.abilities
+        if self._recorded is not None:
+            return self._recorded.abilities
         self._deadline.start(None)
-        native = bool(self._task.tools) and bool(getattr(self._agent.strategy, "native", False))
         try:
-            return await self._deadline.wait(self._agent.model.abilities(native=native))
+            return await self._deadline.wait(self._found())
         except Exception as error:
             if is_told(error) or isinstance(error, Interrupted):
                 raise
             raise ModelError(f"the model cannot say what it can do: {described(error)}") from error
+
+    async def _found(self) -> Abilities:
+        """What its engine says, and for native tool calls, what trying them out has shown."""
+        model, strategy = self._agent.model, self._agent.strategy
+        native = bool(self._task.tools) and bool(getattr(strategy, "native", False))
+        if native and isinstance(strategy, Auto):  # which has no use for them where the model is held to a pattern
+            found = await model.abilities()
+            if found.constrains or found.scripted:
+                return found
+        return await model.abilities(native=native)
+
+    @property
+    def _recorded(self) -> Started | None:
+        """How the run began, if it goes on where a log ends."""
+        return next((event for event in self._begun if isinstance(event, Started)), None)
 
     async def _history(self) -> tuple[Message, ...]:
         """The conversation before: as recorded, else what the memories recall and then what was given."""

@@ -163,13 +163,15 @@ class Abilities:
 
     `constrains`: it can hold the model to a pattern. `calls_tools`: native tool calls work, as a short
     probe has shown; if not, `problem` says what came instead. `window`: tokens of prompt and reply
-    together, `None` if the engine does not say.
+    together, `None` if the engine does not say. `scripted`: its replies are written beforehand, and maybe in a
+    text form, so that `auto` asks for one.
     """
 
     constrains: bool = False
     calls_tools: bool = False
     window: int | None = None
     problem: str = ""
+    scripted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

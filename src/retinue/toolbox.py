@@ -19,7 +19,6 @@ from .stagnation import traces
 from .tooling import Effects, Tool
 
 logger = logging.getLogger(__name__)
-logger.addHandler(logging.NullHandler())  # quiet, unless somebody wants to know
 
 MAX_INPUT = 2**18  # characters of a call's input
 MAX_RESULT = 8_000  # characters of a tool's result that a model is shown

@@ -6,19 +6,25 @@ import asyncio
 import builtins
 import inspect
 import json
+import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, get_args, overload
 
+from .batches import in_order
+from .blocking import blocking
 from .containment import TimedOut, apart
 from .errors import ForeignExit, NotDone, ToolError, UsageError
 from .events import RunResult
 from .representation import represented
 from .schema import Document, ToolInput
-from .signature import Signature, read_signature, summary
+from .signature import InvalidInput, Signature, read_signature, summary
+from .suggestions import suggestion
 from .threads import in_thread
+
+logger = logging.getLogger(__name__)
 
 Effects = Literal["read", "idempotent", "once"]
 
@@ -40,6 +46,9 @@ class Tool:
     `reflections`: how often a call may be repeated with its input put in other words, when tool, input
     and result do not fit together (seed 001's self-reflection); a `once` call that may have happened is not.
     `takes`: what a function takes, where its type hints do not say it (`retinue.signature.signature_of`).
+    `output_variable`: which output of a component or pipeline the model is shown, of several.
+
+    Called, it is the function that it was made of: `population("Lyon")`. `run` is what happens when a model uses it.
 
     Raises `UsageError` if the name is not made of letters, digits and underscores, `something` cannot be called, or
     an option is none.
@@ -56,6 +65,7 @@ class Tool:
     reflections: int = 0
     takes: Signature | None = None
     not_done: tuple[type[BaseException], ...] | str = ()
+    output_variable: str | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -93,6 +103,31 @@ class Tool:
             return self.takes
         return read_signature(self._function if self._names_arguments else _takes_query)
 
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        """What it was made of, called as it is: nothing is checked, and an `async def` gives something to await."""
+        function = self.something if callable(self.something) else getattr(self.something, "run", self._function)
+        return function(*args, **values)
+
+    async def run_async(self, tool_input: ToolInput) -> str:
+        """Its result as the model is shown it, for a text or for values by name, which are checked. Raises
+        `UsageError` for an input that does not fit, and what the tool raises."""
+        try:
+            return await self.call(tool_input)
+        except InvalidInput as error:
+            raise UsageError(f"the input of {self.name} is not valid: {error}") from None
+
+    def run(self, tool_input: ToolInput) -> str:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(tool_input))
+
+    async def run_batch_async(self, inputs: Iterable[ToolInput], *, at_once: int = 4) -> list[str]:
+        """`run_async` for each input, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, inputs, at_once)
+
+    def run_batch(self, inputs: Iterable[ToolInput], *, at_once: int = 4) -> list[str]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(inputs, at_once=at_once))
+
     async def call(self, tool_input: ToolInput) -> str:
         """Run it; the result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
         return await self.invoke(self.signature.arguments(tool_input))
@@ -116,7 +151,7 @@ class Tool:
     def was_not_done(self, error: BaseException) -> bool:
         """Whether `error`, which the tool raised, says that the call did not happen."""
         raised = error.__cause__ if isinstance(error, ForeignExit) and error.__cause__ else error
-        declared = exceptions(self.not_done)
+        declared = (*exceptions(self.not_done), *getattr(self.something, "not_done", ()))
         elsewhere = error.kinds if isinstance(error, ToolError) else ()
         return isinstance(raised, (NotDone, *declared)) or any(one.__name__ in elsewhere for one in declared)
 
@@ -127,7 +162,7 @@ class Tool:
         return self._shown(call(**arguments))
 
     def _shown(self, value: Any) -> str:
-        return as_text(value if self._function is self.something else _main_output(value, self.something))
+        return as_text(value if self._function is self.something else self._main_output(value))
 
     @cached_property
     def _is_async(self) -> bool:
@@ -144,6 +179,21 @@ class Tool:
     @property
     def _names_arguments(self) -> bool:
         return self._function is self.something or hasattr(self.something, "tool_function")
+
+    def _main_output(self, value: Any) -> Any:
+        """Of what a component gave (outputs by name, perhaps with the branch it chose), what a model is shown."""
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
+            value = value[0]
+        if not isinstance(value, dict):
+            return value
+        if self.output_variable is None:
+            ends = [name for name in getattr(self.something, "output_variables", ()) if name in value]
+            if len(ends) > 1:  # a pipeline's that ends at several nodes
+                return {name: as_text(_only(value[name])) for name in ends}
+        elif self.output_variable not in value:
+            raise UsageError(f"there is no output {self.output_variable!r}; {suggestion(self.output_variable, value)}")
+        names = (self.output_variable, getattr(self.something, "output_variable", "results"), "results", "documents")
+        return _only(next((value[name] for name in names if name in value), value))
 
 
 def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseException], ...]:
@@ -164,19 +214,6 @@ def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseEx
 
 
 def _takes_query(query: str) -> None: ...
-
-
-def _main_output(value: Any, component: Any) -> Any:
-    """Of what a component gave (outputs by name, perhaps with the branch it chose), what a model is shown."""
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
-        value = value[0]
-    if not isinstance(value, dict):
-        return value
-    ends = [name for name in getattr(component, "output_variables", ()) if name in value]
-    if len(ends) > 1:  # a pipeline's that ends at several nodes
-        return {name: as_text(_only(value[name])) for name in ends}
-    names = (getattr(component, "output_variable", "results"), "results", "documents")
-    return _only(next((value[name] for name in names if name in value), value))
 
 
 def _only(value: Any) -> Any:
@@ -238,4 +275,18 @@ def tool_of(something: Any, **options: Any) -> Tool:
     if isinstance(something, Tool):
         return something
     name = getattr(something, "__name__", None) or getattr(something, "name", None) or type(something).__name__
-    return Tool(**({"name": name, "something": something} | options))
+    made = Tool(**({"name": name, "something": something} | options))
+    if inspect.isfunction(something) and (lacking := _lacking(made, something)):
+        code = something.__code__
+        logger.warning("tool %s (%s:%d) has %s", made.name, code.co_filename, code.co_firstlineno, lacking)
+    return made
+
+
+def _lacking(made: Tool, function: Callable[..., Any]) -> str:
+    """What a model is not told of a function, and should be."""
+    untold = [] if made.description else ["no docstring: the model is not told what it is for"]
+    parameters = inspect.signature(function).parameters.values()
+    bare = [one.name for one in parameters if one.annotation is one.empty and one.kind is not one.VAR_KEYWORD]
+    if bare and made.takes is None:
+        untold.append(f"no type hint for {', '.join(bare)}")
+    return "; ".join(untold)

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import ParamSpec, Protocol, TextIO, TypeVar
 
 from .events import Asked, Called, Delta, Event, RunResult
+from .log_context import shown
 from .progress import told
 from .terminal import Live, is_seen, put
 from .trace import Trace
@@ -82,7 +83,7 @@ def _show_kept() -> None:
 
 
 async def _followed(run: Followed, trace: Trace, live: Live) -> RunResult:
-    with told(live.progress):
+    with told(live.progress), shown():
         live.show("getting ready")
         async with aclosing(run.events()) as events:
             async for event in events:

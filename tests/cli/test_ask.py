@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.openai_server import OpenAIServer
+from fakes.openai_server import Answer, OpenAIServer, failure
 
 COMMANDS = ["--help", "ask", "run", "check", "init", "migrate", "models", "serve"]
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,8 @@ def environment(**more: str) -> dict[str, str]:
 
 def retinue(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "retinue", *arguments]
+    if "--base-url" in arguments and "--strategy" not in arguments:
+        words += ["--strategy", "react"]  # what is replied here is in its form; `auto` would try tool calls first
     return subprocess.run(words, capture_output=True, text=True, env=environment(**more), timeout=60)
 
 
@@ -83,7 +85,7 @@ def test_what_a_model_writes_cannot_steer_the_terminal(server: OpenAIServer) -> 
 
 def test_ctrl_c_in_the_middle_stops_the_run_and_leaves_the_terminal_clean(server: OpenAIServer) -> None:
     server.replies += [ACTION, server.hang]
-    words = [sys.executable, "-m", "retinue", "ask", "?", "--base-url", server.url]
+    words = [sys.executable, "-m", "retinue", "ask", "?", "--base-url", server.url, "--strategy", "react"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
     for line in process.stdout:
@@ -94,6 +96,22 @@ def test_ctrl_c_in_the_middle_stops_the_run_and_leaves_the_terminal_clean(server
     assert process.returncode == 130
     assert "Stopped: CANCELLED" in out
     assert err == ""
+
+
+def test_a_strategy_is_chosen_by_what_the_server_can_do(server: OpenAIServer) -> None:
+    probe, call = Answer(calls=[("add", {"a": 19, "b": 23})]), Answer(calls=[("Calculator", {"expression": "2^3"})])
+    server.replies += [probe, call, "It is 8."]
+    done = retinue("ask", "What is 2^3?", "--base-url", server.url, "--strategy", "auto", "--json")
+    started, *_, finished = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (started["strategy"], finished["answer"]) == ("tool_calling", "It is 8.")
+
+
+def test_a_model_that_is_not_there_is_one_line_with_the_one_that_was_meant(server: OpenAIServer) -> None:
+    server.models = ["qwen2.5:3b", "llama3.2"]
+    server.replies += [failure(404, "The model `qwen3` does not exist")]
+    done = retinue("ask", "?", "--base-url", server.url, "--model", "qwen3")
+    assert done.stderr.splitlines() == [f"retinue: {server.url}/v1 has no model 'qwen3'; did you mean 'qwen2.5:3b'?"]
+    assert done.returncode == 2
 
 
 # ── bad input: one clear line, never a traceback ─────────────────────────────────────────────────

@@ -20,7 +20,7 @@ ANSWER = " I now know the final answer\nFinal Answer: done"
 def at_terminal(server: OpenAIServer, typed: Sequence[tuple[str, str]]) -> tuple[str, int]:
     """What a person sees who waits for each text and then types the other; and the exit status."""
     parent, child = pty.openpty()
-    words = ["ask", "What?", "--base-url", server.url, "--require-human-feedback"]
+    words = ["ask", "What?", "--base-url", server.url, "--strategy", "react", "--require-human-feedback"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
     with subprocess.Popen(
         [sys.executable, "-m", "retinue", *words], stdin=child, stdout=child, stderr=child, env=environment
@@ -63,7 +63,7 @@ def test_the_four_answers(server: OpenAIServer, typed: list[tuple[str, str]], ob
 
 def test_where_nobody_sits_at_a_terminal_the_run_parks(server: OpenAIServer) -> None:
     server.replies += [ACTION, ANSWER]
-    words = ["ask", "What?", "--base-url", server.url, "--require-human-feedback"]
+    words = ["ask", "What?", "--base-url", server.url, "--strategy", "react", "--require-human-feedback"]
     done = subprocess.run(
         [sys.executable, "-m", "retinue", *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
     )

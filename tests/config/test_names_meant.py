@@ -9,7 +9,6 @@ import pytest
 from fakes.said import Said
 from retinue import Agent, DataError, Pipeline, SearchEngine, Tool, UsageError, component
 from retinue.config import check
-from retinue.config.agent_tools import Showing
 
 HEAD = """\
 components:
@@ -121,7 +120,7 @@ def test_an_output_that_only_its_run_knows_is_told_then() -> None:
 
     pipeline = Pipeline()
     pipeline.add_node(free, "Free")
-    tool = Tool("t", Showing(pipeline, "nope"), "d")
+    tool = Tool("t", pipeline, "d", output_variable="nope")
     agent = Agent(Said(["Action: t\nAction Input: q", "Final Answer: x"]), [tool])
     (step,) = agent.run("?").steps
     assert "there is no output 'nope'; there are: query, said" in step.observations[0].text

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 import pytest
 
-from retinue import Agent, Component, Document, PromptModel, Tool, UsageError, component
+from retinue import Agent, Component, Document, Pipeline, PromptModel, Tool, UsageError, component
 
 
 class Found(TypedDict):
@@ -43,6 +43,41 @@ def shout(text: str) -> str:
 
 async def whisper(text: str) -> str:
     return text.lower()
+
+
+class Shouting(Component):
+    """Says it louder."""
+
+    def run(self, query: str) -> dict[str, str]:
+        """Put it in capitals."""
+        return {"loud": query.upper(), "soft": query.lower()}
+
+
+class Waiting(Component):
+    async def run_async(self, query: str) -> str:
+        """Wait for it."""
+        return f"{query}!"
+
+
+def test_a_class_that_inherits_from_component_has_all_forms_of_its_one_method() -> None:
+    assert Shouting().run_batch([{"query": "a"}, "b"])[1] == {"loud": "B", "soft": "b"}
+    assert asyncio.run(Shouting().run_async("Hi"))["soft"] == "hi"
+    assert (Waiting().run("a"), Waiting().run_batch(["b", "c"])) == ("a!", ["b!", "c!"])
+    assert component(Shouting()).inputs["query"].kind is str
+    pipeline = Pipeline()
+    pipeline.add_node(Waiting())
+    assert pipeline.run("x")["results"] == "x!"
+    made = Tool("Shout", Shouting(), output_variable="soft")
+    assert (made.description, made.run("Hi")) == ("Put it in capitals.", "hi")
+    with pytest.raises(UsageError, match="there is no output 'sofd'; did you mean 'soft'"):
+        Tool("Shout", Shouting(), output_variable="sofd").run("Hi")
+
+
+def test_a_class_without_a_method_to_run_is_refused() -> None:
+    with pytest.raises(UsageError, match="Nothing needs a method `run` or `run_async`"):
+
+        class Nothing(Component):
+            """Does nothing."""
 
 
 def test_an_objects_run_is_read() -> None:

@@ -43,11 +43,12 @@ def test_a_pattern_that_would_backtrack_for_ever_is_matched(pattern: str, dialec
     "pattern", [r"(?=a)b", r"(a)\1", r"(?<!x)a", "(" * 1_001, "a{1,1000}" * 50, "a" * 2_001, "\ud800"]
 )
 def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused(pattern: str) -> None:
-    for schema in (
+    schemas: tuple[dict[str, Any], ...] = (
         {"pattern": pattern},
         {"patternProperties": {pattern: {}}},
         {"items": [{"not": {"pattern": pattern}}]},
-    ):
+    )
+    for schema in schemas:
         with pytest.raises(
             UsageError, match=r"answer_schema: the pattern .*(linear time|characters)|not a JSON Schema"
         ):

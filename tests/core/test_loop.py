@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, AgentAction, Budget, PromptModel, RunResult, StopReason, Tool, ToolError, tool
+from retinue import (
+    Agent,
+    AgentAction,
+    Budget,
+    ModelUnavailable,
+    PromptModel,
+    RunResult,
+    StopReason,
+    Tool,
+    ToolError,
+    tool,
+)
 from retinue.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started, Stopped
 from retinue.models.retrying import Retries
 from retinue.ports import Chunks, Flow, Task, ask
@@ -262,8 +273,19 @@ def test_cancelling_the_task_of_a_run_ends_its_log_too() -> None:
     assert seen[-1] == Stopped(StopReason.CANCELLED)
 
 
-def test_a_model_that_keeps_failing_ends_the_run_as_an_error_with_its_words() -> None:
-    result = agent({"error": 500}).run("?")
+def test_a_model_that_never_says_anything_is_an_error_that_is_raised() -> None:
+    with pytest.raises(ModelUnavailable, match="the script answers 500"):
+        agent({"error": 500}).run("?")
+    run = agent({"error": 500}).start("?")
+    with pytest.raises(ModelUnavailable):
+        asyncio.run(run.finish())
+    assert run.log[-1] == Stopped(StopReason.ERROR, "the script answers 500")
+    with pytest.raises(ModelUnavailable):
+        list(agent({"error": 500}).stream("?"))
+
+
+def test_a_model_that_keeps_failing_after_a_reply_ends_the_run_as_an_error_with_its_words() -> None:
+    result = agent(call("Ada"), {"error": 500}).run("?")
     assert result.stop_reason is StopReason.ERROR
     assert result.error == "the script answers 500"
     assert kinds(result).count(Retried) == 2

@@ -143,6 +143,53 @@ def test_a_decorated_function_is_named_and_described_by_itself() -> None:
     assert answer(age, "Ada") == "47"
 
 
+def test_what_a_model_is_not_told_of_a_function_is_a_line_on_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def bare(city, year=2020):  # type: ignore[no-untyped-def]
+        return city
+
+    @tool(description="The city.")
+    def described(city: str, **more: str) -> str:
+        return city
+
+    assert (bare.name, described.name) == ("bare", "described")
+    (line,) = caplog.messages
+    lacking = "no docstring: the model is not told what it is for; no type hint for city, year"
+    assert line.startswith(f"tool bare ({__file__}:")
+    assert line.endswith(f") has {lacking}")
+
+
+def test_a_decorated_function_can_still_be_called() -> None:
+    @tool
+    def population(city: str, year: int = 2020) -> int:
+        """How many thousands of people live in a city."""
+        return len(city) + year
+
+    @tool
+    async def later(city: str) -> str:
+        """The city, later."""
+        return city
+
+    assert population("Lyon") == population(city="Lyon", year=2020) == 2024
+    assert asyncio.run(later("Lyon")) == "Lyon"
+    assert Tool("Greet", Component())("you") == Component().run("you")
+
+
+def test_a_tool_runs_as_it_does_for_a_model() -> None:
+    @tool
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        return a + b
+
+    assert add.run({"a": 19, "b": 23}) == "42"
+    assert add.run_batch([{"a": 1}, '{"a": 2}'], at_once=2) == ["2", "3"]
+    assert asyncio.run(add.run_batch_async([{"a": 1}])) == ["2"]
+    with pytest.raises(UsageError, match="the input of add is not valid: a: "):
+        add.run({"a": "many"})
+    with pytest.raises(UsageError, match="at_once must be at least 1"):
+        add.run_batch([], at_once=0)
+
+
 def test_options_override_what_the_function_says() -> None:
     @tool(name="Age", description="How old", effects="read", timeout=5, approval=True, polls=True)
     def age(name: str) -> int:

@@ -116,4 +116,4 @@ def test_the_command_writes_the_section(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_strategy_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(module.main, ["--strategies", "reakt", "--out", str(tmp_path)])
     assert done.exit_code == 2
-    assert "no strategy 'reakt'; there are: react, " in done.output
+    assert "no strategy 'reakt'; did you mean 'react'?" in done.output

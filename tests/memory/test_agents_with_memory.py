@@ -12,7 +12,7 @@ import pytest
 
 from fakes.hostile import HOSTILE, PROTOCOL, looks_like
 from fakes.memories import Replying, literal
-from retinue import Agent, Budget, Decision, Message, PromptModel, StopReason, Tool, UsageError, tool
+from retinue import Agent, Budget, Decision, Message, ModelRefused, PromptModel, StopReason, Tool, UsageError, tool
 from retinue.events import Asked, Called, Started, to_json
 from retinue.memory import ConversationMemory, EntityMemory
 from retinue.ports import Chunks, Memory, Recalled
@@ -102,7 +102,8 @@ def test_what_has_an_end_is_a_turn_and_what_can_go_on_is_none() -> None:
     none_fits = {"when": "two", "finish": "No appropriate tool available"}
     answering(memory, none_fits).run("two")
     silent = Agent(PromptModel(script=[{"when": "nothing", "finish": "x"}]), [calculator], memory=memory)
-    assert silent.run("three").stop_reason is StopReason.ERROR
+    with pytest.raises(ModelRefused):
+        silent.run("three")
     call = {"when": "four", "call": {"tool": "Calculator", "input": "1 + 1"}}
     answering(memory, call, budget=Budget(steps=1, early_stopping_method="force")).run("four")
     assert memory.remembered == [("one", "Yes."), ("two", "(no answer)")]

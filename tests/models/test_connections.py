@@ -414,7 +414,9 @@ def test_a_server_may_be_at_an_ipv6_address() -> None:
 def test_a_name_with_several_addresses_that_all_refuse_says_so_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    with pytest.raises(ModelUnavailable, match=rf"^cannot connect to http://localhost:{port}: Connection refused$"):
+    with pytest.raises(
+        ModelUnavailable, match=rf"^cannot connect to http://localhost:{port}: Connection refused \(is it running\?\)$"
+    ):
         run(HttpClient(f"http://localhost:{port}").get("/x"))
 
 

@@ -261,7 +261,7 @@ def test_tool_calls_are_tried_once(engine: VendorServer, stream: bool) -> None:
         (Answer(calls=[("add", {"a": "19", "b": 23})]), "it called 'add' with {'a': '19', 'b': 23}"),
         (Answer(calls=[("sum", {"a": 19, "b": 23})]), "it called 'sum' with {'a': 19, 'b': 23}"),
         (failure(400, "tools are not supported"), "tool calls are refused: "),
-        (failure(404, "no such model"), "tool calls are refused: "),
+        (failure(404, "no endpoints with tools"), "tool calls are refused: "),
     ],
 )
 def test_calls_that_do_not_work_are_said_and_remembered(engine: VendorServer, answer: Answer, problem: str) -> None:

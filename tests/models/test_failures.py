@@ -104,7 +104,12 @@ def test_a_server_that_is_still_loading_is_asked_again_what_it_is(server: OpenAI
     ("answer", "problem"),
     [
         (failure(400, "the prompt is too long"), "answered 400: the prompt is too long"),
-        (failure(404, "no model 'm'"), "answered 404: no model 'm'"),
+        (failure(404, "no model 'm'"), "/v1 has no model 'm'; there are: fake-model"),
+        (failure(404, "no such page"), "answered 404: no such page"),
+        (
+            failure(400, "The requested model", code="model_not_supported"),
+            "/v1 has no model 'm'; there are: fake-model",
+        ),
         (failure(422, "bad"), "answered 422: bad"),
         (failure(403, "not for you"), "answered 403: not for you (is the API key right?)"),
         (failure(429, "You exceeded your quota", code="insufficient_quota"), "answered 429: You exceeded your quota"),

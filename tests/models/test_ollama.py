@@ -9,8 +9,8 @@ import pytest
 
 from fakes.asking import reply, request
 from fakes.engines import ENGINES, model
-from fakes.vendor_server import Answer, VendorServer
-from retinue import Message, ModelRefused, PromptModel
+from fakes.vendor_server import Answer, VendorServer, failure
+from retinue import Message, ModelNotFound, ModelRefused, PromptModel
 from retinue.prompt import Ask
 from retinue.tooling import tool_of
 
@@ -70,3 +70,9 @@ def test_without_a_name_the_first_model_is_taken(server: VendorServer) -> None:
 def test_an_address_that_is_no_ollama_is_said(server: VendorServer) -> None:
     with pytest.raises(ModelRefused, match="answered 404"):
         PromptModel("ollama", base_url=f"{server.url}/elsewhere").run("?")
+
+
+def test_a_model_that_is_not_pulled_is_said_with_the_one_that_was_meant(server: VendorServer) -> None:
+    server.replies += [failure(404, "model 'fake-modle' not found, try pulling it first")]
+    with pytest.raises(ModelNotFound, match=r"/api has no model 'fake-modle'; did you mean 'fake-model'\?$"):
+        PromptModel("fake-modle", engine="ollama", base_url=server.url).run("?")

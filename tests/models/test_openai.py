@@ -11,7 +11,7 @@ import pytest
 
 from fakes.asking import chunks_async, reply, request
 from fakes.openai_server import Answer, OpenAIServer, failure
-from retinue import Message, ModelRefused, PromptModel
+from retinue import Agent, Message, ModelRefused, PromptModel
 from retinue.errors import WindowExceeded
 from retinue.grammar import Constraint, choice, gbnf, regex, seq
 from retinue.prompt import Prompt
@@ -132,6 +132,16 @@ def test_llamacpp_is_recognised_and_given_a_grammar(server: OpenAIServer) -> Non
     assert asked_for_yes_or_no(server)["grammar"] == gbnf(YES_OR_NO.pattern)
     assert server.asked[-1].path == "/v1/completions"
     assert asyncio.run(model_at(server).abilities()).constrains
+
+
+def test_llamacpp_is_sent_a_conversation_as_turns_of_it(server: OpenAIServer) -> None:
+    server.owned_by = "llamacpp"
+    server.replies += ["Paris.", "Paris."]
+    assert Agent(PromptModel(base_url=server.url), instructions="Be brief.").run("Where?").answer == "Paris."
+    assert server.asked[-1].path == "/v1/chat/completions"
+    roles = [message["role"] for message in server.asked[-1].body["messages"]]
+    PromptModel(base_url=server.url).run([Message("user", "Where?")])
+    assert (roles, server.asked[-1].path) == (["system", "user"], "/v1/chat/completions")
 
 
 def test_vllm_is_recognised_and_given_a_regular_expression(server: OpenAIServer) -> None:

@@ -120,7 +120,7 @@ def test_a_hanging_rule_can_be_cancelled() -> None:
     ("rule", "problem"),
     [
         (47, "want a text or a mapping, not int"),
-        ({"sya": "hello"}, "unknown key 'sya'; there are: when, say, call, finish, raw, error, delay, pace, times"),
+        ({"sya": "hello"}, "unknown key 'sya'; did you mean 'say'?"),
         ({"when": "x"}, "says nothing: want one of say, call, finish, raw, error"),
         ({"when": "(", "say": "x"}, "when: not a regular expression: "),
         ({"call": "Search"}, "call: want {tool: NAME, input: …}"),

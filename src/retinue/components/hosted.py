@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..blocking import blocking
 from ..documents.embedding import unit
 from ..errors import ToolError, UsageError
+from ..suggestions import suggestion
 from .fetching import Request, Service
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class HostedReranker:
         seconds: float = 30.0,
     ) -> None:
         if service not in RERANKERS:
-            raise UsageError(f"no service {service!r} reranks; there are: {', '.join(RERANKERS)}")
+            raise UsageError(f"no service {service!r} reranks; {suggestion(service, RERANKERS)}")
         self._reranking = known = RERANKERS[service]
         if known.base_url and not model:
             raise UsageError(f"{service}: say which model")

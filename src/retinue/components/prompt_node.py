@@ -8,7 +8,7 @@ from typing import Any
 from ..asking import ask_once
 from ..batches import in_order
 from ..blocking import blocking
-from ..contract import Component, Input
+from ..contract import DeclaredComponent, Input
 from ..errors import UsageError
 from ..models import PromptModel
 from ..ports import Model
@@ -121,12 +121,12 @@ class PromptNode:
         """`run_batch_async`, blocking."""
         return blocking(self.run_batch_async(queries, at_once=at_once, **variables))
 
-    def as_component(self) -> Component:
+    def as_component(self) -> DeclaredComponent:
         """What a pipeline is told: it needs its template's variables, and gives `output_variable`."""
         needed = self._template(None).variables
         inputs = {name: Input() for name in needed} | {"prompt_template": Input(required=False, default=None)}
         outputs = {self.output_variable: list[str], "invocation_context": dict[str, Any]}
-        return Component(
+        return DeclaredComponent(
             "PromptNode",
             self.run_async,
             inputs,

@@ -9,8 +9,8 @@ from ..documents.embedding import Embedder
 from ..documents.retrieval import MODES, Mode, retrieve, shown
 from ..documents.store import DocumentStore
 from ..errors import UsageError
-from ..naming import meant
 from ..schema import Document
+from ..suggestions import suggestion
 from .embedders import embedder as named
 
 
@@ -43,7 +43,7 @@ class Retriever:
         if not isinstance(store, DocumentStore):
             raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
         if mode not in MODES:
-            raise UsageError(f"{name}: no mode {mode!r}; {meant(mode, MODES)}")
+            raise UsageError(f"{name}: no mode {mode!r}; {suggestion(mode, MODES)}")
         if mode != "keyword" and embedder is None:
             raise UsageError(f"{name}: the mode {mode!r} needs an embedder")
         if top_k < 1:

@@ -15,6 +15,7 @@ from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..errors import ToolError, UsageError
+from ..suggestions import suggestion
 
 if TYPE_CHECKING:
     from pydantic_monty import Frame, Monty, MontyError, MontySession
@@ -59,7 +60,7 @@ class SandboxLimits:
         """The defaults, but for those `given` by name. Raises `UsageError`."""
         names = [one.name for one in fields(cls)]
         if unknown := [name for name in given if name not in names]:
-            raise UsageError(f"limits: no limit {unknown[0]!r}; there are: {', '.join(names)}")
+            raise UsageError(f"limits: no limit {unknown[0]!r}; {suggestion(unknown[0], names)}")
         values: dict[str, Any] = dict(given)
         return cls(**values)
 

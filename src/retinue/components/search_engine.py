@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError
-from ..naming import meant
 from ..schema import Document
+from ..suggestions import suggestion
 from .queried import Queried
 from .search_providers import PROVIDERS
 from .searching import Provider, Question, Search, Searched
@@ -53,7 +53,7 @@ class SearchEngine(Queried[Searched]):
         seconds: float = 20.0,
     ) -> None:
         if isinstance(provider, str) and provider not in PROVIDERS:
-            raise UsageError(f"{name}: there is no provider {provider!r}; {meant(provider, PROVIDERS)}")
+            raise UsageError(f"{name}: there is no provider {provider!r}; {suggestion(provider, PROVIDERS)}")
         domains = (allowed_domains,) if isinstance(allowed_domains, str) else tuple(allowed_domains)
         for domain in domains:
             if not _DOMAIN.fullmatch(domain):

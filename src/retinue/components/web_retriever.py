@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol
 from ..batches import in_order
 from ..documents.splitting import split
 from ..errors import ToolError, UsageError
-from ..naming import meant
 from ..schema import Document
+from ..suggestions import suggestion
 from ..threads import in_thread
 from .link_content import LinkContentFetcher
 from .queried import Queried
@@ -94,7 +94,7 @@ class WebRetriever(Queried[Searched]):
         name: str = "WebRetriever",
     ) -> None:
         if mode not in _MODES:
-            raise UsageError(f"{name}: there is no mode {mode!r}; {meant(mode, _MODES)}")
+            raise UsageError(f"{name}: there is no mode {mode!r}; {suggestion(mode, _MODES)}")
         for what, number in (("top_k", top_k), ("top_search_results", top_search_results), ("size", size)):
             if number < 1:
                 raise UsageError(f"{name}: {what} must be at least 1, not {number}")

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import ToolError, UsageError
 from ..schema import Document
 from ..signature import InvalidInput
+from ..suggestions import suggestion
 from ..toolbox import SO_FAR
 from ..tooling import Tool
 from .fetching import AGENT, Request, Service
@@ -49,7 +50,7 @@ class Wikipedia(Queried[Searched]):
         seconds: float = 20.0,
     ) -> None:
         if operation not in OPERATIONS:
-            raise UsageError(f"Wikipedia: no operation {operation!r}; there are: {', '.join(OPERATIONS)}")
+            raise UsageError(f"Wikipedia: no operation {operation!r}; {suggestion(operation, OPERATIONS)}")
         if not re.fullmatch(r"[a-z-]{2,20}", language):
             raise UsageError(f"Wikipedia: want a language as in its addresses, such as en or de, not {language!r}")
         if not contact.isascii() or not contact.isprintable():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..agent import Agent
-from ..budgets import Budget
+from ..budgets import Budget, Limits, limited_by
 from ..effects import Human
 from ..errors import UsageError
 from ..executor import Executor
@@ -17,7 +17,7 @@ from ..models.limited import limited
 from ..models.settings import TimeLimits
 from ..ports import Model, Strategy
 from ..strategies import STRATEGIES
-from ..strategies.instructed import instructed
+from ..strategies.auto import Auto
 from ..strategies.planner import Planner
 from ..strategies.react import React
 from ..tooling import Tool
@@ -26,7 +26,6 @@ from .places import Found, unknown
 from .specs import AgentSpec, FileSpec
 
 _SAMPLING = ("top_p", "top_k", "repetition_penalty")
-_STEPS = ("recursion_limit", "max_iterations", "max_steps")
 _QUESTION = re.compile(r"\$(question|query|\{question\}|\{query\})(?![A-Za-z0-9_])")
 _NOT_RESOLVED = ("tools", "answer_schema", "script")
 
@@ -74,10 +73,11 @@ def agent_of(
         **common,
         **_prompting(named),
     )
-    words = [params.get("role_description", ""), params.get("custom_prompt", "")]
-    if _QUESTION.search(words[1]) and isinstance(agent.strategy, React):
-        agent.strategy = replace(agent.strategy, prompt=words.pop())
-    agent.strategy = instructed(agent.strategy, "\n".join(word.strip() for word in words if word.strip()))
+    words = [params.get(key, "") for key in ("instructions", "role_description", "custom_prompt")]
+    if _QUESTION.search(words[-1]) and isinstance(agent.strategy, React | Auto):
+        react = agent.strategy if isinstance(agent.strategy, React) else React()
+        agent.strategy = replace(react, prompt=words.pop())
+    agent.instructions = "\n".join(word.strip() for word in words if word.strip())
     return agent
 
 
@@ -96,19 +96,12 @@ def model_of(params: Mapping[str, Any]) -> Model:
 
 def budget_of(params: Mapping[str, Any]) -> Budget:
     """The limits, under any of their names."""
-    said = dict(params.get("budget", {}))  # in which `null` is no limit
-    for key in _STEPS:
-        if key in params:
-            said["steps"] = params[key]
-    if "max_execution_time" in params:
-        said["seconds"] = params["max_execution_time"]
-    if "early_stopping_method" in params:
-        said["early_stopping_method"] = params["early_stopping_method"]
-    return Budget(**said)
+    budget = Budget(**params.get("budget", {}))  # in which `null` is no limit
+    return limited_by(budget, {name: params[name] for name in Limits.__annotations__ if name in params})
 
 
 def _strategy(params: Mapping[str, Any]) -> Strategy:
-    name = params.get("strategy", "react")
+    name = params.get("strategy", "auto")
     if params.get("role") == "planner":
         asked = bool(params.get("require_human_feedback")) or name == "humanInLoopPlanExec"
         return Planner(approve=asked)

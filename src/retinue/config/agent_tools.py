@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path as FilePath
@@ -12,7 +12,7 @@ from typing import Any
 from ..agent import Agent
 from ..declaring import component
 from ..errors import DataError, UsageError
-from ..naming import meant
+from ..suggestions import suggestion
 from ..tooling import Tool, tool_of
 from .callables import existing
 from .places import Found, Path
@@ -77,7 +77,7 @@ class Toolmaker:
             options.setdefault("timeout", something.budget.seconds or AGENT_SECONDS)
         if ref.output_variable is not None:
             _check_output(ref, something)
-            something = Showing(something, ref.output_variable)
+            options["output_variable"] = ref.output_variable
         return Tool(ref.name, something, ref.description or self._said_of(ref), **options)
 
     def _said_of(self, ref: ToolRef) -> str:
@@ -90,26 +90,7 @@ def _check_output(ref: ToolRef, something: Any) -> None:
     outputs = None if isinstance(something, Agent) else component(something).outputs
     if outputs and ref.output_variable not in outputs:
         wrong = f"{ref.pipeline_or_node} has no output {ref.output_variable!r}"
-        raise UsageError(f"output_variable: {wrong}; {meant(str(ref.output_variable), outputs)}")
-
-
-@dataclass(frozen=True)
-class Showing:
-    """A component or pipeline of which a model is shown the output `output_variable`."""
-
-    something: Any
-    output_variable: str
-
-    async def run_async(self, query: str) -> Any:
-        """What it gives for `query`. Raises `UsageError` if that has no such output."""
-        run = getattr(self.something, "run_async", None)
-        if run is None:
-            return await replace(tool_of(self.something, name="inner"), timeout=86_400.0).call(query)
-        value = await run(query)
-        outputs = value[0] if isinstance(value, tuple) and value else value
-        if isinstance(outputs, dict) and self.output_variable not in outputs:
-            raise UsageError(f"there is no output {self.output_variable!r}; {meant(self.output_variable, outputs)}")
-        return value
+        raise UsageError(f"output_variable: {wrong}; {suggestion(str(ref.output_variable), outputs)}")
 
 
 def built_in(name: str) -> Tool:

@@ -26,6 +26,8 @@ def described(agent: Agent, add: AddComponent) -> dict[str, Any]:
         params["role"] = "executor"
     else:
         params |= _strategy(agent, agent.strategy)
+        if agent.instructions:
+            params["instructions"] = "\n".join(filter(None, (agent.instructions, params.get("instructions"))))
         if agent.prompt_node is not None:
             params["prompt_node"] = add(agent.prompt_node, "prompt_node")
         else:
@@ -46,7 +48,7 @@ def described(agent: Agent, add: AddComponent) -> dict[str, Any]:
 
 def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
     if isinstance(strategy, Instructed):
-        return _strategy(agent, strategy.inner) | {"role_description": strategy.text}
+        return _strategy(agent, strategy.inner) | {"instructions": strategy.text}
     if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
         return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
     if isinstance(strategy, React) and replace(strategy, prompt="") == React():

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from ..hiding import shown
-from ..naming import nearest
+from ..suggestions import nearest
 from .registry import PYTHON_ROOTS, TOOLS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ..errors import DataError
-from ..naming import meant
+from ..suggestions import nearest as nearest, suggestion
 
 Path = tuple[str | int, ...]  # the keys and positions that lead to a value
 MAX_FOUND = 100  # problems of one file
@@ -144,7 +144,7 @@ def fail(problems: Iterable[Problem]) -> None:
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """`unknown WHAT 'name'`, with the nearest right one, or all there are."""
-    return f"unknown {what} {shown(name)}; {meant(name, known)}"
+    return f"unknown {what} {shown(name)}; {suggestion(name, known)}"
 
 
 def shown(value: Any) -> str:

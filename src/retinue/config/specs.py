@@ -139,6 +139,7 @@ class AgentParams(Spec):
     """An agent's parameters: Retinue's own, and those of the seeds."""
 
     role: Literal["agent", "planner", "executor"] = "agent"
+    instructions: str | None = None
     role_description: str | None = None
     # the model: a component or a model's name; a prompt node; a script; or an endpoint's
     model: Name | None = None

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import UsageError
+from ..suggestions import suggestion
 from ..tools.keywords import storable
 
 Where = Mapping[str, Any]
@@ -42,7 +43,7 @@ def condition(where: Where | None) -> tuple[str, list[Any]]:
 
 def _compared(key: str, operator: str, value: Any) -> Iterator[tuple[str, list[Any]]]:
     if operator not in _OPERATORS:
-        raise UsageError(f"where: {key}: no operator {str(operator)[:80]!r}; there are: {', '.join(_OPERATORS)}")
+        raise UsageError(f"where: {key}: no operator {str(operator)[:80]!r}; {suggestion(str(operator), _OPERATORS)}")
     if operator == "in":
         if not isinstance(value, list | tuple | set | frozenset):
             raise UsageError(f"where: {key}: 'in' wants a list of values, not {value!r:.80}")

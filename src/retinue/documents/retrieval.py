@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ..errors import UsageError
-from ..naming import meant
 from ..schema import Document
+from ..suggestions import suggestion
 from ..tools.passages import excerpt
 from .embedding import Embedder, titled
 from .store import DocumentStore
@@ -41,7 +41,7 @@ def retrieve(
     """The `top_k` documents of `store` that fit `query` best, best first. `vector` and `hybrid` need the
     `embedder` that the documents' vectors are of; `hybrid` fuses the other two. Raises `UsageError`."""
     if mode not in MODES:
-        raise UsageError(f"no mode {mode!r} of retrieval; {meant(mode, MODES)}")
+        raise UsageError(f"no mode {mode!r} of retrieval; {suggestion(mode, MODES)}")
     if mode == "keyword":
         return store.keyword(query, top_k, where)
     if embedder is None:

@@ -26,6 +26,7 @@ from ..events import RunResult
 from ..models import PromptModel
 from ..schema import AgentAction, Decision
 from ..strategies import STRATEGIES
+from ..suggestions import suggestion
 from ..tools import calculator, passages
 from .keeping import keep, records, setup_of, unreadable
 from .metrics import normalised
@@ -171,10 +172,10 @@ def approving(action: AgentAction, problem: str) -> Decision:
 
 
 def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()] or list(STRATEGIES)
+    names = [name.strip() for name in text.split(",") if name.strip()] or [one for one in STRATEGIES if one != "auto"]
     for name in names:
         if name not in STRATEGIES:
-            raise click.BadParameter(f"no strategy {name!r}; there are: {', '.join(STRATEGIES)}")
+            raise click.BadParameter(f"no strategy {name!r}; {suggestion(name, STRATEGIES)}")
     return names
 
 

@@ -9,17 +9,18 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ModelRefused, ModelUnavailable, UsageError, WindowExceeded
+from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..events import Delta
 from ..ports import Chunks
 from ..prompt import Ask, Known, Prompt
 from ..schema import Abilities
+from ..suggestions import suggestion
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .failures import names
 from .http import HttpClient, bearer
 from .probing import problem_with_calls
 from .receiving import Receiver
-from .recognising import first_of_ollama, recognise, window
+from .recognising import first_of_ollama, not_found, recognise, window
 from .retrying import again
 from .settings import Api, Settings, TimeLimits
 from .wire import Encoded, Headers, Terms, Wire
@@ -64,7 +65,7 @@ class HttpEngine:
         self._calling: Known[bool] = Known()  # whether there are native calls in a prompt
         self._head: tuple[Any, bytes] = None, b""
         if self._dialect and self._dialect not in DIALECTS:
-            raise UsageError(f"no dialect {self._dialect!r}; there are: {', '.join(DIALECTS)}")
+            raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
 
     @property
     def name(self) -> str:
@@ -102,6 +103,8 @@ class HttpEngine:
                     yield Delta(rest)
                 yield receiver.reply()
                 return
+            except ModelNotFound as refused:
+                raise await not_found(self._client, self._form.dialect, self._model, refused) from None
             except ModelRefused as refused:
                 self._leave_out(request, refused)
                 continue
@@ -147,12 +150,13 @@ class HttpEngine:
         return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
 
     def _wire(self, request: Ask) -> Wire:
-        """Chat; or completions, which suit llama.cpp's grammars, until there are native calls."""
+        """Chat; or completions, which suit llama.cpp's grammars, but for conversations and native calls."""
         if self._form.completions is None:
             return self._form.chat
         if self._only_completes:
             return self._form.completions
-        if self._settings.api or self._dialect != "llamacpp" or request.tools or self._has_calls(request.prompt):
+        talks = request.chat or request.tools or self._has_calls(request.prompt)
+        if talks or self._settings.api or self._dialect != "llamacpp":
             return self._form.chat
         return self._form.completions
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
+from ..errors import ModelError, ModelNotFound, ModelRefused, ModelUnavailable, WindowExceeded
 from .retrying import retry_after
 
 _TOO_LONG = re.compile(
@@ -16,15 +16,19 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
+_NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model")
 _REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
 
 
-def answered(where: str, status: int, text: str, wait: str | None) -> ModelError:
-    """The error for an answer with `status` and this body; `wait` is its `Retry-After`."""
-    message, mark = said(text)
-    message = f"{where} answered {status}: {message}"
+def answered(where: str, status: int, text: str, wait: str | None, *, keyed: bool = True) -> ModelError:
+    """The error for an answer with `status` and this body; `wait` is its `Retry-After`. `keyed`: a key was sent."""
+    words, mark = said(text)
+    message = f"{where} answered {status}: {words}"
     if status in (401, 403):
-        return ModelRefused(f"{message} (is the API key right?)")
+        hint = "is the API key right?" if keyed or status == 403 else "none was given: say api_key=…"
+        return ModelRefused(f"{message} ({hint})")
+    if (status == 404 and re.search(r"\bmodel\b", words)) or (status in (400, 404) and _NO_MODEL.search(mark)):
+        return ModelNotFound(message)
     if (status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark:
         return ModelUnavailable(message, retry_after(wait))
     return refusal(message, mark)

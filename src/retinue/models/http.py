@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import re
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -92,7 +94,7 @@ class HttpClient:
                 if found:
                     yield found
         except (OSError, CannotConnectError) as error:
-            raise self._problem(error, f"{self._shown}{path}") from error
+            raise self._problem(error, f"{self._shown}{path}") from None  # which says all that is in `error`
         finally:
             if connection is not None:
                 connections.done(connection)  # which closes it if not all was read
@@ -110,8 +112,8 @@ class HttpClient:
         if head is None:
             try:
                 head = way.head(method, f"{self.base_url}{path}", _ALWAYS | dict(self._key_headers))
-            except ValueError as error:
-                raise self._no_address() from error
+            except ValueError:
+                raise self._no_address() from None
             self._heads[way, method, path] = head
         return b"%s\r\n" % head if body is None else b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
 
@@ -121,7 +123,9 @@ class HttpClient:
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
             case CannotConnectError():
-                return ModelUnavailable(f"cannot connect to {self._shown}: {_reason(error.reason)}")
+                return ModelUnavailable(
+                    f"cannot connect to {self._shown}: {_reason(error.reason)}{_hint(error.reason)}"
+                )
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
     async def _connections(self) -> Connections:
@@ -139,8 +143,8 @@ class HttpClient:
     async def _kept_connections(self) -> AsyncGenerator[Connections, None]:
         try:
             way = route(self.base_url)
-        except ValueError as error:
-            raise self._no_address() from error
+        except ValueError:
+            raise self._no_address() from None
         connections = Connections(way, self._limits, lambda: self._trust)
         try:
             yield connections
@@ -165,14 +169,15 @@ class HttpClient:
     def _parsed(self, text: str, path: str, kind: str) -> Any:
         try:
             return json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError):
             raise ModelUnavailable(
                 f"{self._shown}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
-            ) from error
+            ) from None
 
     def _failure(self, connection: Connection, text: str) -> ModelError:
-        wait = connection.headers.get("retry-after")
-        return coded(answered(self._shown, connection.status, self.redacted(text), wait), connection.status)
+        said, wait = self.redacted(text), connection.headers.get("retry-after")
+        failure = answered(self._shown, connection.status, said, wait, keyed=bool(self._api_key))
+        return coded(failure, connection.status)
 
     def redacted(self, text: str) -> str:
         """`text` without the key, which some servers repeat in their errors."""
@@ -208,3 +213,11 @@ def _reason(error: OSError) -> str:
     if found and not isinstance(error, ssl.SSLError):
         return os.strerror(int(found[1]))
     return error.strerror or str(error)
+
+
+def _hint(error: OSError) -> str:
+    """What to look at first."""
+    if isinstance(error, socket.gaierror):
+        return " (is the address right?)"
+    refused = isinstance(error, ConnectionRefusedError) or _reason(error) == os.strerror(errno.ECONNREFUSED)
+    return " (is it running?)" if refused else ""

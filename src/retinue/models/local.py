@@ -103,10 +103,10 @@ def _server(path: Path, context: int) -> Any:
     """A running llama.cpp server for the model at `path` with a window of `context` tokens."""
     try:
         import xllamacpp
-    except ImportError as error:
+    except ImportError:
         raise UsageError(
-            "the embedded model needs the extra 'local': pip install 'retinue[local]' (or use a server with --base-url)"
-        ) from error
+            "the embedded model needs the extra 'local': pip install 'retinue[local]' (or name a server: base_url)"
+        ) from None
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
     parameters.n_ctx = context

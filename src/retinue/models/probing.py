@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import aclosing
 
-from ..errors import ModelRefused
+from ..errors import ModelNotFound, ModelRefused
 from ..ports import Chunks
 from ..prompt import Ask, Prompt
 from ..schema import Message, Reply
@@ -26,7 +26,7 @@ _QUESTION = Message("user", "Call the tool `add` to find out what 19 + 23 is.")
 async def problem_with_calls(ask: Callable[[Ask], Chunks]) -> str:
     """Why tool calls do not work, in a few words; empty if they do.
 
-    A refusal is an answer to this; what passes is asked again as ever. Raises `ModelUnavailable`.
+    A refusal is an answer to this; what passes is asked again as ever. Raises `ModelUnavailable`, and `ModelNotFound`.
     """
     request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), max_tokens=_MAX_TOKENS, tools=(_ADD,))
     try:
@@ -34,6 +34,8 @@ async def problem_with_calls(ask: Callable[[Ask], Chunks]) -> str:
             async for chunk in chunks:
                 if isinstance(chunk, Reply):
                     return _problem(chunk)
+    except ModelNotFound:
+        raise
     except ModelRefused as refused:
         return f"tool calls are refused: {refused}"
     raise AssertionError("a reply ends with a Reply")

@@ -9,12 +9,14 @@ from typing import Any, Protocol
 
 from ..asking import ask_once
 from ..blocking import blocking
-from ..errors import UsageError
+from ..errors import RetinueError, UsageError
 from ..hiding import shown
 from ..ports import Chunks, Model
 from ..prompt import Ask
 from ..representation import represented
 from ..schema import Abilities, Message, Reply
+from ..suggestions import nearest, suggestion
+from ..tracebacks import shortened
 from .settings import Settings
 
 
@@ -87,12 +89,19 @@ class PromptModel:
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
         self._about = {"engine": kind, "base_url": base_url and shown(base_url)}
         if kind not in ENGINES:
-            raise UsageError(f"no engine {kind!r}; there are: {', '.join(ENGINES)}")
+            raise UsageError(f"no engine {kind!r}; {suggestion(kind, ENGINES)}")
+        if near := not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")) and nearest(
+            name, ENGINES, 0.75
+        ):
+            raise UsageError(f"no engine {name!r}; did you mean {near!r}? (openai:{name} is a model of OpenAI)")
         try:
             self._engine = ENGINES[kind](Settings(model=name, base_url=base_url, api_key=api_key, **settings))
+        except RetinueError as error:
+            raise shortened(error) from error.__cause__
         except TypeError as error:
-            unknown = ", ".join(set(settings) - set(Settings.__dataclass_fields__)) or str(error)
-            raise UsageError(f"PromptModel: unknown setting {unknown}") from error
+            known = Settings.__dataclass_fields__
+            unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
+            raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
 
     def __repr__(self) -> str:
         return represented(self, self.name, **self._about)

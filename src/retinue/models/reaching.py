@@ -107,7 +107,7 @@ class Connections:
         except TimeoutError:
             raise
         except OSError as error:
-            raise CannotConnectError(error) from error
+            raise CannotConnectError(error) from None
 
     async def _tunnel(self, connection: Connection, until: float) -> None:
         await self._asked(connection, self.way.connect(), until)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ModelError, ModelRefused
+from ..errors import ModelError, ModelNotFound, ModelRefused
+from ..suggestions import suggestion
 from .http import HttpClient
 from .wire import at
+
+_LISTS = {  # where a server lists its models, under which key, and the key of a name
+    "openai": ("/models", "data", "id"),
+    "ollama": ("/tags", "models", "name"),
+    "cohere": ("/../v1/models", "models", "name"),
+}
+_SECONDS = 10.0  # for a list that only makes an error clearer
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,20 @@ async def window(client: HttpClient, dialect: str, model: str) -> int | None:
         case "tgi":
             found = at(await _asked(client, "/../info"), "max_total_tokens")
     return found if isinstance(found, int) and found > 0 else None
+
+
+async def not_found(client: HttpClient, dialect: str, model: str, refused: ModelNotFound) -> ModelNotFound:
+    """`refused`, which says that there is no such model, with the one that was probably meant of those there are."""
+    path, key, name = _LISTS.get(dialect, _LISTS["openai"])
+    try:
+        async with asyncio.timeout(_SECONDS):
+            listed = at(await _asked(client, path), key)
+    except TimeoutError:
+        listed = None
+    names = [str(at(one, name)) for one in listed if at(one, name)] if isinstance(listed, list) else []
+    if not names or model in names:  # then the server's own words say more
+        return refused
+    return ModelNotFound(f"{client.redacted(client.base_url)} has no model {model!r}; {suggestion(model, names)}")
 
 
 async def _asked(client: HttpClient, path: str) -> Any:

@@ -17,6 +17,7 @@ from ..events import Delta
 from ..ports import Chunks
 from ..prompt import Ask, Decided
 from ..schema import Abilities, AgentAction, AgentFinish, Reply, Usage
+from ..suggestions import suggestion
 from .failures import coded
 from .retrying import retrying
 from .settings import Settings
@@ -59,7 +60,7 @@ class ScriptedEngine:
 
     async def abilities(self, *, native: bool = False) -> Abilities:
         """A script can make tool calls, and is held to no pattern: it writes what it says."""
-        return Abilities(calls_tools=True)
+        return Abilities(calls_tools=True, scripted=True)
 
     def reply(self, request: Ask) -> Chunks:
         """The first fitting rule's reply, word by word. Raises `ModelError`."""
@@ -137,7 +138,7 @@ def _problems(rule: Any) -> Iterator[str]:
         return
     unknown = [key for key in rule if key not in _KEYS]
     if unknown:
-        yield f"unknown key {unknown[0]!r}; there are: {', '.join(_KEYS)}"
+        yield f"unknown key {unknown[0]!r}; {suggestion(str(unknown[0]), _KEYS)}"
     if "call" in rule and not _are_calls(rule["call"]):
         yield "call: want {tool: NAME, input: …}, or a list of these"
     if "raw" in rule and not isinstance(rule["raw"], str):

@@ -56,8 +56,9 @@ def engine(name: str, settings: Settings) -> HttpEngine:
     key = settings.api_key or next((os.environ[name] for name in vendor.keys if os.environ.get(name)), None)
     if vendor.keys and not base_url:
         if not key:
-            other = " (or name another server with --base-url)"
-            raise UsageError(f"{vendor.title} needs a key: set {' or '.join(vendor.keys)}{other}")
+            raise UsageError(
+                f"{vendor.title} needs a key: set {' or '.join(vendor.keys)} (or name another server: base_url)"
+            )
         if not settings.model:
             raise UsageError(f"{vendor.title} has many models; say which one: {name}:MODEL")
     form = vendor.format

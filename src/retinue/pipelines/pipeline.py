@@ -8,12 +8,12 @@ from typing import Any, Self
 
 from ..batches import in_order as batch_in_order
 from ..blocking import blocking
-from ..contract import Component, Input
+from ..contract import DeclaredComponent, Input
 from ..declaring import component
 from ..errors import UsageError
 from ..filing import Filed, load
-from ..naming import meant
 from ..representation import represented
+from ..suggestions import suggestion
 from . import checking, drawing
 from .plan import Plan, needed, plan
 from .running import Running
@@ -185,7 +185,7 @@ class Pipeline(Filed):
                 [node.name for node in self.nodes if unknown[0] in node.component.inputs] if what == "params" else []
             )
             hint = f"{takers[0]!r} takes it: params={{{takers[0]!r}: {{{unknown[0]!r}: …}}}}" if takers else ""
-            hint = hint or meant(unknown[0], self._nodes)
+            hint = hint or suggestion(unknown[0], self._nodes)
             raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; {hint}")
 
     # ── seen from outside ────────────────────────────────────────────────────────────────────────
@@ -200,7 +200,7 @@ class Pipeline(Filed):
         """The main outputs of all nodes at which it ends."""
         return tuple(dict.fromkeys(node.component.output for node in self._ends())) or ("results",)
 
-    def as_component(self) -> Component:
+    def as_component(self) -> DeclaredComponent:
         """What another pipeline is told of this one."""
         needs = checking.from_root(self._nodes.values(), self.inputs)
         inputs = {name: Input(required=name in needs) for name in self.inputs}
@@ -208,7 +208,7 @@ class Pipeline(Filed):
         visible = [self._visible[node.name] for node in self._ends()]
         known = [names for names in visible if names is not None]
         outputs = {name: Any for names in known for name in names} if len(known) == len(visible) else None
-        return Component(self.name, self.run_async, inputs, outputs, output=self.output_variable, branches=1)
+        return DeclaredComponent(self.name, self.run_async, inputs, outputs, output=self.output_variable, branches=1)
 
     def _ends(self) -> list[Node]:
         used = {source for node in self._nodes.values() for source in node.sources}

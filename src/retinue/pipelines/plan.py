@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..contract import Component
+from ..contract import DeclaredComponent
 from .checking import in_order
 from .wires import ROOT, Node, Wire
 
@@ -21,7 +21,7 @@ class Plan:
     """
 
     names: tuple[str, ...]
-    components: tuple[Component | None, ...]
+    components: tuple[DeclaredComponent | None, ...]
     wires: tuple[tuple[tuple[int, Wire], ...], ...]
     before: tuple[int, ...]
     chains: tuple[tuple[int, ...], ...]

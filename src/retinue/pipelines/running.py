@@ -8,7 +8,7 @@ from typing import Any
 
 from ..batches import first
 from ..containment import contained, contained_await, described
-from ..contract import FIRST, Component
+from ..contract import FIRST, DeclaredComponent
 from ..errors import NodeFailed, UsageError
 from ..threads import in_thread
 from .plan import Plan
@@ -89,7 +89,7 @@ class Running:
                     at += 1
                 await in_thread(self._call_all, chain[start:at])
 
-    async def _await(self, node: int, component: Component) -> None:
+    async def _await(self, node: int, component: DeclaredComponent) -> None:
         arguments = self._arguments(node, component)
         try:
             value = await contained_await(component.function(**arguments))
@@ -109,7 +109,7 @@ class Running:
                 raise _failed(component, error) from error
             self._note(node, component, value)
 
-    def _component(self, node: int) -> Component:
+    def _component(self, node: int) -> DeclaredComponent:
         component = self._plan.components[node]
         assert component is not None, "the root runs nothing"
         return component
@@ -121,7 +121,7 @@ class Running:
     def _is_live(self, source: int, branch: str) -> bool:
         return self._seen[source] is not None and self._branches[source] == branch
 
-    def _arguments(self, node: int, component: Component) -> dict[str, Any]:
+    def _arguments(self, node: int, component: DeclaredComponent) -> dict[str, Any]:
         inputs: dict[int, Seen] = {}
         mapped: dict[str, Any] = {}
         for source, wire in self._plan.wires[node]:
@@ -146,7 +146,7 @@ class Running:
         except UsageError as error:
             raise UsageError(f"node {error}") from None
 
-    def _note(self, node: int, component: Component, value: Any) -> None:
+    def _note(self, node: int, component: DeclaredComponent, value: Any) -> None:
         try:
             outputs, self._branches[node] = component.outcome(value)
         except UsageError as error:
@@ -154,6 +154,6 @@ class Running:
         self._seen[node] = with_outputs(self._arriving.pop(node), node, outputs)
 
 
-def _failed(component: Component, error: Exception) -> NodeFailed:
+def _failed(component: DeclaredComponent, error: Exception) -> NodeFailed:
     told = isinstance(error, NodeFailed | UsageError)
     return NodeFailed(component.name, str(error) if told else described(error))

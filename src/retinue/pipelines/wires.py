@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..contract import FIRST, Component
+from ..contract import FIRST, DeclaredComponent
 from ..declaring import component
 from ..errors import UsageError
 
@@ -50,7 +50,7 @@ class Node:
     inputs: Sequence[str] | Mapping[str, str] = (ROOT,)
 
     @cached_property
-    def component(self) -> Component:
+    def component(self) -> DeclaredComponent:
         """What it runs, under the node's name. Raises `UsageError` if it is no component."""
         return replace(component(self.something), name=self.name)
 

@@ -17,7 +17,8 @@ from ..models.settings import Settings
 from ..ports import Model, Strategy
 from ..signature import signature_of_schema
 from ..store.rows import RunRow
-from ..strategies.instructed import Instructed, instructed
+from ..strategies.auto import Auto
+from ..strategies.instructed import Instructed
 from ..strategies.relaying import renaming
 from ..strategies.tool_calling import ToolCalling
 from ..tooling import Tool
@@ -47,12 +48,10 @@ def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = (
     names = [tool.name for tool in other.tools]
     if twice := [tool.name for tool in hosted if names.count(tool.name) > 1]:
         raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")
-    if not other.tools and getattr(other.strategy, "needs_tools", True):
-        other.strategy = ToolCalling()
     if (named := chosen_tool(wishes)) is not None and named not in {tool.name for tool in other.tools}:
         raise UsageError(f"Invalid 'tool_choice': there is no tool '{named}'.")
-    chosen = renaming(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
-    other.strategy = instructed(chosen, wishes.get("instructions") or "")
+    other.strategy = renaming(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
+    other.instructions = "\n\n".join(filter(None, ((wishes.get("instructions") or "").strip(), agent.instructions)))
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
     other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
     limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
@@ -77,6 +76,9 @@ def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
     """The strategy with the request's `tool_choice` and `parallel_tool_calls`, if it knows such."""
     if isinstance(strategy, Instructed):
         return replace(strategy, inner=_choosing(strategy.inner, wishes))
+    if isinstance(strategy, Auto):
+        calling = _choosing(strategy.calling, wishes)
+        return replace(strategy, calling=calling) if isinstance(calling, ToolCalling) else strategy
     if not isinstance(strategy, ToolCalling):
         return strategy
     said = wishes.get("tool_choice")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ..ports import Strategy
+from .auto import Auto
 from .parsing import UnreadableReply
 from .planexec import PlanExec
 from .react import React
@@ -11,9 +12,12 @@ from .self_ask import SelfAsk
 from .simple import simple as simple
 from .tool_calling import ToolCalling
 
-__all__ = ["STRATEGIES", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling", "UnreadableReply", "simple"]
+__all__ = [
+    "STRATEGIES", "Auto", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling", "UnreadableReply", "simple",
+]  # fmt: skip
 
 STRATEGIES: Mapping[str, Strategy] = {
+    "auto": Auto(),
     "react": React(),
     "react_json": ReactJson(),
     "tool_calling": ToolCalling(),

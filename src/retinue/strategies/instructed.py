@@ -37,7 +37,7 @@ class Instructed:
     @property
     def needs_tools(self) -> bool:
         """Whether the inner strategy is of no use without tools."""
-        return bool(getattr(self.inner, "needs_tools", True))
+        return bool(getattr(self.inner, "needs_tools", False))
 
     def __call__(self, task: Task) -> Flow:
         """The inner strategy's reasoning."""

@@ -20,6 +20,7 @@ from ..ports import Act, Flow, Request, Sent, Strategy, Task, ask, consult
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
 from . import closing
+from .auto import chosen
 from .describing import described
 from .parsing import answer_written
 from .planning import (
@@ -44,7 +45,6 @@ TRIES = 3  # how often a plan is asked for until it can be read
 _REPLY_TOKENS = 512
 _NO_TOOLS = "(it is not said which; others carry the plan out)"
 _NOT_FOUND = re.compile(r"\W*not[\s_]+found\b[\s:.,-]*(.*)", re.IGNORECASE | re.DOTALL)
-
 T = TypeVar("T")
 Part = Generator[Request, Sent, T]
 
@@ -92,6 +92,7 @@ class _Run:
 
     def __init__(self, by: PlanExec, task: Task) -> None:
         self._by = by
+        self._executor = chosen(by.executor, task)
         self._task = task
         self._news = task.question
         self._notes = Notes()
@@ -190,7 +191,7 @@ class _Run:
     def _step(self, step: str) -> Part[tuple[AgentFinish, bool]]:
         """What the executor makes of a step, and whether the run ends with it."""
         question = self._wording("step", step=step).rstrip("\n")
-        inner = self._by.executor(replace(self._task, question=question, history=self._history_for(step)))
+        inner = self._executor(replace(self._task, question=question, history=self._history_for(step)))
         sent: Sent | None = None
         replies = 0
         try:

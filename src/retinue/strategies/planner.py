@@ -22,7 +22,6 @@ class Planner:
     check: bool = False
     max_steps: int = 6
     name: str = "planner"
-    needs_tools: bool = False
 
     def __call__(self, task: Task) -> Flow:
         """Make a plan; in `return_values["steps"]` it is a list."""

@@ -46,6 +46,11 @@ class React:
     trim_intermediate_steps: int = -1
     name: str = "react"
 
+    @property
+    def needs_tools(self) -> bool:
+        """Whether it is of no use without tools: unless there is a prompt that may say otherwise."""
+        return not self.prompt
+
     def __call__(self, task: Task) -> Flow:
         """Think, act and observe until there is an answer, or the loop asks for one."""
         return step_by_step(_Transcript(self, task), self.trim_intermediate_steps, prose_of(task))

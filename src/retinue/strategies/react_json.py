@@ -61,6 +61,11 @@ class ReactJson:
     trim_intermediate_steps: int = -1
     name: str = "react_json"
 
+    @property
+    def needs_tools(self) -> bool:
+        """Whether it is of no use without tools: unless there is a prompt that may say otherwise."""
+        return not self.prompt
+
     def __call__(self, task: Task) -> Flow:
         """Think, run tools and read their responses until there is an answer."""
         return step_by_step(_Json(self, task), self.trim_intermediate_steps, prose_of(task))

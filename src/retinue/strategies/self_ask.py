@@ -67,6 +67,11 @@ class SelfAsk:
     trim_intermediate_steps: int = -1
     name: str = "self_ask"
 
+    @property
+    def needs_tools(self) -> bool:
+        """Whether it is of no use without tools: unless there is a prompt that may say otherwise."""
+        return not self.prompt
+
     def __call__(self, task: Task) -> Flow:
         """Ask follow up questions until the question itself can be answered."""
         return step_by_step(_Questions(self, task), self.trim_intermediate_steps, prose_of(task))

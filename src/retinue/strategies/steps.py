@@ -8,7 +8,7 @@ once more without the unreadable turns, in as few words as possible; then the ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol

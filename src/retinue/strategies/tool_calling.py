@@ -47,7 +47,6 @@ class ToolCalling:
     parallel: bool = True
     name: str = "tool_calling"
     native: bool = True
-    needs_tools: bool = False
 
     def __call__(self, task: Task) -> Flow:
         """Call tools until there is text without a call: the answer."""
@@ -85,6 +84,7 @@ class _Calls:
             tool_choice=self._choice,
             answer=plain,
             options=self._options,
+            chat=True,
         )
 
     def closing(self, before: Prompt | None, turn: Turn) -> Ask:

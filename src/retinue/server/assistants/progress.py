@@ -181,7 +181,9 @@ class Progress:
             self._asked[action.id] += 1
         self._first = self._first or action.id
         self._pending.add(action.id)
-        if isinstance(entry.event, Called) and not (self._all or action.id in self._calls or is_hosted(self._run.request, action.tool)):
+        if isinstance(entry.event, Called) and not (
+            self._all or action.id in self._calls or is_hosted(self._run.request, action.tool)
+        ):
             return
         if action.id in self._calls:  # a person may have edited what it is given, or is asked once more
             shown = self._shown_call(action)

@@ -1,0 +1,35 @@
+"""Tracebacks that a caller can use: without the frames in which Retinue, and what it stands on, raised on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from .errors import RetinueError
+
+E = TypeVar("E", bound=RetinueError)
+_OURS = tuple(str(Path(module).parent) + os.sep for module in (__file__, asyncio.__file__, concurrent.futures.__file__))
+
+
+def shortened(error: E) -> E:
+    """`error` with only those frames in its traceback that are somebody else's, such as those of a model of the
+    caller's own. An error of this kind says itself what is wrong; `RETINUE_DEBUG` leaves all frames."""
+    if os.environ.get("RETINUE_DEBUG"):
+        return error
+    kept: TracebackType | None = None
+    for one in reversed(_links(error.__traceback__)):
+        if not one.tb_frame.f_code.co_filename.startswith(_OURS):
+            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return error.with_traceback(kept)
+
+
+def _links(traceback: TracebackType | None) -> list[TracebackType]:
+    found = []
+    while traceback is not None:
+        found.append(traceback)
+        traceback = traceback.tb_next
+    return found
