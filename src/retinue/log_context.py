@@ -1,7 +1,8 @@
 """Which run, step and request a line of the log is about: `record.run`, `record.step`, `record.request`.
 
 Every record of the tree `retinue` has them, and has no secret in its message; below
-warnings, the tree is quiet until somebody configures logging. `ContextFilter`, on a handler, gives them to the records of others, too.
+warnings, the tree is quiet until somebody configures logging. `ContextFilter`, on a handler, gives them to the
+records of others, too.
 """
 
 from __future__ import annotations

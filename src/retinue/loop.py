@@ -39,7 +39,7 @@ def drive(
     """Drive `flow` to its end and yield the events that `log` does not have yet.
 
     The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up, or the model or the flow
-    fails. Raises `LogMismatch` for another flow's `log`, and after `Stopped` the `ModelError` of a model that never replied.
+    fails. Raises `LogMismatch` for another flow's `log`, and after `Stopped` the error of a model that never replied.
     """
     window = Window(started.abilities.window)
     return _Drive(flow, effects, Meter(budget), deadline, Recording(log), window).events(started)
