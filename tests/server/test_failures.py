@@ -13,6 +13,8 @@ from fakes.app_server import KEY, Serving
 from fakes.openai_server import Answer, OpenAIServer, failure
 from retinue import Agent, PromptModel, tool
 from retinue.models.retrying import Retries
+from retinue.pipelines import Pipeline
+from retinue.server.deployment import as_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 TRIED = Answer(calls=[("add", {"a": 19, "b": 23})])
@@ -191,3 +193,17 @@ def test_a_form_that_was_cut_is_told_as_cut(client: Any, engine: OpenAIServer) -
     (choice,) = chat(client, "plain", response_format=wanted).choices
     assert (choice.finish_reason, choice.message.content) == ("length", '{"x": "abc')
     assert json.loads(choice.message.content + '"}') == {"x": "abc"}
+
+
+def test_a_pipeline_that_fails_keeps_its_words_for_the_log(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(query: str) -> str:
+        raise RuntimeError("http://10.0.0.5 said: no")
+
+    pipeline = Pipeline(name="pipe")
+    pipeline.add_node(broken)
+    with Serving(tmp_path, {"pipe": as_agent(pipeline)}) as served:
+        answer = served.ask("POST", "/v1/chat/completions", {"model": "pipe", **ASKED})
+    assert answer.status == 500
+    assert answer.headers["x-should-retry"] == "false"  # a pipeline may have done something
+    assert "10.0.0.5" not in answer.text
+    assert "10.0.0.5" in caplog.text

@@ -85,7 +85,6 @@ CHAT: list[Any] = [
     ({"type": "file", "file": {"file_data": encoded(b"%PDF\x00\xff")}}, 400, "file"),
     ({"type": "file", "file": {"file_data": encoded(b"a\x00b")}}, 400, "file"),
     ({"type": "file", "file": {"file_data": encoded(b"x" * 300_000)}}, 400, "file"),
-    ({"type": "file", "file": {"file_data": encoded(b"x" * 1_100_000)}}, 400, "file"),
     ({"type": "file", "file": {"file_id": "file-unknown"}}, 404, "file.file_id"),
 ]
 
@@ -94,6 +93,13 @@ CHAT: list[Any] = [
 def test_what_a_chat_cannot_give_a_model_is_refused(served: Serving, part: Any, status: int, place: str) -> None:
     answer = chat(served, {"type": "text", "text": WHERE}, part)
     assert (answer.status, answer.error["param"]) == (status, f"messages[0].content[1].{place}")
+
+
+def test_a_large_file_is_refused_before_it_is_read(served: Serving) -> None:
+    file = upload(served, "a.txt", b"x" * 1_030_000).body["id"]
+    answer = chat(served, {"type": "file", "file": {"file_id": file}})
+    assert (answer.status, answer.error["param"]) == (400, "messages[0].content[0].file")
+    assert "1,030,000 bytes" in answer.error["message"]
 
 
 RESPONSES: list[Any] = [
