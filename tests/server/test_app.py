@@ -132,7 +132,8 @@ def test_readiness(tmp_path: Path) -> None:
 
 def test_models(served: Serving) -> None:
     model = {"id": "agent-1", "object": "model", "created": 1_700_000_000, "owned_by": "retinue"}
-    assert served.ask("GET", "/v1/models").body == {"object": "list", "data": [model]}
+    listed = served.ask("GET", "/v1/models").body
+    assert (listed["object"], listed["data"][0]) == ("list", model)
     assert served.ask("GET", "/v1/models/agent-1").body == model
     said = served.ask("GET", "/v1/models/meta/llama:8b")
     assert (said.status, said.error["code"], said.error["param"]) == (404, "model_not_found", "model")

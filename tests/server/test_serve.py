@@ -21,6 +21,7 @@ import pytest
 from fakes.openai_server import OpenAIServer
 from fakes.served import Served, serving
 from retinue.cli import main
+from retinue.server.embeddings import MODEL
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # OpenAI's of its assistants
 AGENT = """
@@ -53,7 +54,7 @@ def begun(*words: str, env: Mapping[str, str] | None = None) -> Iterator[tuple[s
 
 def models(url: str, key: str) -> list[str]:
     with openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
-        return [model.id for model in client.models.list()]
+        return [model.id for model in client.models.list() if model.id != MODEL]
 
 
 @pytest.fixture
