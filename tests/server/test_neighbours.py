@@ -193,7 +193,7 @@ def test_a_tenant_may_keep_so_many_vector_stores_and_files_in_them(small: Servin
     files = [upload(small, f"{name}.txt", b"Hello", key=one.key).body["id"] for name in "abc"]
     first = one.made("/v1/vector_stores", {"file_ids": files[:2]})["id"]
     second = one.made("/v1/vector_stores", {"file_ids": files[:1]})["id"]
-    thread = {"tool_resources": {"file_search": {"vector_stores": [{}]}}}
+    thread: dict[str, Any] = {"tool_resources": {"file_search": {"vector_stores": [{}]}}}
     assert refused(one.ask("POST", "/v1/vector_stores", {}), "2 vector stores")
     assert refused(one.ask("POST", "/v1/threads", thread), "2 vector stores")
     more = one.ask("POST", f"/v1/vector_stores/{second}/files", {"file_id": files[2]})

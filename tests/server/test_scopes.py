@@ -115,7 +115,7 @@ def test_what_is_not_known_is_for_those_that_may_do_all(served: Serving, path: s
     assert served.ask("POST", path, {}, key=KEY).status in (200, 404)
 
 
-WISH = {"file_search": {"vector_stores": [{}]}}
+WISH: dict[str, Any] = {"file_search": {"vector_stores": [{}]}}
 
 
 @pytest.mark.parametrize(
