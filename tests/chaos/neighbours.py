@@ -127,7 +127,8 @@ async def _found(session: aiohttp.ClientSession, text: bytes, seconds: list[floa
     store = await _stored(session, {"small.txt": text})
 
     async def there() -> bool:
-        return bool((await _json(session, "GET", f"/v1/vector_stores/{store}"))["file_counts"]["completed"] == 1)
+        counts = (await _json(session, "GET", f"/v1/vector_stores/{store}"))["file_counts"]
+        return bool(counts["completed"] == 1)
 
     await until_async(there, 120)
     seconds.append(time.perf_counter() - began)

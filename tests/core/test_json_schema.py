@@ -30,6 +30,7 @@ def chain(word: str, more: Any = None) -> dict[str, Any]:
 @pytest.mark.parametrize("dialect", ["draft-03", "draft-04", "draft-06", "draft-07"])
 def test_a_pattern_that_would_backtrack_for_ever_is_matched(pattern: str, dialect: str) -> None:
     text = "a" * 5_000 + "!"
+    schema: dict[str, Any]
     for schema in (
         {"properties": {text: {"pattern": pattern}}},
         {"patternProperties": {pattern: {}}, "additionalProperties": {"type": "null"}},

@@ -62,7 +62,7 @@ def test_what_is_nowhere(served: Serving, method: str, path: str, status: int, m
         (b"1" * 5_000, "digits"),
         (b'{"metadata": {"k": "\\ud800"}}', "surrogate"),
         (b'{"a":' + b"[" * 64 + b"]" * 64 + b"}", "nested"),
-        (b"[" * 100_000, "nested"),
+        (b"[" * 20_000, "nested"),
     ],
 )
 def test_bodies_that_cannot_be_read(served: Serving, body: bytes, reason: str) -> None:

@@ -1,8 +1,7 @@
 """`planexec`: make a plan, check it, execute each step with another strategy, replan if need be, answer.
 
-(Plan-and-solve, Wang et al. 2023; seed 003.) As `humanInLoopPlanExec`, a person approves each plan. All
-of it is bounded: the steps of a plan, the replies a step may take, how often there is a new plan, how
-often a person may send one back, and how often an unreadable plan is asked again.
+(Plan-and-solve, Wang et al. 2023.) As `humanInLoopPlanExec`, a person approves each plan. All of it is bounded: a
+plan's steps, a step's replies, new plans, plans that a person sends back, and plans that cannot be read.
 """
 
 from __future__ import annotations

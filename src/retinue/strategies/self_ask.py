@@ -289,10 +289,8 @@ def _example(example: Example, using: Mapping[Kind, Tool], *, several: bool) -> 
 def _shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
     """A follow up question that fits a tool, or the words after which the answer is asked for."""
     several = len(task.tools) > 1
-    asked = [
-        seq(f"Follow up [{tool.name}]: " if several else "Follow up: ", input_pattern(tool), "\n")
-        for tool in task.tools
-    ]
+    begins = {tool.name: f"Follow up [{tool.name}]: " if several else "Follow up: " for tool in task.tools}
+    asked = [seq(begins[tool.name], input_pattern(tool), "\n") for tool in task.tools]
     after_needed = choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}"))
     return Constraint(after_needed if first else choice(*asked, ANSWER), deciding(task.tools))
 
