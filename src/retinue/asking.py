@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from .errors import UsageError
+from .containment import contained_await
+from .errors import ModelError, UsageError
 from .grammar import Constraint
 from .ports import Model
 from .prompt import Ask, Decided, Prompt
@@ -26,11 +27,15 @@ async def ask_once(
         raise UsageError("a model needs something to reply to")
     prompted = Prompt(messages[0]).add(*messages[1:])
     request = Ask(prompted, messages[-1].content, _plain, tuple(stop), constraint, max_tokens)
+    return await contained_await(_reply(model, request))
+
+
+async def _reply(model: Model, request: Ask) -> Reply:
     async with aclosing(model.reply(request)) as chunks:
         async for chunk in chunks:
             if isinstance(chunk, Reply):
                 return chunk
-    raise AssertionError("a reply ends with a Reply")
+    raise ModelError("the model ended without a reply")
 
 
 def _plain(decided: Decided) -> Reply:
