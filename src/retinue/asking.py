@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from .errors import UsageError
+from .containment import contained_await
+from .errors import ModelError, UsageError
 from .grammar import Constraint
 from .ports import Model
 from .prompt import Ask, Decided, Prompt
@@ -27,13 +28,20 @@ async def ask_once(
         raise UsageError("a model needs something to reply to")
     prompted = Prompt(messages[0]).add(*messages[1:])
     request = Ask(prompted, messages[-1].content, _plain, tuple(stop), constraint, max_tokens)
+<<<<<<< HEAD
     if not isinstance(prompt, str):
         request = replace(request, chat=True)
+=======
+    return await contained_await(_reply(model, request))
+
+
+async def _reply(model: Model, request: Ask) -> Reply:
+>>>>>>> effects
     async with aclosing(model.reply(request)) as chunks:
         async for chunk in chunks:
             if isinstance(chunk, Reply):
                 return chunk
-    raise AssertionError("a reply ends with a Reply")
+    raise ModelError("the model ended without a reply")
 
 
 def _plain(decided: Decided) -> Reply:

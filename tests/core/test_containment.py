@@ -25,6 +25,7 @@ from retinue import (
     Observation,
     Pipeline,
     PromptModel,
+    PromptNode,
     RetinueError,
     RunResult,
     StopReason,
@@ -33,6 +34,7 @@ from retinue import (
     component,
     tool,
 )
+from retinue.asking import ask_once
 from retinue.containment import apart, contained
 from retinue.events import Called, Observed
 from retinue.ports import Chunks, Flow, Recalled, Task, act, ask
@@ -523,6 +525,16 @@ def test_whatever_a_model_raises_is_the_runs_end(name: str) -> None:
     assert result.stop_reason is StopReason.ERROR
     with pytest.raises(RetinueError, match="the model cannot say what it can do"):
         Agent(Talks(name, able=False), tools).run(QUESTION)
+
+
+@pytest.mark.parametrize("name", [*NAMES, ""])
+def test_whatever_a_model_raises_is_the_error_of_who_asks_it_once(name: str) -> None:
+    with pytest.raises(Exception, match=None if name else "the model ended without a reply"):
+        asyncio.run(ask_once(Talks(name), "?"))
+    pipeline = Pipeline()
+    pipeline.add_node(PromptNode(Talks(name)), name="Asks", inputs=["Query"])
+    with pytest.raises(NodeFailed, match="node 'Asks'"):
+        pipeline.run(query="x")
 
 
 def test_a_model_without_a_reply_is_the_runs_end() -> None:

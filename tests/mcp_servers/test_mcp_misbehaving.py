@@ -14,7 +14,7 @@ import pytest
 
 from fakes import mcp_misbehaving
 from fakes.parrot import Parrot
-from retinue import Agent, ToolError
+from retinue import Agent, NotDone, ToolError
 from retinue.blocking import blocking
 from retinue.mcp import MCPTools, stdio as transport
 from retinue.strategies import STRATEGIES
@@ -72,7 +72,7 @@ def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     ],
 )
 def test_servers_that_cannot_be_used(odd: Make, how: str, problem: str) -> None:
-    with pytest.raises(ToolError, match=problem) as raised:
+    with pytest.raises(NotDone, match=problem) as raised:
         odd(how).tools()
     assert str(raised.value).startswith("odd cannot be used: ")
 

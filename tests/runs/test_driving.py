@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -80,6 +81,28 @@ async def test_a_call_without_outcome_is_made_again_unless_it_may_be_made_once(a
             assert "outcome is unknown" in paused.problem
         else:
             assert (row.status, payments.made) == ("completed", [1, 1])
+
+
+@pytest.mark.parametrize("kind", ["approve", "respond", "reject"])
+async def test_an_equal_call_waits_for_a_person_after_one_that_failed(any_url: str, kind: Any) -> None:
+    """As after a crash, and also for another server: it is all in the log."""
+    made: list[int] = []
+
+    @tool(effects="once")
+    async def pay(euros: int) -> str:
+        """Pay."""
+        made.append(euros)
+        raise ConnectionError(f"reset {len(made)}")
+
+    calls = [{"tool": "pay", "input": {"euros": euros}} for euros in (1, "1")]
+    async with kept_runs(any_url, lambda: calling([pay], *calls)) as kept:
+        await kept.driver.start(await kept.add())
+        row = await kept.row()
+        (waiting,) = row.state["waiting"]
+        assert (row.status, waiting["id"], made) == ("requires_action", "call_2_0", [1])
+        await kept.decide({"call_2_0": Decision(kind, message="it is paid 2")})
+        await kept.another().start("run_1")
+        assert ((await kept.row()).status, made) == ("completed", [1, 1] if kind == "approve" else [1])
 
 
 @pytest.mark.parametrize("what", ["driven", "cancelled"])
