@@ -28,15 +28,12 @@ async def ask_once(
         raise UsageError("a model needs something to reply to")
     prompted = Prompt(messages[0]).add(*messages[1:])
     request = Ask(prompted, messages[-1].content, _plain, tuple(stop), constraint, max_tokens)
-<<<<<<< HEAD
     if not isinstance(prompt, str):
         request = replace(request, chat=True)
-=======
     return await contained_await(_reply(model, request))
 
 
 async def _reply(model: Model, request: Ask) -> Reply:
->>>>>>> effects
     async with aclosing(model.reply(request)) as chunks:
         async for chunk in chunks:
             if isinstance(chunk, Reply):

@@ -129,7 +129,7 @@ class Run:
         )
 
     def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
-        """The reasoning; `instructions` are `None` in older logs. Raises `UsageError` if the strategy cannot even begin."""
+        """The reasoning; `instructions` are `None` in older logs. Raises `UsageError` if it cannot begin."""
         named = getattr(strategy, "name", type(strategy).__name__)
         told = self._agent.instructions if instructions is None else instructions
         try:
