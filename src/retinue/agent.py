@@ -33,6 +33,7 @@ from .strategies.reflecting import reflecting
 from .suggestions import nearest, suggestion
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
+from .tracebacks import show_shortened
 from .watching import watched
 
 Params = Mapping[str, Mapping[str, Any]]  # values for parameters, by node
@@ -77,6 +78,7 @@ class Agent(Filed):
         trace: bool | None = None,
         **limits: Unpack[Limits],
     ) -> None:
+        show_shortened()
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; {suggestion(strategy, STRATEGIES)}")
         if unknown := [name for name in limits if name not in Limits.__annotations__]:

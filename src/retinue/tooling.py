@@ -9,9 +9,9 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, cast, get_args, overload
 
 from .batches import in_order
 from .blocking import blocking
@@ -27,6 +27,7 @@ from .threads import in_thread
 logger = logging.getLogger(__name__)
 
 Effects = Literal["read", "idempotent", "once"]
+_UNSAID = cast(Effects, "")
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,22 @@ class Tool:
     text: a component, a pipeline, another agent. A component that a model is to give more than one text has
     a `tool_function` for it. Functions without async run in a thread.
 
-    `effects` says what a repeated call would do: `read` changes nothing, `idempotent` may be repeated,
-    `once` must not be (the default for what is not labelled). `not_done`: the exceptions (or the names of built-in
-    ones, with commas) by which the tool says that a call did not happen, beside `NotDone`; after any other, and after
-    its time limit, the outcome of a `once` call is not known, and it is not made again unless a person says so.
-    `timeout` is in seconds. `approval`: a person must agree to each call. `polls`: calling it again with the same
-    input makes sense, so the former result is not handed out instead. `return_direct`: its result is the run's answer.
-    `reflections`: how often a call may be repeated with its input put in other words, when tool, input
-    and result do not fit together (seed 001's self-reflection); a `once` call that may have happened is not.
-    `takes`: what a function takes, where its type hints do not say it (`retinue.signature.signature_of`).
-    `output_variable`: which output of a component or pipeline the model is shown, of several.
-
     Called, it is the function that it was made of: `population("Lyon")`. `run` is what happens when a model uses it.
+
+    Args:
+        effects: What a repeated call would do: `read` changes nothing, `idempotent` may be repeated, `once` must not.
+            The default is what `something` says by an attribute `effects`, as components do, else `once`.
+        timeout: In seconds.
+        approval: A person must agree to each call.
+        polls: The same call again makes sense, so the former result is not handed out instead.
+        return_direct: Its result is the run's answer.
+        reflections: How often a call may be repeated with its input put in other words, when tool, input and result do
+            not fit together. A `once` call that may have happened is not.
+        takes: What a function takes, where its type hints do not say it (`retinue.signature.signature_of`).
+        not_done: Exceptions, or names of built-in ones with commas, that say, as `NotDone` does, that a call did not
+            happen. After any other, and after its time limit, the outcome of a `once` call is not known, and it is not
+            made again unless a person says so.
+        output_variable: Which output of a component or pipeline the model is shown, of several.
 
     Raises `UsageError` if the name is not made of letters, digits and underscores, `something` cannot be called, or
     an option is none.
@@ -57,7 +62,7 @@ class Tool:
     name: str
     something: Any
     description: str = ""
-    effects: Effects = "once"
+    effects: Effects = _UNSAID
     timeout: float = 30.0
     approval: bool = False
     polls: bool = False
@@ -76,6 +81,8 @@ class Tool:
             )
         if not callable(self._function):
             raise UsageError(f"tool {self.name}: {self.something!r} is not callable and has no run or run_async")
+        if not self.effects:
+            object.__setattr__(self, "effects", getattr(self.something, "effects", None) or "once")
         for problem in self._problems():
             raise UsageError(f"tool {self.name}: {problem}")
         object.__setattr__(self, "description", " ".join(self.description.split()) or summary(self._function))
@@ -271,9 +278,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def tool_of(something: Any, **options: Any) -> Tool:
-    """`something` as a tool: itself if it is one, else named after the function or object."""
+    """`something` as a tool: itself if it is one (with these options), else named after the function or object."""
     if isinstance(something, Tool):
-        return something
+        return replace(something, **options) if options else something
     name = getattr(something, "__name__", None) or getattr(something, "name", None) or type(something).__name__
     made = Tool(**({"name": name, "something": something} | options))
     if inspect.isfunction(something) and (lacking := _lacking(made, something)):

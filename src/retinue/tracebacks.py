@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -25,6 +26,19 @@ def shortened(error: E) -> E:
         if not one.tb_frame.f_code.co_filename.startswith(_OURS):
             kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
     return error.with_traceback(kept)
+
+
+def show_shortened() -> None:
+    """From now on, show errors of this kind that nobody catches without our own frames: in some five lines.
+    A hook for uncaught exceptions that somebody has set (a debugger, a notebook) stays."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _show
+
+
+def _show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if isinstance(error, RetinueError):
+        traceback = shortened(error).__traceback__
+    sys.__excepthook__(kind, error, traceback)
 
 
 def _links(traceback: TracebackType | None) -> list[TracebackType]:

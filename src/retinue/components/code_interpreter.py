@@ -14,6 +14,8 @@ from .sandbox import Sandbox, SandboxLimits
 class CodeInterpreter:
     """A sandbox as an interactive Python. Raises `UsageError` if the extra `sandbox` is not installed."""
 
+    effects = "read"
+
     def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
         self._sandbox = Sandbox(limits)
 

@@ -22,6 +22,8 @@ class DocumentSplitter:
     Each piece has its document's `meta` and `part`, its number from 0. Raises `UsageError` for a size below 1.
     """
 
+    effects = "read"
+
     def __init__(self, size: int = 1_000, *, name: str = "DocumentSplitter") -> None:
         if size < 1:
             raise UsageError(f"{name}: size must be at least 1, not {size}")

@@ -25,6 +25,8 @@ class FileConverter:
     is not to see every file, say what is read.
     """
 
+    effects = "read"
+
     def __init__(self, folder: str | Path | None = None, *, name: str = "FileConverter") -> None:
         self.name = name
         self.folder = None if folder is None else Path(folder).expanduser()

@@ -60,6 +60,8 @@ class DeepsetCloudPipeline(Queried[Answered]):
     time limit. Raises `UsageError` without a key.
     """
 
+    effects = "once"  # who knows what it does
+
     def __init__(
         self,
         pipeline: str,
@@ -96,6 +98,8 @@ class HaystackPipeline(Queried[Answered]):
 
     `api_key`, if it is given, is sent as a bearer token, for a proxy that wants one.
     """
+
+    effects = "once"  # who knows what it does
 
     def __init__(self, base_url: str, api_key: str | None = None, *, seconds: float = 20.0) -> None:
         self.name = "HaystackPipeline"

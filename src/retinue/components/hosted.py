@@ -63,6 +63,8 @@ class HostedReranker:
     Raises `UsageError` for an unknown service, without a key, or without the extra `web`.
     """
 
+    effects = "read"
+
     def __init__(
         self,
         service: str,
@@ -106,6 +108,8 @@ class HostedEmbedder:
     `OPENAI_API_KEY`, and only OpenAI itself must have one. `embed` blocks. Raises `UsageError` without the
     extra `web`.
     """
+
+    effects = "read"
 
     def __init__(
         self,

@@ -59,6 +59,8 @@ class IssueLink:
     issue is a person's decision. Raises `UsageError` for a repository that is none.
     """
 
+    effects = "read"
+
     def __init__(
         self,
         repository: str,

@@ -29,6 +29,8 @@ class LinkContentFetcher:
     is shown: title, address and the first 10,000 characters.
     """
 
+    effects = "read"
+
     def __init__(
         self,
         allow: Iterable[str] = (),

@@ -30,6 +30,8 @@ class PromptNode:
     `default_prompt_template`.
     """
 
+    effects = "read"
+
     def __init__(  # noqa: PLR0913 -- seed 000's
         self,
         model_name_or_path: Model | str = "local",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import DataError, UsageError
 from ..tooling import as_text
@@ -31,6 +31,8 @@ class PromptTemplate:
     >>> PromptTemplate("Say $word, for $$5.").fill(word="$query")
     'Say $query, for $5.'
     """
+
+    effects: ClassVar[str] = "read"
 
     name: str = INLINE
     prompt_text: str = ""

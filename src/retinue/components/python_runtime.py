@@ -34,6 +34,8 @@ class PythonRuntime:
     Raises `UsageError` for limits that cannot be, and if the extra `sandbox` is not installed.
     """
 
+    effects = "read"
+
     outputs: ClassVar[Mapping[str, Any]] = {"results": Any}
     outgoing_edges = 1
 

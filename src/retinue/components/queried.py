@@ -15,6 +15,8 @@ R = TypeVar("R")
 class Queried(ABC, Generic[R]):
     """Has, from `run_async(query)`, the blocking form and the batches."""
 
+    effects = "read"
+
     @abstractmethod
     async def run_async(self, query: str) -> R:
         """The outputs for one query."""

@@ -26,6 +26,8 @@ class Ranker:
     Raises `UsageError` if the model is not here.
     """
 
+    effects = "read"
+
     def __init__(self, cross_encoder: Scorer = "minilm", top_k: int = 10, *, name: str = "Ranker") -> None:
         if top_k < 1:
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")

@@ -51,6 +51,8 @@ class Reader:
     `$documents`. The first `top_k` documents are read.
     """
 
+    effects = "read"
+
     def __init__(self, prompt_node: PromptNode | str = "local", top_k: int = 5, *, name: str = "Reader") -> None:
         if top_k < 1:
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")

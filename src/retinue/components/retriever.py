@@ -30,6 +30,8 @@ class Retriever:
     `DocumentStore`). Raises `UsageError` for settings that cannot work.
     """
 
+    effects = "read"
+
     def __init__(
         self,
         store: DocumentStore,

@@ -26,6 +26,8 @@ class TopPSampler:
     Raises `UsageError` for a `top_p` that is not above 0 and at most 1, and if the model is not here.
     """
 
+    effects = "read"
+
     def __init__(self, top_p: float = 0.95, cross_encoder: Scorer | None = None, *, name: str = "TopPSampler") -> None:
         if not 0 < top_p <= 1:
             raise UsageError(f"{name}: top_p must be above 0 and at most 1, not {top_p}")

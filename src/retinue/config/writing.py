@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from .specs import FileSpec
 
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
 _OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node: its model was made with them
-_DEFAULTS = {field.name: field.default for field in fields(Tool)}
 
 
 def written(something: Filed, folder: Path) -> dict[str, Any]:
@@ -108,7 +106,8 @@ class Writer:
 
     def _tool(self, tool: Tool, agent: Agent) -> Any:
         asked = agent.require_human_feedback
-        options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != _DEFAULTS[key]}
+        plain = Tool(tool.name, tool.something, takes=tool.takes)
+        options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != getattr(plain, key)}
         if asked is True or (asked and tool.name in asked):
             options.pop("approval", None)
         if "not_done" in options:

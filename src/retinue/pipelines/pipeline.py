@@ -196,6 +196,12 @@ class Pipeline(Filed):
         return self._ends()[-1].component.output if self._nodes else "results"
 
     @property
+    def effects(self) -> str:
+        """`read` if all of its nodes say that they change nothing, else `once`."""
+        reads = all(getattr(node.something, "effects", "") == "read" for node in self.nodes)
+        return "read" if reads and self.nodes else "once"
+
+    @property
     def output_variables(self) -> tuple[str, ...]:
         """The main outputs of all nodes at which it ends."""
         return tuple(dict.fromkeys(node.component.output for node in self._ends())) or ("results",)

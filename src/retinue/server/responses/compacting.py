@@ -19,7 +19,7 @@ from ..wire.errors import ApiError, no_model
 from ..wire.ids import new_id
 from ..wire.objects import Object
 from .finding import found_items, previous_part, referred
-from .input import as_items, readable_items, words
+from .input import as_items, done_by_server, readable_items, words
 from .objects import usage_object
 from .requests import Compact
 from .starting import Before, context_of
@@ -30,7 +30,7 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 @router.post("/compact")
 async def compact(body: Compact, at: At) -> Object:
     """What a model is told of the conversation, in one item. No model is asked: what is told stays as it was said, and
-    what the model is not told (other tools' items, thoughts, files) is left out."""
+    what the model is not told (thoughts, images) is left out."""
     if body.model not in at.server.deployment.agents:
         raise no_model(body.model)
     if body.input is None and body.previous_response_id is None:
@@ -66,7 +66,7 @@ def _former(before: Before) -> Iterator[Object]:
 
 def _told(items: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
     """Items as far as a model is told of them."""
-    for item in items:
+    for number, item in enumerate(items):
         match item["type"]:
             case "message":
                 yield {"type": "message", "role": item["role"], "content": words(item["content"])}
@@ -74,6 +74,10 @@ def _told(items: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
                 yield _called(item["call_id"], item)
             case "function_call_output":
                 yield _output(item["call_id"], words(item["output"]))
+            case _ if (done := done_by_server(item)) is not None:
+                id_ = str(item.get("id") or f"past_{number}")
+                yield _called(id_, {"name": done.name, "arguments": done.arguments})
+                yield _output(id_, done.output)
 
 
 def _called(call_id: str, call: Mapping[str, Any]) -> Object:

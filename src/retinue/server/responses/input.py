@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -93,20 +93,41 @@ def _said(items: Items) -> Iterator[Mapping[str, Any]]:
             case "function_call":
                 call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": item["arguments"]}}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}
-            case "mcp_call" if item.get("output") is not None or item.get("error") is not None:
-                call = {"id": item.get("id") or "", "function": {"name": item["name"], "arguments": item["arguments"]}}
-                yield {"role": "assistant", "content": "", "tool_calls": [call]}
-                yield {"role": "tool", "tool_call_id": call["id"], "content": _came_to(item)}
             case "function_call_output":
                 yield {"role": "tool", "tool_call_id": item["call_id"], "content": words(item["output"])}
+            case _ if (done := done_by_server(item)) is not None:
+                call = {"id": item.get("id") or "", "function": {"name": done.name, "arguments": done.arguments}}
+                yield {"role": "assistant", "content": "", "tool_calls": [call]}
+                yield {"role": "tool", "tool_call_id": call["id"], "content": done.output}
 
 
-def _came_to(item: Mapping[str, Any]) -> str:
-    """What a call of the server's tool came to."""
-    if item.get("output") is not None:
-        return str(item["output"])
-    error = item["error"]
-    return words(error["content"]) if isinstance(error, Mapping) and error.get("content") else str(error)
+class Done(NamedTuple):
+    """A call that the server made itself, and what came of it; `arguments` are JSON."""
+
+    name: str
+    arguments: str
+    output: str
+
+
+def done_by_server(item: Mapping[str, Any]) -> Done | None:
+    """The call that an item shows, if it is one of a tool of the server's and it has ended."""
+    match item:
+        case {"type": "mcp_call", "name": name, "arguments": arguments}:
+            output, error = item.get("output"), item.get("error")
+            if output is None and error is None:
+                return None
+            if isinstance(error, Mapping) and error.get("content"):
+                error = words(error["content"])
+            return Done(name, arguments, str(error if output is None else output))
+        case {"type": "file_search_call", "queries": queries, "results": [*found]}:
+            texts = [f"{one.get('filename') or ''}: {one.get('text') or ''}" for one in found]
+            return Done(
+                "file_search", json.dumps({"query": ", ".join(queries)}), "\n".join(texts) or "Nothing was found."
+            )
+        case {"type": "code_interpreter_call", "code": code, "outputs": [*outputs]}:
+            logs = [one["logs"] for one in outputs if one.get("type") == "logs"]
+            return Done("code_interpreter", json.dumps({"code": code or ""}), "\n".join(logs))
+    return None
 
 
 def rules(items: Items) -> list[str]:

@@ -131,11 +131,11 @@ def _chain(connection: Connection, server: Server, previous: Part) -> Before:
     run, log = previous.run, read(connection, previous.run.id)
     for number in range(previous.number + 1):
         part = Part(run, number)
-        last = told_by(server.deployment, part, log).last
-        if last is None:
+        progress = told_by(server.deployment, part, log)
+        if progress.last is None:
             message = f"Previous response with id '{previous.id}' is still in progress."
             raise ApiError(400, message, param="previous_response_id")
-        items += [*(part.input if number else ()), *last["output"]]
+        items += [*(part.input if number else ()), *progress.output]
     return Before(items, run.request["messages"], run.request["rules"])
 
 
