@@ -81,9 +81,7 @@ class Agent(Filed):
         show_shortened()
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; {suggestion(strategy, STRATEGIES)}")
-        if unknown := [name for name in limits if name not in Limits.__annotations__]:
-            known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
-            raise UsageError(f"Agent takes no {unknown[0]!r}; {suggestion(unknown[0], known)}")
+        _check_names(limits)
         self.name = name
         self.instructions = (instructions or "").strip()
         self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
@@ -287,6 +285,12 @@ class Agent(Filed):
     ) -> RunResult:
         """`resume_async`, blocking, and shown in an interactive terminal."""
         return blocking(watched(self.resume_async, log, decisions, budget=budget, key=key))
+
+
+def _check_names(limits: Mapping[str, Any]) -> None:
+    if unknown := [name for name in limits if name not in Limits.__annotations__]:
+        known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
+        raise UsageError(f"Agent takes no {unknown[0]!r}; {suggestion(unknown[0], known)}")
 
 
 def _bundled(name: str) -> str:

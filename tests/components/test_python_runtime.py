@@ -121,7 +121,7 @@ def test_errors_say_what_and_where(runtime: PythonRuntime, code: Any, problem: s
 @pytest.mark.parametrize(
     ("limits", "problem"),
     [
-        ({"second": 1}, "no limit 'second'; there are: seconds, sleep, memory"),
+        ({"second": 1}, "no limit 'second'; did you mean 'seconds'\\?"),
         ({"seconds": 0}, "seconds must be a positive number, not 0"),
         ({"memory": 1.5}, "memory must be a positive whole number, not 1.5"),
         ({"memory": True}, "memory must be a positive whole number"),

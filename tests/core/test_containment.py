@@ -21,6 +21,7 @@ from retinue import (
     Decision,
     ForeignExit,
     Message,
+    ModelError,
     NodeFailed,
     Observation,
     Pipeline,
@@ -35,6 +36,7 @@ from retinue import (
     tool,
 )
 from retinue.asking import ask_once
+from retinue.blocking import blocking
 from retinue.containment import apart, contained
 from retinue.events import Called, Observed
 from retinue.ports import Chunks, Flow, Recalled, Task, act, ask
@@ -538,8 +540,10 @@ def test_whatever_a_model_raises_is_the_error_of_who_asks_it_once(name: str) -> 
 
 
 def test_a_model_without_a_reply_is_the_runs_end() -> None:
-    result = Agent(Talks(""), [Tool("bad", lambda query: "fine", effects="read")]).run(QUESTION)
-    assert (result.stop_reason, result.error) == (StopReason.ERROR, "the model ended without a reply")
+    run = Agent(Talks(""), [Tool("bad", lambda query: "fine", effects="read")]).start(QUESTION)
+    with pytest.raises(ModelError, match="the model ended without a reply"):
+        blocking(run.finish())
+    assert (run.result.stop_reason, run.result.error) == (StopReason.ERROR, "the model ended without a reply")
 
 
 class Remembers:

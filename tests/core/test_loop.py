@@ -279,7 +279,7 @@ def test_a_model_that_never_says_anything_is_an_error_that_is_raised() -> None:
     run = agent({"error": 500}).start("?")
     with pytest.raises(ModelUnavailable):
         asyncio.run(run.finish())
-    assert run.log[-1] == Stopped(StopReason.ERROR, "the script answers 500")
+    assert run.log[-1] == Stopped(StopReason.ERROR, "the script answers 500", code="model_unavailable")
     with pytest.raises(ModelUnavailable):
         list(agent({"error": 500}).stream("?"))
 

@@ -1,4 +1,4 @@
-"""What the library logs: nothing of its own accord to a terminal, and what happened to who configures logging."""
+"""What the library logs: of its own accord only warnings, and what happened to who configures logging."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from retinue import Agent, PromptModel
+from retinue import Agent, ModelRefused, PromptModel, tool
 from retinue.blocking import blocking
 from retinue.hiding import hide
 from retinue.log_context import ContextFilter, LogContext, current, within
@@ -27,7 +27,7 @@ def look(what: str) -> str:
 
 
 def agent(*script: object) -> Agent:
-    return Agent(PromptModel(script=list(script)), [look], strategy="tool_calling", name="guide")
+    return Agent(PromptModel(script=list(script)), [tool(effects="read")(look)], strategy="tool_calling", name="guide")
 
 
 def call(what: str) -> object:
@@ -61,7 +61,8 @@ def test_a_tool_that_fails_and_a_run_without_an_answer_are_warnings(caplog: pyte
     agent(call("nothing"), {"say": "So."}).run("What?")
     assert said(caplog, logging.WARNING) == ["step 1: failed: look failed: ConnectionError: no way"]
     caplog.clear()
-    list(agent({"when": "never", "say": "x"}).stream("What?"))
+    with pytest.raises(ModelRefused):
+        list(agent({"when": "never", "say": "x"}).stream("What?"))
     (line,) = said(caplog, logging.WARNING)
     assert line.startswith("ended without an answer: ERROR: no rule of the script fits")
     assert line.isprintable()
@@ -95,7 +96,8 @@ def test_no_part_of_a_secret_is_left_where_a_long_text_is_cut(caplog: pytest.Log
     hide(SECRET)
     for before in range(480, 500):
         rule = {"when": "never", "say": "x"}
-        list(agent(rule).stream(f"{'x' * before}{SECRET}"))
+        with pytest.raises(ModelRefused):
+            list(agent(rule).stream(f"{'x' * before}{SECRET}"))
     assert SECRET[:8] not in caplog.text
 
 
@@ -110,7 +112,7 @@ def test_what_is_said_of_a_record_counts_before_where_it_was_said(caplog: pytest
 
 
 @pytest.mark.parametrize("configured", [False, True])
-def test_the_terminal_has_lines_only_if_somebody_wants_them(configured: bool) -> None:
+def test_the_terminal_has_warnings_and_the_rest_only_if_somebody_wants_it(configured: bool) -> None:
     program = f"""
 import logging
 if {configured}:
@@ -119,11 +121,14 @@ from retinue import Agent, PromptModel
 def look(what: str) -> str:
     "Looks."
     raise ConnectionError("no way")
-Agent(PromptModel(script=[{{"when": "never", "say": "x"}}]), [look], strategy="tool_calling").run("What?")
+script = [{{"call": {{"tool": "look", "input": {{"what": "it"}}}}, "times": 1}}, {{"when": "never", "say": "x"}}]
+Agent(PromptModel(script=script), [look], strategy="tool_calling").run("What?")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     if not configured:
-        assert done.stderr == ""
+        failed, ended = done.stderr.splitlines()
+        assert failed.startswith("look failed: ConnectionError: no way; whether it took effect is not known")
+        assert ended.startswith("ended without an answer: ERROR: ")
         return
     lines = [line for line in done.stderr.splitlines() if line.startswith(("DEBUG:retinue", "WARNING:retinue"))]
     assert lines[0].startswith("DEBUG:retinue.run_log:agent begins: ")

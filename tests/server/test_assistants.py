@@ -155,7 +155,7 @@ def test_opeas_assistants(two: Serving, wishes: dict[str, Any], expected: dict[s
     ("config", "param", "words"),
     [
         ({"temperature": "hot"}, "temperature", "expected a decimal"),
-        ({"strategy": "nonsense"}, "strategy", "'nonsense' is not how 'agent-1' reasons, which is 'react'"),
+        ({"strategy": "nonsense"}, "strategy", "'nonsense' is not how 'agent-1' reasons, which is 'auto'"),
         ({"strategy": "plan_execute"}, "strategy", "Leave it out, or name an agent that reasons so."),
         ({"tools": "x.yaml"}, "tools", "A request may say agent_name, strategy, role_description, "),
         ({"llm_engine": "vllm"}, "llm_engine", "the rest is said in this server's file"),

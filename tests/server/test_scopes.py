@@ -22,6 +22,8 @@ _POSTS = {
         /v1/conversations/{conversation_id}/items
         /v1/responses
         /v1/responses/input_tokens
+        /v1/responses/compact
+        /v1/embeddings
         /v1/responses/{response_id}/cancel
         /v1/threads
         /v1/threads/runs

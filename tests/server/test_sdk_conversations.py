@@ -31,7 +31,6 @@ OTHERS: Any = [
     ({"type": "mcp_call", "server_label": "own", "name": "book", "arguments": "{}", "output": "Booked."}, "mcp"),
     ({"type": "file_search_call", "queries": ["tea"], "results": [{"file_id": "file-1", "score": 0.5}]}, "fs"),
     ({"type": "code_interpreter_call", "code": "1", "container_id": "c", "outputs": []}, "ci"),
-    ({"type": "compaction", "encrypted_content": "x"}, "cmp"),
     (
         {
             "type": "function_call_output",

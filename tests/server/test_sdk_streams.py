@@ -128,6 +128,8 @@ async def test_a_tool_of_the_servers_own_is_a_step_for_who_asks(client: Any) -> 
     thread = made.pop("thread_id")
     stream = await of(client.beta.threads.runs.create(thread, **made, stream=True))
     assert order([event async for event in each(stream)]) == [*BEGUN, *SAYING]
+    made = await prepared(client, "What is 2 to the power of 3?", "tool_calling")  # on a thread that knows nothing yet
+    thread = made.pop("thread_id")
     stream = await of(client.beta.threads.runs.create(thread, **made, stream=True, include=SERVER_TOOLS))
     events = [event async for event in each(stream)]
     assert order(events) == [*BEGUN, *CALLING, "thread.run.step.completed", *SAYING]

@@ -97,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _show_warnings() -> None:
     """Say what is logged as a warning or an error; how a run goes, the commands show themselves."""
     handler = logging.StreamHandler()
-    handler.addFilter(lambda record: record.name != "retinue.run_log")
+    handler.addFilter(lambda record: record.name.startswith("retinue.") and record.name != "retinue.run_log")
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
 
 

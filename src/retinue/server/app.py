@@ -77,8 +77,7 @@ def create_app(
     wrong_keys: WrongKeys | None = None,
 ) -> FastAPI:
     """The API of `server`. `hosts` are names by which it is reached, beside localhost's; `origins` those pages of
-    browsers that may use it; `patience` the seconds in which a body must arrive, if it is small; `wrong_keys` counts
-    them."""
+    browsers that may use it; `patience` the seconds in which a small body must arrive; `wrong_keys` counts them."""
     app = FastAPI(
         title="Retinue",
         version=__version__,
@@ -89,15 +88,14 @@ def create_app(
         strict_content_type=False,
         responses={"4XX": _REFUSED, "5XX": _REFUSED},
     )
-    app.state.server = server
-    app.state.stopping = False
+    app.state.server, app.state.stopping = server, False
     app.include_router(health.router)
     app.include_router(pages.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
     app.router.routes.append(WebSocketRoute(sockets.PATH, sockets.serve))
-    app.add_exception_handler(ApiError, _known)
-    app.add_exception_handler(StoreUnavailable, _known)
+    for kind in (ApiError, StoreUnavailable):
+        app.add_exception_handler(kind, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Repeatable)

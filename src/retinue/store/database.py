@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -19,7 +18,6 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreLost, StoreUnavailable
 from ..threads import in_thread
@@ -28,7 +26,7 @@ from .locking import Lock, locked
 from .migrations import migrate
 from .tables import versions
 from .telling import telling
-from .transactions import Piece, Work, committed
+from .transactions import Piece, Work, committed, log_settled
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -138,22 +136,11 @@ class Database:
         except StoreUnavailable as error:
             if isinstance(error, StoreLost) and not error.only_log:
                 raise
-            settled = self._settle_log()  # of a log that is gone, nobody would find what is only in it
-            if isinstance(error, StoreLost):
+            settled = self._anchor is not None and log_settled(self._anchor)  # of a log that is gone, nobody would find
+            if isinstance(error, StoreLost):  # what is only in it
                 raise
             self._lock.look(settled=settled)
         return self._lock.retaken
-
-    def _settle_log(self) -> bool:
-        """Put what is in SQLite's log into its file; whether that is all of it, or the file cannot take it."""
-        if self._anchor is None:
-            return False
-        try:
-            busy, there, done = self._anchor.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
-        except (SQLAlchemyError, sqlite3.Error) as error:
-            code: int | None = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
-            return code == sqlite3.SQLITE_CORRUPT
-        return not busy and there == done
 
     def _end(self) -> None:
         with self._turn:

@@ -13,7 +13,7 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER = 100  # bytes
 _BACK = "nothing more is written to it: stop the server, put the file back and start it again"
 _AGAIN = "what was in it was put into the file, and nothing more is written: start the server again"
-_WHILE_IT_GROWS = (0.001, 0.004, 0.02, 0.02, 0)  # seconds: the header, which says its size, is written first
+_WHILE_IT_GROWS = (0.001, 0.004, 0.02, 0.02)  # seconds: the header, which says its size, is written first
 
 
 class Files:
@@ -38,11 +38,11 @@ class Files:
         self._remember(os.pread(self._file, _HEADER, 0))
         self._watched = True
 
-    def check(self, *, index: bool = True, settled: bool = False) -> None:
+    def check(self, *, index: bool = True, settled: bool | None = None) -> None:
         """Raise `StoreLost` if the path leads to another file, or to this one with another content, or if the log
         beside it is gone. `index`: or the log's index, without which nothing is lost, but others cannot write beside
-        us. `settled`: all that is in the log is in the file. Where it is not, a file may be too short because SQLite
-        had no room to make it longer; that is `StoreUnavailable`, for now."""
+        us. `settled`: all that is in the log is in the file, as far as anybody knows. Where it is not, as long as
+        somebody reads, the file may be shorter than its header says; if nobody knows, that is `StoreUnavailable`."""
         if not self._watched:
             return
         with self._turn:
@@ -64,23 +64,27 @@ class Files:
             return "was replaced by another file"
         return ""
 
-    def _overwritten(self, settled: bool) -> str:
+    def _overwritten(self, settled: bool | None) -> str:
         """What is wrong with a file that was written to: it should have been by SQLite, which only counts up."""
         if (self._at.st_size, self._at.st_mtime_ns) == (self._size, self._changed):
             return ""
-        for wait in _WHILE_IT_GROWS:
-            header = os.pread(self._file, _HEADER, 0)
-            if not (short := os.fstat(self._file).st_size < _size_in(header)):
-                break
+        header, short = self._header()
+        for wait in _WHILE_IT_GROWS if settled and short else ():
             time.sleep(wait)
+            header, short = self._header()
         if not header.startswith(_MAGIC) or (short and (settled or self._at.st_size < self._size)):
             return "was cut off or overwritten"
-        if short:
+        if short and settled is None:
             raise StoreUnavailable(f"the database {self._given} is shorter than it says it is")
         if _counter_in(header) < self._counter:
             return "was overwritten with another one"
         self._remember(header)
         return ""
+
+    def _header(self) -> tuple[bytes, bool]:
+        """The file's header, and whether the file is shorter than that says."""
+        header = os.pread(self._file, _HEADER, 0)
+        return header, os.fstat(self._file).st_size < _size_in(header)
 
     def _remember(self, header: bytes) -> None:
         self._size, self._changed = self._at.st_size, self._at.st_mtime_ns

@@ -48,9 +48,10 @@ class Lock(Protocol):
         """Raise `StoreUnavailable` if it is known to be lost, `StoreLost` if for good. Takes a few microseconds."""
         ...
 
-    def look(self, *, settled: bool = False) -> None:
+    def look(self, *, settled: bool | None = None) -> None:
         """See whether it is still held, and if it is not, try to take it again. It may take as long as the database
-        does. Raises as `check` does. `settled`: all that is in SQLite's log was put into its file."""
+        does. Raises as `check` does. `settled`: whether all that is in SQLite's log
+        was put into its file, if that was tried."""
         ...
 
     def release(self) -> None:
@@ -104,7 +105,7 @@ class _File:
     def check(self) -> None:
         self._files.check(index=self.lost)
 
-    def look(self, *, settled: bool = False) -> None:
+    def look(self, *, settled: bool | None = None) -> None:
         self._files.check(settled=settled)
 
     def release(self) -> None:
@@ -137,7 +138,7 @@ class _Session:
         if self._lost:
             raise StoreUnavailable(self._lost)
 
-    def look(self, *, settled: bool = False) -> None:
+    def look(self, *, settled: bool | None = None) -> None:
         with self._turn:
             try:
                 with telling():

@@ -51,16 +51,40 @@ def committed(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]])
     if _do(connection, pieces) and len(pieces) > 1:
         for piece in pieces:
             _do(connection, [piece])
-    try:
-        lock.check()
-    except StoreUnavailable as error:
+    if (lost := _lost(lock, connection)) is not None:
         for piece in pieces:
-            piece.error = piece.error or error
+            piece.error = piece.error or lost
     if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
         connection.invalidate()
         connection.close()
         return None
     return connection
+
+
+def _lost(lock: Lock, connection: Connection) -> StoreUnavailable | None:
+    """What keeps that which was committed from being found again. A file that seems too short is looked into."""
+    try:
+        try:
+            lock.check()
+        except StoreLost:
+            raise
+        except StoreUnavailable:
+            if connection.dialect.name != "sqlite":
+                raise
+            lock.look(settled=log_settled(connection))
+    except StoreUnavailable as error:
+        return error
+    return None
+
+
+def log_settled(connection: Connection) -> bool:
+    """Put what is in SQLite's log into its file; whether that is all of it, or the file cannot take it."""
+    try:
+        busy, there, done = connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        code: int | None = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
+        return code == sqlite3.SQLITE_CORRUPT
+    return not busy and there == done
 
 
 def _ready(lock: Lock, by: Connection | Engine) -> Connection:

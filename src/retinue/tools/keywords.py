@@ -20,7 +20,9 @@ def match(query: str) -> str:
     Each word is quoted and consists of letters and digits, so nothing in `query` is read as FTS5's syntax.
     """
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
-    words = ([word for word in words if word not in _STOP_WORDS] or words)[:MAX_WORDS]
+    words = [word for word in words if word not in _STOP_WORDS] or words
+    if len(words) > MAX_WORDS:  # what is asked stands at the beginning of a long text, or at its end
+        words = words[: MAX_WORDS // 2] + words[-MAX_WORDS // 2 :]
     return " OR ".join(f'"{word}"' for word in words)
 
 

@@ -176,7 +176,9 @@ def _of_config(error: Mapping[str, Any]) -> ApiError | None:
 
 
 def _check_strategy(said: str | None, model: str, strategy: str) -> None:
-    if said is not None and strategy not in _OPEAS.get(said, (said,)):
+    meant = _OPEAS.get(said or "", (said,))
+    may = ("react", "tool_calling") if strategy == "auto" else (strategy,)
+    if said is not None and not {strategy, *may}.intersection(meant):
         message = (
             f"Invalid 'agent_config.strategy': '{said[:60]}' is not how '{model}' reasons, which is '{strategy}', as "
             "this server's file says. Leave it out, or name an agent that reasons so."
