@@ -97,8 +97,8 @@ class _Waiting:
 
 
 class _Turns:
-    """What one connection asks. The last response of each stream may be gone on from here though it was not to be stored
-    (`own`). `good`: whether its key may ask."""
+    """What one connection asks. The last response of each stream may be gone on from here though it was not to be
+    stored (`own`). `good`: whether its key may ask."""
 
     def __init__(self, socket: WebSocket, closed: asyncio.Event) -> None:
         self._socket = socket
