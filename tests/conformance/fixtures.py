@@ -8,17 +8,37 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
-from openai import APIStatusError, AsyncOpenAI, DefaultAioHttpClient, NotFoundError, OpenAI, PermissionDeniedError
+from openai import (
+    AsyncOpenAI,
+    BadRequestError,
+    DefaultAioHttpClient,
+    InternalServerError,
+    NotFoundError,
+    OpenAI,
+    PermissionDeniedError,
+)
+
+from retinue.server.embeddings import is_here
 
 _URL = os.environ.get("TEST_API_BASE_URL", "")
 _KEY = "the proxy puts the server's own in its place"
 _ONCE: Any = {"base_url": _URL, "api_key": _KEY, "timeout": 30.0, "max_retries": 0}  # a failure is one at the first try
+Refusal: TypeAlias = type[Exception] | pytest.RaisesExc[Exception]
 _ABSENT = "Retinue has no "
+_OF_EMBEDDINGS: tuple[str, Refusal, str] = (
+    (
+        "_with_all_params",
+        pytest.RaisesExc(BadRequestError, match="does not support specifying dimensions"),
+        "a part of these vectors is no embedding",
+    )
+    if is_here()
+    else ("", pytest.RaisesExc(InternalServerError, match="is not installed here"), "the model is not installed")
+)
 # What the server refuses for good: a file, a part of its tests' names, the error that says so, and why.
-REFUSED: Sequence[tuple[str, str, type[Exception], str]] = (
+REFUSED: Sequence[tuple[str, str, Refusal, str]] = (
     (
         "test_models.py",
         "_delete",
@@ -26,17 +46,17 @@ REFUSED: Sequence[tuple[str, str, type[Exception], str]] = (
         "a model is an agent of the operator's file: no client deletes it",
     ),
     (
-        "test_responses.py",
-        "_compact",
-        APIStatusError,
-        "a run shortens by itself what outgrows its model's window",
+        "chat/test_completions.py",
+        "_create_with_all_params",
+        pytest.RaisesExc(BadRequestError, match="'functions' is not supported"),
+        "functions are tools now; nor are there log-probabilities, sounds and searches of the web",
     ),
+    ("test_embeddings.py", *_OF_EMBEDDINGS),
     ("test_batches.py", "", NotFoundError, f"{_ABSENT}batches of requests: runs in the background are for that"),
     ("test_completions.py", "", NotFoundError, f"{_ABSENT}plain completions: agents are asked in messages"),
     ("test_containers.py", "", NotFoundError, f"{_ABSENT}containers: code runs in a sandbox that nobody is given"),
     ("containers/test_files.py", "", NotFoundError, f"{_ABSENT}containers"),
     ("containers/files/test_content.py", "", NotFoundError, f"{_ABSENT}containers"),
-    ("test_embeddings.py", "", NotFoundError, f"{_ABSENT}embeddings to give: what it needs of them, it makes itself"),
     ("test_moderations.py", "", NotFoundError, f"{_ABSENT}moderation"),
     ("test_uploads.py", "", NotFoundError, f"{_ABSENT}uploads in parts: a file is sent whole"),
     ("uploads/test_parts.py", "", NotFoundError, f"{_ABSENT}uploads in parts"),

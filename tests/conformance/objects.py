@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 
 AGENT = "agent-1"  # of deployment.yaml, whose script these texts go with
+EMBEDDER = "minilm"  # the model that makes embeddings
 QUESTION = "What is the weather in Paris?"
 OUTPUTS = ("It is sunny; also London?", "It rains there.")
 _WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}

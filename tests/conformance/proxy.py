@@ -11,7 +11,7 @@ from aiohttp import web
 
 from fakes.loopback import Served
 
-from .objects import AGENT, ALIASES, MAKERS, QUESTION, NotMadeError, Objects, Server
+from .objects import AGENT, ALIASES, EMBEDDER, MAKERS, QUESTION, NotMadeError, Objects, Server
 
 # What a collection holds that is made one by one, by the end of its path.
 _LISTED = {
@@ -48,6 +48,16 @@ async def _something_said(query: Query, body: Any, objects: Objects) -> None:
         body["conversation"] = await objects.id("conversation_id")
 
 
+async def _a_token_or_more(query: Query, body: Any, objects: Objects) -> None:
+    for name in ("max_completion_tokens", "max_tokens"):
+        if body.get(name) == 0:
+            body[name] = 1
+
+
+async def _in_numbers(query: Query, body: Any, objects: Objects) -> None:
+    body["encoding_format"] = "float"
+
+
 async def _files_in_one_way(query: Query, body: Any, objects: Objects) -> None:
     if "files" in body:
         body.pop("file_ids", None)
@@ -64,8 +74,11 @@ async def _something_to_find(query: Query, body: Any, objects: Objects) -> None:
 REWRITES: Sequence[tuple[str, str, Callable[[Query, Any, Objects], Awaitable[None]]]] = (
     ("GET", "", _page_of_one),
     ("POST", "/submit_tool_outputs", _all_outputs),
+    ("POST", "/chat/completions", _a_token_or_more),
     ("POST", "/responses", _something_said),
     ("POST", "/responses/input_tokens", _something_said),
+    ("POST", "/responses/compact", _something_said),
+    ("POST", "/embeddings", _in_numbers),
     ("POST", "/file_batches", _files_in_one_way),
     ("POST", "/search", _something_to_find),
 )
@@ -130,7 +143,7 @@ async def _made_real(request: web.Request, objects: Objects) -> tuple[str, Query
         return path, query, sent
     body = await _real(json.loads(sent), objects) if sent else None
     if isinstance(body, dict) and "model" in body:
-        body["model"] = AGENT
+        body["model"] = EMBEDDER if path == "/v1/embeddings" else AGENT
     for method, end, rewrite in REWRITES:
         if request.method == method and path.endswith(end):
             await rewrite(query, body, objects)

@@ -15,9 +15,11 @@ from xml.etree import ElementTree
 from retinue import DataError
 
 from . import sources
+from .objects import AGENT
 from .proxy import Proxy
 from .serving import KEY, served
 
+# In the SDK's `tests/api_resources`; what begins with `lib/` is beside that.
 FILES = (
     "test_models.py",
     "chat/test_completions.py",
@@ -30,25 +32,28 @@ FILES = (
     "test_responses.py",
     "responses/test_input_items.py",
     "responses/test_input_tokens.py",
+    "lib/responses/test_websocket_live.py",
+    "beta/test_responses.py",
+    "beta/responses/test_input_items.py",
+    "beta/responses/test_input_tokens.py",
     "test_conversations.py",
     "conversations/test_items.py",
     "test_files.py",
     "test_vector_stores.py",
     "vector_stores/test_files.py",
     "vector_stores/test_file_batches.py",
+    "test_embeddings.py",
     "test_batches.py",
     "test_completions.py",
     "test_containers.py",
     "containers/test_files.py",
     "containers/files/test_content.py",
-    "test_embeddings.py",
     "test_moderations.py",
     "test_uploads.py",
     "uploads/test_parts.py",
 )
 OUTCOMES = ("passed", "failed", "refused", "skipped")
 _HERE = Path(__file__).parent
-_RESOURCES = "tests/api_resources"
 _SECONDS = 900
 _LOGGED = 5_000  # characters
 
@@ -73,7 +78,7 @@ class Outcome:
 
 
 def run(files: Sequence[str] = FILES, *options: str) -> Outcome:
-    """Run these files of the SDK's `tests/api_resources`, with more options of pytest.
+    """Run these of `FILES`, with more options of pytest.
 
     Raises `DataError` if pytest could not run them, `ModelUnavailable` if they cannot be fetched, `UsageError`
     if the server does not start.
@@ -82,9 +87,9 @@ def run(files: Sequence[str] = FILES, *options: str) -> Outcome:
     with served() as (url, log), Proxy(url, KEY) as proxy, TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         words = [sys.executable, "-m", "pytest", "-c", str(_HERE / "sdk.ini"), "--rootdir", str(folder)]
-        words += ["--junitxml", str(report), *options, *(f"{_RESOURCES}/{file}" for file in files)]
+        words += ["--junitxml", str(report), *options, *map(_place, files)]
         path = os.pathsep.join(filter(None, [str(_HERE.parent), os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, "PYTHONPATH": path, "TEST_API_BASE_URL": f"{proxy.url}/v1"}
+        environment = {**os.environ, "PYTHONPATH": path, "TEST_API_BASE_URL": f"{proxy.url}/v1", **_live(url)}
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=_SECONDS)
         said = f"{done.stdout}{done.stderr}\nThe server's log ends with:\n{log.read_text(encoding='utf-8')[-_LOGGED:]}"
         if done.returncode not in (0, 1):
@@ -92,12 +97,22 @@ def run(files: Sequence[str] = FILES, *options: str) -> Outcome:
         return Outcome(_counts(report, files), said)
 
 
+def _place(file: str) -> str:
+    return f"tests/{file}" if file.startswith("lib/") else f"tests/api_resources/{file}"
+
+
+def _live(url: str) -> Mapping[str, str]:
+    """What the tests of WebSockets look for, which they open to the server itself."""
+    asked = {"OPENAI_WEBSOCKET_LIVE_TEST": "1", "OPENAI_WEBSOCKET_TEST_MODEL": AGENT}
+    return asked | {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
+
+
 def _counts(report: Path, files: Sequence[str]) -> Mapping[str, Counter[str]]:
-    modules = {f"{_RESOURCES}/{file}".removesuffix(".py").replace("/", "."): file for file in files}
+    modules = {_place(file).removesuffix(".py").replace("/", "."): file for file in files}
     counts = {file: Counter[str]() for file in files}
     for case in ElementTree.parse(report).iter("testcase"):
-        module = case.get("classname", "").rpartition(".")[0]
-        counts[modules[module]][_outcome(case)] += 1
+        name = case.get("classname", "")  # of a module, or of a class in one
+        counts[modules.get(name) or modules[name.rpartition(".")[0]]][_outcome(case)] += 1
     return counts
 
 

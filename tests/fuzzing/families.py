@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import aiohttp
 import schemathesis
 
-from conformance.objects import AGENT, MAKERS, NotMadeError, Objects, Server
+from conformance.objects import AGENT, EMBEDDER, MAKERS, NotMadeError, Objects, Server
 
 Case: TypeAlias = schemathesis.Case[Any]
 _ENDING = ("/cancel", "/submit_tool_outputs")  # what only a run that waits can be asked
@@ -57,7 +57,7 @@ class Families:
 
     def _real(self, case: Case, name: str) -> str | None:
         if name == "model":
-            return AGENT
+            return EMBEDDER if case.path.endswith("/embeddings") else AGENT
         literal = {"conversation": "conversation_id", "previous_response_id": "response_id"}.get(name, name)
         if literal == "file_id" and "/vector_stores/" in case.path and name in (case.path_parameters or {}):
             literal = "attached_file_id"

@@ -179,3 +179,23 @@ def test_many_small_ones_do_not_unfold_to_very_much(at: Serving) -> None:
 def test_what_cannot_be_compacted(at: Serving, asked: Any, status: int, param: str) -> None:
     said = at.ask("POST", "/v1/responses/compact", asked)
     assert (said.status, said.error["param"]) == (status, param)
+
+
+FAILURES: list[tuple[Any, str]] = [
+    ([{"type": "text", "text": "No such room."}], "No such room."),
+    ("No such room.", "No such room."),
+    ({"reason": "full"}, '{"reason": "full"}'),
+    (["full", 7], '["full", 7]'),
+    (True, "true"),
+    (None, '{"type": "mcp_tool_execution_error", "content": null}'),
+]
+
+
+@pytest.mark.parametrize(("content", "told"), FAILURES)
+def test_what_a_tool_failed_with_may_be_anything(at: Serving, content: Any, told: str) -> None:
+    error = {"type": "mcp_tool_execution_error", "content": content}
+    call = {"type": "mcp_call", "server_label": "hotel", "name": "book", "arguments": "{}", "error": error}
+    (item,) = compact(at, input=[call])
+    for first in (call, item):
+        response = at.ask("POST", "/v1/responses", {"input": [first, {"role": "user", "content": "Hi"}]}).body
+        assert request_of(at, response["id"])["messages"][1]["content"] == told

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import openai
 import pytest
+from openai.lib.responses_websocket import ResponsesWebSocketLimits, ResponsesWebSocketSession
 from sqlalchemy import select
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
@@ -110,6 +111,53 @@ def test_the_sdk(at: Serving) -> None:
         assert kinds[0] == "response.created"
         connection.response.create(model="nobody", input="Hi")
         assert next(iter(connection)).type == "error"
+
+
+def test_what_answers_a_message_has_its_stream(at: Serving) -> None:
+    with opened(at) as ws:
+        for stream in ("left", "right", None):
+            send(ws, "Hi", **({"stream_id": stream} if stream else {}))
+        for stream in ("left", "right", None):
+            assert {event.get("stream_id") for event in told(ws)} == {stream}
+        for wrong in ({"type": "response.steer"}, {"background": True}, {"temperature": 9}):
+            refused = ask(ws, "Hi", stream_id="left", **wrong)
+            assert (refused["status"], refused["stream_id"]) == (400, "left")
+
+
+@pytest.mark.parametrize("stream", ["", "a b", "ä", "a\n", "a" * 257, 1, ["left"]])
+def test_a_stream_that_is_none(at: Serving, stream: Any) -> None:
+    with opened(at) as ws:
+        refused = ask(ws, "Hi", stream_id=stream)
+        assert (refused["status"], refused["error"]["param"], refused.get("stream_id")) == (400, "stream_id", None)
+        assert ask(ws, "Hi")["status"] == "completed"
+
+
+def test_each_stream_goes_on_from_its_last(at: Serving) -> None:
+    """Though none is stored; another stream may go on from there, too."""
+    with opened(at) as ws:
+        left, right = (ask(ws, "Hi", store=False, stream_id=name)["id"] for name in ("left", "right"))
+        again = {"store": False, "previous_response_id": left}
+        assert ask(ws, "Hi", **again, stream_id="fork")["status"] == "completed"
+        assert ask(ws, "Hi", **again, stream_id="left")["status"] == "completed"
+        assert ask(ws, "Hi", **again, stream_id="left")["error"]["code"] == "previous_response_not_found"
+        assert ask(ws, "Hi", store=False, previous_response_id=right, stream_id="right")["status"] == "completed"
+
+
+def test_the_sdks_sessions(at: Serving) -> None:
+    """They tell streams apart by what answers have."""
+    bounds = ResponsesWebSocketLimits(
+        max_lanes=4, max_events_per_lane=128, max_events=256, max_bytes_per_lane=1_000_000, max_bytes=4_000_000
+    )
+    with (
+        openai.OpenAI(base_url=f"{at.url}/v1", api_key=KEY) as client,
+        client.responses.connect() as connection,
+        ResponsesWebSocketSession(connection, limits=bounds) as session,
+    ):
+        lanes = [session.lane(name) for name in ("left", "right")]
+        for lane, said in zip(lanes, ("How many degrees?", "Hi"), strict=True):
+            lane.send({"type": "response.create", "model": "agent-1", "input": said, "store": False})
+        texts = [lane.get_final_response(timeout=30).output_text for lane in reversed(lanes)]
+        assert texts == ["Hello.", "It is 21 degrees."]
 
 
 def test_what_is_not_stored_is_gone_on_from_where_it_was_made(at: Serving) -> None:

@@ -116,9 +116,7 @@ def done_by_server(item: Mapping[str, Any]) -> Done | None:
             output, error = item.get("output"), item.get("error")
             if output is None and error is None:
                 return None
-            if isinstance(error, Mapping) and error.get("content"):
-                error = words(error["content"])
-            return Done(name, arguments, str(error if output is None else output))
+            return Done(name, arguments, _failure(error) if output is None else output)
         case {"type": "file_search_call", "queries": queries, "results": [*found]}:
             texts = [f"{one.get('filename') or ''}: {one.get('text') or ''}" for one in found]
             return Done(
@@ -128,6 +126,14 @@ def done_by_server(item: Mapping[str, Any]) -> Done | None:
             logs = [one["logs"] for one in outputs if one.get("type") == "logs"]
             return Done("code_interpreter", json.dumps({"code": code or ""}), "\n".join(logs))
     return None
+
+
+def _failure(error: Any) -> str:
+    """What the `error` of an MCP call says. The content of a tool's may be any JSON."""
+    said = (error.get("content") or error) if isinstance(error, Mapping) else error
+    if isinstance(said, list) and all(isinstance(part, Mapping) for part in said):
+        said = words(said)
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
 def rules(items: Items) -> list[str]:

@@ -1,10 +1,11 @@
 """`/responses` over a WebSocket: each `response.create` is asked as `POST /responses` is, one after the other, and what
-its stream would tell comes as messages."""
+its stream would tell comes as messages. Where a message has a `stream_id`, so has all that answers it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
@@ -22,6 +23,8 @@ LASTS = 3_600.0  # seconds, as at OpenAI
 _AHEAD = 32  # messages that may wait for the one before
 _TAKEN = (b"authorization", b"host", b"origin", b"user-agent", b"openai-beta")  # headers that each request has again
 _ELSEWHERE = ("stream", "stream_options", "background")  # parameters that mean nothing here
+_STREAM = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+_STREAMS = 32  # of a connection, whose last responses are remembered
 _NORMAL, _POLICY = 1000, 1008  # codes of a connection that is closed: as it should be, for what its client does
 
 
@@ -94,30 +97,39 @@ class _Waiting:
 
 
 class _Turns:
-    """What one connection asks. The last response may be gone on from here though it was not to be stored (`own`).
-    `good`: whether its key may ask."""
+    """What one connection asks. The last response of each stream may be gone on from here though it was not to be
+    stored (`own`). `good`: whether its key may ask."""
 
     def __init__(self, socket: WebSocket, closed: asyncio.Event) -> None:
         self._socket = socket
         self._closed = closed
-        self._own: str | None = None
+        self._own = dict[str | None, str]()  # by stream
         self.good = True
 
     async def answer(self, text: str) -> None:
         """Ask what a message asks; send what comes of it."""
+        stream: str | None = None
         try:
-            given = _request(text)
+            given = _object(text)
+            stream = _stream(given)
+            _check(given)
         except ApiError as error:
-            await _say(self._socket, _envelope(error.status, error.body["error"]))
+            await _say(self._socket, _envelope(error.status, error.body["error"], stream))
             return
         body = json.dumps({**given, "stream": True}, ensure_ascii=False).encode("utf-8", "replace")
-        answer = _Answer(self._socket)
+        answer = _Answer(self._socket, stream)
         await self._socket.app(self._scope(len(body)), self._receiving(body), answer.send)
-        if answer.failed and given.get("previous_response_id") == self._own:
-            self._own = None
-        elif answer.response_id is not None and not answer.failed:
-            self._own = answer.response_id
+        self._remember(stream, given.get("previous_response_id"), answer)
         self.good = answer.status not in (401, 403)
+
+    def _remember(self, stream: str | None, previous: object, answer: _Answer) -> None:
+        if answer.failed:
+            self._own = {name: last for name, last in self._own.items() if last != previous}
+        elif answer.response_id is not None:
+            self._own.pop(stream, None)
+            self._own[stream] = answer.response_id  # as the newest
+            for oldest in list(self._own)[:-_STREAMS]:
+                del self._own[oldest]
 
     def _scope(self, length: int) -> dict[str, Any]:
         """That of a request by who opened the connection."""
@@ -126,7 +138,7 @@ class _Turns:
         headers += [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
         same = {name: outer[name] for name in ("http_version", "server", "client", "root_path")}
         asgi = {"version": "3.0", "spec_version": "2.3"}  # before 2.4, what a client hears of is not told by `send`
-        own = frozenset() if self._own is None else frozenset([self._own])
+        own = frozenset(self._own.values())
         asked = {"type": "http", "method": "POST", "path": PATH, "raw_path": PATH.encode(), "query_string": b""}
         scheme = "https" if outer["scheme"] == "wss" else "http"
         return {**same, **asked, "asgi": asgi, "scheme": scheme, "headers": headers, "state": {"own_responses": own}}
@@ -147,11 +159,12 @@ class _Turns:
 class _Answer:
     """The answer to a request, as messages: events of a stream as they are, and an error in its envelope."""
 
-    def __init__(self, socket: WebSocket) -> None:
+    def __init__(self, socket: WebSocket, stream: str | None) -> None:
         self.status = 0
         self.response_id: str | None = None
         self.failed = False
         self._socket = socket
+        self._stream = stream
         self._body = b""
         self._name = ""  # of the event that is being read
 
@@ -164,7 +177,7 @@ class _Answer:
         self._body += message.get("body", b"")
         if self.failed and self.status >= 400:
             if not message.get("more_body", False):
-                await _say(self._socket, _envelope(self.status, json.loads(self._body)["error"]))
+                await _say(self._socket, _envelope(self.status, json.loads(self._body)["error"], self._stream))
             return
         *lines, self._body = self._body.split(b"\n")
         for text in self._events(lines):
@@ -182,11 +195,13 @@ class _Answer:
         if self._name == "error":
             self.failed = True
             error = json.loads(data)["error"]
-            return _envelope(401 if error["code"] == "invalid_api_key" else 500, error)
+            return _envelope(401 if error["code"] == "invalid_api_key" else 500, error, self._stream)
         if self._name == "response.created":
             self.response_id = json.loads(data)["response"]["id"]
         self.failed = self.failed or self._name == "response.failed"
-        return data
+        if self._stream is None:
+            return data
+        return json.dumps({**json.loads(data), "stream_id": self._stream}, ensure_ascii=False)
 
 
 async def _say(socket: WebSocket, text: str) -> None:
@@ -202,23 +217,36 @@ async def _close(socket: WebSocket, code: int) -> None:
             await socket.close(code)
 
 
-def _request(text: str) -> Object:
-    """The body in a message. Raises `ApiError` (400) for one that asks for no response."""
+def _object(text: str) -> Object:
+    """The object in a message. Raises `ApiError` (400) if there is none."""
     try:
         given = read_json(text.encode("utf-8", "surrogatepass"))
     except HTTPException as error:
         raise ApiError(error.status_code, str(error.detail)) from error
-    if not isinstance(given, dict) or given.pop("type", None) != "response.create":
+    return given if isinstance(given, dict) else {}
+
+
+def _stream(given: Object) -> str | None:
+    """The `stream_id`, taken out. Raises `ApiError` (400) for what is none."""
+    stream = given.pop("stream_id", None)
+    if stream is not None and not (isinstance(stream, str) and _STREAM.fullmatch(stream)):
+        message = "Invalid 'stream_id': want 1 to 256 letters, digits, underscores, hyphens or periods (ASCII)."
+        raise ApiError(400, message, param="stream_id", code="invalid_value")
+    return stream
+
+
+def _check(given: Object) -> None:
+    """Take out the type; what is left is the body. Raises `ApiError` (400) if that asks for no response."""
+    if given.pop("type", None) != "response.create":
         message = "Invalid value: want an object with the 'type' 'response.create'."
         raise ApiError(400, message, param="type", code="invalid_value")
     for name in _ELSEWHERE:
         if given.pop(name, None) is not None:
             message = f"Unknown parameter: '{name}' means nothing over a WebSocket."
             raise ApiError(400, message, param=name, code="unknown_parameter")
-    return given
 
 
-def _envelope(status: int, error: Object) -> str:
+def _envelope(status: int, error: Object, stream: str | None = None) -> str:
     """An error as a message; there each has a code."""
-    told = {**error, "code": error.get("code") or error["type"]}
-    return json.dumps({"type": "error", "status": status, "error": told}, ensure_ascii=False)
+    told = {"type": "error", "status": status, "error": {**error, "code": error.get("code") or error["type"]}}
+    return json.dumps(told if stream is None else {**told, "stream_id": stream}, ensure_ascii=False)
