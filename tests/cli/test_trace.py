@@ -251,6 +251,7 @@ def test_what_turns_the_direction_of_writing_or_moves_the_cursor_is_taken_out() 
     assert clean("a\x1b[2Jb\x1b]0;t\x07c\r\u202ed\ne\tf") == "abcd\ne\tf"
 
 
+@pytest.mark.anyio
 @pytest.mark.model
 async def test_loading_the_model_is_told_before_it_is_loaded() -> None:
     said: list[str] = []
