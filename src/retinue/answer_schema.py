@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, get_origin
 
 from .errors import DataError, UsageError
@@ -47,11 +48,26 @@ def _of_type(kind: type) -> tuple[dict[str, Any], Check]:
     return schema, check
 
 
+def _check(schema: dict[str, Any]) -> None:
+    try:
+        text = json.dumps(schema)
+    except (TypeError, ValueError, RecursionError):
+        check_schema(schema)  # says what of it is no JSON
+    else:
+        _check_text(text)
+
+
+@lru_cache(maxsize=64)
+def _check_text(schema: str) -> None:
+    """Clients send the same schema again and again, and to look at a large one takes a fifth of a second."""
+    check_schema(json.loads(schema))
+
+
 def _of_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Check]:
     from jsonschema.exceptions import best_match
 
     try:
-        check_schema(schema)
+        _check(schema)
     except DataError as error:
         raise UsageError(f"answer_schema: {error}") from error
     for reference in _references(schema):

@@ -197,13 +197,13 @@ async def _schemas(session: aiohttp.ClientSession) -> AsyncIterator[int]:
 
 
 _BODIES = (
-    b"[" + b"{}," * 3_200_000 + b"{}]",
-    b'{"model":"short","messages":[{"role":"user","content":"' + b"a,{[:" * 1_900_000 + b'"}]}',
-    b'{"model":"short","messages":[' + b'{"role":5,"content":5},' * 400_000 + b"1]}",
+    b"[" + b"{}," * 1_300_000 + b"{}]",
+    b'{"model":"short","messages":[{"role":"user","content":"' + b"a,{[:" * 780_000 + b'"}]}',
+    b'{"model":"short","messages":[' + b'{"role":5,"content":5},' * 160_000 + b"1]}",
     b'{"model":"short","messages":[' + b'{"role":5,"content":5},' * 12_000 + b"1]}",
     b'{"model":"short","messages":[' + b'{"role":"user","content":"a"},' * 7_000 + b'{"role":"user","content":"a"}]}',
-    b"{" + b",".join(b'"%d":1' % number for number in range(800_000)) + b"}",
-    b"\n" * 9_900_000,
+    b"{" + b",".join(b'"%d":1' % number for number in range(400_000)) + b"}",
+    b"\n" * 3_900_000,
 )
 
 

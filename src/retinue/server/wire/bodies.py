@@ -18,11 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 from ...threads import in_thread
 
 MAX_BYTES = 20_000_000  # of an upload
-_MOST = (  # of others, by the beginnings of their paths: those that may hold whole conversations, and the rest
-    (re.compile(r"/v1/files(/.*)?"), MAX_BYTES),
-    (re.compile(r"/v1/(chat/completions|responses|conversations|threads)(/.*)?"), 10_000_000),
-    (re.compile(r".*", re.DOTALL), 4_000_000),
-)
+MAX_OTHER_BYTES = 4_000_000  # of any other body: a conversation of a million tokens, the largest windows there are
+_UPLOADS = re.compile(r"/v1/files(/.*)?")
 MAX_DEPTH = 64
 MAX_VALUES = 30_000  # numbers, texts, objects and so on: whatever is made of each is made where others wait
 _QUICK = 8_000  # bytes that are read where others wait
@@ -33,7 +30,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 def most_bytes(path: str) -> int:
     """How large the body of a request may be."""
-    return next(most for pattern, most in _MOST if pattern.fullmatch(path))
+    return MAX_BYTES if _UPLOADS.fullmatch(path) else MAX_OTHER_BYTES
 
 
 class JsonRoute(APIRoute):
