@@ -90,14 +90,14 @@ def test_two_models_asked_at_once_both_answer(model: PromptModel) -> None:
 @needs_linux
 def test_models_with_the_same_file_share_it_also_when_they_load_at_once(model: PromptModel) -> None:
     asyncio.run(model.abilities())
-    before = ports_of_this_process()
+    before = set(ports_of_this_process())
     twins = [PromptModel("local", context=512) for _ in range(2)]
 
     async def both() -> None:
         await asyncio.gather(*(twin.run_async(SKY, max_tokens=1) for twin in twins))
 
     asyncio.run(both())
-    assert len(ports_of_this_process()) == len(before) + 1
+    assert len(set(ports_of_this_process()) - before) == 1  # of those before, one that is not used may have made room
 
 
 def test_a_model_stays_loaded_however_many_others_are(model: PromptModel) -> None:
