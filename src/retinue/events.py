@@ -121,7 +121,7 @@ class Stopped:
 def stopped_by(error: RetinueError, best: str = "", partial: str = "") -> Stopped:
     """The end that an error puts to a run."""
     cause = error.__cause__ if isinstance(error, NodeFailed) else error
-    code = cause.code if isinstance(cause, ModelError | StrategyFailed) else "server_error" * (cause is not error)
+    code = cause.code if isinstance(cause, ModelError | StrategyFailed) else "" if cause is error else "server_error"
     wait = cause.retry_after if isinstance(cause, ModelUnavailable) else None
     return Stopped(StopReason.ERROR, str(error), "", best, partial, code, wait or 0.0)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 
 from .schema import AgentAction, Outcome
 
@@ -24,10 +25,17 @@ _NUMBER = re.compile(r"\d++(?:[.,:]\d++)*+")
 _AROUND = " \t\n\"'?!.;"
 
 
-def traces(action: AgentAction, outcome: Outcome, text: str) -> set[tuple[str, str]]:
+def traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     """What is kept of an observation. It is news if nothing of this was kept before."""
-    plain = _NUMBER.sub("0", text)
     given = action.tool_input
     written = given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=repr)
+    return _traces(action.tool, written, outcome, text)
+
+
+@lru_cache(maxsize=16)  # asked for when an observation is made, and again when it is taken note of
+def _traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+    plain = _NUMBER.sub("0", text)
     kept = {_ABOUT_THE_REQUEST.sub("", text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}
-    return {(action.tool, one) for one in (kept if outcome == "result" else kept | {f"{plain}\x00\x00{outcome}"})}
+    if outcome != "result":
+        kept.add(f"{plain}\x00\x00{outcome}")
+    return frozenset((tool, one) for one in kept)

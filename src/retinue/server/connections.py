@@ -12,7 +12,7 @@ from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from .wire.bodies import MAX_BYTES
+from .wire.bodies import MAX_OTHER_BYTES
 
 HEADERS = 20.0  # seconds from a connection, or the first byte of its next request, to the end of the headers
 
@@ -35,7 +35,7 @@ class _Socket(WebSocketsSansIOProtocol):
             self.handshake_complete = True
 
 
-SOCKETS: dict[str, Any] = {"ws": _Socket, "ws_max_size": MAX_BYTES, "ws_per_message_deflate": False}
+SOCKETS: dict[str, Any] = {"ws": _Socket, "ws_max_size": MAX_OTHER_BYTES, "ws_per_message_deflate": False}
 """uvicorn's options for WebSockets: messages are as large as bodies, and no more than they seem to be."""
 
 
