@@ -73,7 +73,6 @@ def test_a_file_is_told_again_where_a_conversation_goes_on(served: Serving, engi
 
 
 CHAT: list[Any] = [
-    ({"type": "image_url", "image_url": {"url": "https://x/y.png"}}, 400, "type"),
     ({"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}, 400, "type"),
     ({"type": "video_url", "video_url": {}}, 400, "type"),
     ({"text": "?"}, 400, "type"),
@@ -103,7 +102,6 @@ def test_a_large_file_is_refused_before_it_is_read(served: Serving) -> None:
 
 
 RESPONSES: list[Any] = [
-    ({"type": "input_image", "image_url": "https://x/y.png"}, 400, ".type"),
     ({"type": "input_file", "file_url": "https://x/y.txt"}, 400, ".file_id"),
     ({"type": "input_file", "file_data": encoded(b"%PDF\x00\xff")}, 400, ""),
     ({"type": "input_file", "file_id": "file-unknown"}, 404, ".file_id"),
@@ -114,6 +112,16 @@ RESPONSES: list[Any] = [
 def test_what_a_response_cannot_give_a_model_is_refused(served: Serving, part: Any, status: int, place: str) -> None:
     answer = respond(served, {"type": "input_text", "text": WHERE}, part)
     assert (answer.status, answer.error["param"]) == (status, f"input[0].content[1]{place}")
+
+
+def test_of_an_image_the_model_is_told_that_it_cannot_see_it(served: Serving, engine: OpenAIServer) -> None:
+    engine.replies[:] = ["I cannot see it."] * 2
+    image = {"url": "https://x/y.png"}
+    assert chat(served, {"type": "text", "text": "What?"}, {"type": "image_url", "image_url": image}).status == 200
+    told = ["What?\n(an image, which cannot be shown to you)"]
+    assert [engine.asked[-1].body["messages"][-1]["content"]] == told
+    respond(served, {"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": image["url"]})
+    assert [engine.asked[-1].body["messages"][-1]["content"]] == told
 
 
 def test_what_a_thread_keeps_and_no_model_can_be_given_is_named(served: Serving, engine: OpenAIServer) -> None:

@@ -20,11 +20,12 @@ from .wire.validation import invalid, missing, wrong_type
 _MOST = 256_000  # characters of a file, as of a message
 _WORDS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 _FILES = ("file", "input_file")
+_IMAGES = ("image_url", "input_image")
 
 
 def readable(connection: Connection, scope: Scope, content: Any, where: str) -> Any:
     """`content`, which is at `where` in a request, with its files as texts. Raises `ApiError` for what no model here
-    can be given: images, sounds, files that are no text."""
+    can be given: sounds, files that are no text. Of an image the model is told that it is there, and not to be seen."""
     if not isinstance(content, Sequence) or isinstance(content, str):
         return content
     return [_part(connection, scope, part, f"{where}[{number}]") for number, part in enumerate(content)]
@@ -57,6 +58,8 @@ def _part(connection: Connection, scope: Scope, part: Mapping[str, Any], where: 
         name, data = _file(connection, scope, given, place)
         text_kind = "input_text" if kind == "input_file" else "text"
         return {"type": text_kind, "text": f'[the file "{quoted(name)}"]\n{quoted(_text(data, place))}\n[its end]'}
+    if kind in _IMAGES:
+        return part
     if kind is None:
         raise missing(f"{where}.type")
     text_kind, file_kind = ("input_text", "input_file") if str(kind).startswith("input_") else ("text", "file")
