@@ -1,0 +1,22 @@
+"""Logs that former versions recorded are replayed to the same events, from wherever they were cut."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from recorded.recordings import Recorded, told
+from recorded.worlds import WORLDS
+
+FILES = sorted(Path(__file__).parent.glob("v*/*.jsonl"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_recorded_log_goes_on_as_it_did_from_each_of_its_events(path: Path) -> None:
+    recorded, world = Recorded(path), WORLDS[path.stem]
+    assert recorded.tails
+    with asyncio.Runner() as runner:
+        for log, how, then in recorded.tails:
+            assert runner.run(told(world, log, how)) == then, f"after {len(log)} events, {how}"
