@@ -96,7 +96,7 @@ async def response_events(
     when its reader goes away. `include`: what is to be shown of its items beside what its request asked for."""
     progress = ResponseProgress(part, tools_of(server.deployment, part.run), include)
     try:
-        async with aclosing(server.runs.followers.follow(part.run.id)) as items:
+        async with aclosing(server.runs.followers.follow(part.run.id, request=part.run.request)) as items:
             async for item in items:
                 for event in progress.tell(item):
                     if event["sequence_number"] > after:
@@ -134,7 +134,7 @@ async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) ->
 async def until_over(server: Server, part: Part) -> tuple[ResponseProgress, RunRow]:
     """What the response came to, and its run then."""
     progress, run = ResponseProgress(part, tools_of(server.deployment, part.run)), part.run
-    async with aclosing(server.runs.followers.follow(run.id, listens=False)) as items:
+    async with aclosing(server.runs.followers.follow(run.id, listens=False, request=run.request)) as items:
         async for item in items:
             list(progress.tell(item))
             run = item if isinstance(item, RunRow) else run
