@@ -165,7 +165,12 @@ def test_a_conversation_has_so_many_messages_and_parts_at_most(place: str, serve
 
 
 @pytest.mark.parametrize("family", ["chat", "responses"])
-def test_a_file_that_is_named_again_and_again_counts_each_time(family: str, served: Serving) -> None:
+def test_a_file_that_is_named_again_and_again_counts_each_time(family: str, tmp_path: Path) -> None:
+    with Serving(tmp_path, {"agent-1": answering("agent-1", *["Hello."] * 3)}) as served:
+        counts_each_time(family, served)
+
+
+def counts_each_time(family: str, served: Serving) -> None:
     file = upload(served, "a.txt", b"a" * 250_000).body["id"]
     chat = family == "chat"
     part = {"type": "file", "file": {"file_id": file}} if chat else {"type": "input_file", "file_id": file}
@@ -181,6 +186,7 @@ def test_a_file_that_is_named_again_and_again_counts_each_time(family: str, serv
     assert (refused.status, words in refused.error["message"]) == (400, True)
 
 
+@pytest.mark.anyio
 async def test_a_share_that_rests_is_free_again_whatever_came_of_the_work() -> None:
     shares = Shares(1)
     for _ in range(3):

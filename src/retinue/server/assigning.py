@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 from ..errors import UsageError
 from ..runs import Assignment
 from ..runs.claiming import is_new
+from ..store.asked import conversation_of
 from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
@@ -51,6 +52,8 @@ def assigning(
         if not is_new(run):  # it began with what its log says, whatever became of its thread since
             return Assignment(agent)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
+        if said is None:
+            said = await database.read(partial(conversation_of, run=run))
         if said is None:
             said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
         conversation = shortened(said, run.request.get("truncation_strategy"))

@@ -22,6 +22,8 @@ from .shares import Shares
 
 T = TypeVar("T")
 
+_LARGE = 100_000  # bytes of a body that take a while to be written
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -110,8 +112,16 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
         state.written,
         state.begin_stream,
         own,
-        getattr(state, "large", False),
+        _is_large(request),
     )
+
+
+def _is_large(request: Request) -> bool:
+    """Whether its body takes a while to be written; one of unknown length may."""
+    if "transfer-encoding" in request.headers:
+        return True
+    length = request.headers.get("content-length", "")
+    return length.isdecimal() and int(length) > _LARGE
 
 
 At = Annotated[Context, Depends(context_of)]

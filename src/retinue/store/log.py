@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from ..errors import DataError
 from ..events import Event, Said
 from ..reading import dump, load
 from .prepared import Prepared
 from .rows import RunRow
-from .tables import events, messages, runs
+from .tables import contents, events, messages, runs
 
 _HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))
 _COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload")
@@ -143,6 +143,12 @@ def read_kinds(connection: Connection, run_ids: Iterable[str], kinds: Sequence[s
         for run_id, kind, payload in connection.execute(query.order_by(events.c.run_id, events.c.seq)):
             with suppress(DataError):
                 yield run_id, load(kind, payload)
+
+
+def remove(connection: Connection, run_ids: Sequence[str] | Select[Any]) -> None:
+    """Delete the logs of these runs, and the conversations with which they were asked; not their rows."""
+    connection.execute(delete(events).where(events.c.run_id.in_(run_ids)))
+    connection.execute(delete(contents).where(contents.c.id.in_(run_ids)))
 
 
 def length(connection: Connection, run_id: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select, update
 
 from ...runs.halting import halt
+from ...store.asked import put_beside
 from ...store.clock import CLOCK
 from ...store.rows import RunRow
 from ...store.scope import Scope
@@ -82,7 +83,8 @@ def add_run(
         "state": {"metadata": metadata or {}},
         "key_id": scope.key_id,
     }
-    scope.insert(connection, runs, values)
+    request = put_beside(connection, scope.tenant, values["id"], request)
+    scope.insert(connection, runs, {**values, "request": request})
     return RunRow(tenant=scope.tenant, **values)
 
 

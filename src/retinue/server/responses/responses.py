@@ -28,7 +28,7 @@ from .input import as_items, count, readable_items, rules, turns
 from .parts import Part
 from .progress import ResponseProgress
 from .requests import InputTokens, ResponseCreate
-from .starting import context_of, conversation_of, start_response
+from .starting import context_of, conversation_named, start_response
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
@@ -64,7 +64,7 @@ async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
     found = await found_items(at, as_items(sent.get("input")))
 
     def work(connection: Connection, scope: Scope) -> int:
-        conversation_id = conversation_of(body)
+        conversation_id = conversation_named(body)
         previous = previous_part(connection, scope, body.previous_response_id)
         items = referred(as_items(sent.get("input")), found)
         before = context_of(connection, scope, at.server, previous, conversation_id, items)

@@ -23,7 +23,6 @@ _UPLOADS = re.compile(r"/v1/files(/.*)?")
 MAX_DEPTH = 64
 MAX_VALUES = 30_000  # numbers, texts, objects and so on: whatever is made of each is made where others wait
 _QUICK = 8_000  # bytes that are read where others wait
-_LARGE = 100_000  # bytes that take a while to write, too
 _YES = ("true", "t", "1", "1.0", "yes", "y", "on")  # of which a route may take any for a boolean
 _UNREADABLE = "We could not parse the JSON body of your request"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -46,7 +45,6 @@ class JsonRoute(APIRoute):
             if self.body_field is not None and given.is_json and (body := await given.body()):
                 kind, server = self.body_field.field_info.annotation, request.app.state.server
                 if len(body) > _QUICK:
-                    request.state.large = len(body) > _LARGE
                     async with server.large.rested(request.state.tenant):
                         read = await in_thread(_checked, kind, body, server.options.strict)
                 else:
