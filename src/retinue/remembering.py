@@ -52,6 +52,8 @@ async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Seq
     """Have a turn remembered that has come to its end with the last event of `log`; `before` is as much of the
     log as the run went on from. A call whose outcome is not known is part of it. What a memory raises is logged: it is
     not the run's affair."""
+    if not memories:
+        return
     run = result(log)
     if not _is_over(run) or (before and _is_over(result(before))):
         return

@@ -22,8 +22,10 @@ def log_event(event: Event, context: LogContext) -> None:
     """Log `event` of the run that `context` is of: an end without an answer and a tool that failed as warnings, what
     was asked again, waits or is over as information, the rest for debugging. Texts are told by their sizes only."""
     context.step = getattr(event, "step", context.step)
-    line = _LINES.get(type(event))
-    if line is None or not logger.isEnabledFor(logging.WARNING):
+    if type(event) not in _LINES:
+        return
+    most, line = _LINES[type(event)]
+    if not logger.isEnabledFor(most):
         return
     level, message, values = line(event)
     if logger.isEnabledFor(level):
@@ -95,15 +97,15 @@ def _short(text: str) -> str:
     return text if len(text) <= _MOST else f"{text[:_MOST]} …"
 
 
-_LINES: dict[type, Callable[[Any], _Line]] = {
-    Started: _started,
-    Asked: _asked,
-    Retried: _retried,
-    Replied: _replied,
-    Called: _called,
-    Observed: _observed,
-    Paused: _paused,
-    Resumed: _resumed,
-    Finished: _finished,
-    Stopped: _stopped,
+_LINES: dict[type, tuple[int, Callable[[Any], _Line]]] = {  # by kind: the highest level that a line of it can have
+    Started: (logging.DEBUG, _started),
+    Asked: (logging.INFO, _asked),
+    Retried: (logging.INFO, _retried),
+    Replied: (logging.DEBUG, _replied),
+    Called: (logging.DEBUG, _called),
+    Observed: (logging.WARNING, _observed),
+    Paused: (logging.INFO, _paused),
+    Resumed: (logging.INFO, _resumed),
+    Finished: (logging.INFO, _finished),
+    Stopped: (logging.WARNING, _stopped),
 }

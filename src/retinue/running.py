@@ -105,7 +105,7 @@ class Run:
                     self._seconds = time.perf_counter() - began
                     yield event
         finally:
-            spend(usage_of(self.log[len(self._begun) :]))
+            spend(lambda: usage_of(self.log[len(self._begun) :]))
 
     def _task_for(self, abilities: Abilities, history: tuple[Message, ...]) -> Task:
         return replace(

@@ -18,6 +18,7 @@ from .schema_keywords import TooMuch
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+_SORTED = json.JSONEncoder(sort_keys=True)
 Checked = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -50,7 +51,7 @@ class Signature:
         values |= arguments
         if isinstance(text := values.get(self.text_argument or ""), str):
             values[self.text_argument or ""] = " ".join(text.split())
-        return json.dumps(_plain(values), sort_keys=True)
+        return _SORTED.encode({name: _plain(value) for name, value in values.items()})
 
     def _from_text(self, text: str) -> dict[str, Any]:
         if self.text_argument is not None:
@@ -210,7 +211,7 @@ def _plain(value: Any) -> Any:
         case list() | tuple():
             return [_plain(one) for one in value]
         case set() | frozenset():
-            return sorted(json.dumps(_plain(one), sort_keys=True) for one in value)
+            return sorted(_SORTED.encode(_plain(one)) for one in value)
     from pydantic_core import to_jsonable_python
 
     return _plain(to_jsonable_python(value))

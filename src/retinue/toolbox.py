@@ -6,8 +6,10 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from .containment import TimedOut, contained, described
@@ -31,6 +33,7 @@ _CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read")
 _SPENT: ContextVar[list[Usage] | None] = ContextVar("SPENT", default=None)
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
+_NONE = Usage()
 
 
 def idempotency_key() -> str:
@@ -45,10 +48,21 @@ def idempotency_header() -> dict[str, str]:
     return {"Idempotency-Key": key} if key and effects != "read" else {}
 
 
-def spend(usage: Usage) -> None:
+def spend(usage: Callable[[], Usage]) -> None:
     """Count the tokens of a run to the tool call that it is part of, if it is."""
     if (spent := _SPENT.get()) is not None:
-        spent.append(usage)
+        spent.append(usage())
+
+
+@dataclass(slots=True)
+class _Record:
+    """What came of equal calls so far."""
+
+    result: str | None = None  # which the same call gets again
+    in_doubt: bool = False  # whether the last of them took effect is not known,
+    is_news: bool = False  # and that came to be so in this drive
+    failed: str = ""  # of calls that may be repeated: the id of the first that failed
+    under_way: asyncio.Event | None = None
 
 
 class Toolbox:
@@ -57,12 +71,10 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool], run: str = "") -> None:
         self._run = run
         self._tools: dict[str, Tool] = {}
-        self._said: dict[Key, str] = {}
-        self._doubt: dict[Key, bool] = {}  # calls whose outcome is not known; whether that is news of this drive
-        self._failed: dict[Key, str] = {}  # calls that may be repeated, and the first one's id
-        self._settled: set[str] = set()  # the ids of calls that are in these already
+        self._records: defaultdict[Key, _Record] = defaultdict(_Record)
+        self._doubts = False  # whether any call was ever in doubt: few runs have one
+        self._settled: set[str] = set()  # the ids of calls that are in the records already
         self._seen: set[tuple[str, str]] = set()
-        self._running: dict[Key, asyncio.Event] = {}
         self._calls: list[Call] = []
         for tool in tools:
             if tool.name in self._tools:
@@ -81,13 +93,13 @@ class Toolbox:
         tool = self.find(action.tool)
         if tool is None:
             return ""
-        if tool.effects == "once" and (begun or self._is_in(self._doubt, action)):
+        if tool.effects == "once" and (begun or self._record_of(tool, action).in_doubt):
             return f"{tool.name} was begun before and its outcome is unknown: did it happen?"
         return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
 
     def has_news(self, action: AgentAction) -> bool:
         """Whether an equal call came to an unknown outcome in this drive: what a person said before is outdated."""
-        return any(self._doubt.values()) and self._doubt.get(_key(self.find(action.tool), action), False)
+        return self._record_of(self.find(action.tool), action).is_news
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
         """Whether the two are equal calls: of one tool, with inputs that mean the same."""
@@ -123,7 +135,7 @@ class Toolbox:
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
         seconds = time.perf_counter() - began
-        return Observation(action.id, text, outcome, seconds, note, direct, stale, sum(spent, Usage()))
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, sum(spent, _NONE))
 
     def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
         """Whether the tool said just this before. Of a tool with effects, each result is news."""
@@ -136,10 +148,7 @@ class Toolbox:
             there_are = ", ".join(self._tools) or "none"
             return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
         if (size := len(_written(action))) > MAX_INPUT:
-            return (
-                "invalid_input",
-                f"The input of {tool.name} has {size:,} characters; the most is {MAX_INPUT:,}.",
-            )
+            return "invalid_input", f"The input of {tool.name} has {size:,} characters; the most is {MAX_INPUT:,}."
         try:
             arguments = contained(tool.signature.arguments, action.tool_input)
         except InvalidInput as error:
@@ -155,25 +164,28 @@ class Toolbox:
         self, action: AgentAction, tool: Tool, key: Key, arguments: Mapping[str, Any]
     ) -> tuple[Outcome, str]:
         """The same call is made only once: again, it gets the former result; at the same time, it waits for it."""
-        waited = False
-        while under_way := self._running.get(key):
-            await under_way.wait()
-            waited = True
-        if (former := self._said.get(key)) is not None:
-            return "repeated", f"You used {tool.name} with this input before. Its result was: {former}"
-        if waited and key in self._doubt:
+        record = self._records[key]
+        waited = record.under_way is not None
+        while record.under_way is not None:
+            await record.under_way.wait()
+        if record.result is not None:
+            return "repeated", f"You used {tool.name} with this input before. Its result was: {record.result}"
+        if waited and record.in_doubt:
             return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
-        done = self._running[key] = asyncio.Event()
+        done = record.under_way = asyncio.Event()
         try:
-            return await self._made(action, tool, key, arguments)
+            outcome, text = await self._made(action, tool, key, arguments)
+            if outcome == "unknown":
+                await asyncio.sleep(0)  # equal calls that begin at the same time find this one under way
+            return outcome, text
         finally:
-            del self._running[key]
+            record.under_way = None
             done.set()
 
     async def _made(
         self, action: AgentAction, tool: Tool, key: Key, arguments: Mapping[str, Any]
     ) -> tuple[Outcome, str]:
-        call = self._failed.get(key, action.id)  # repeated, it has the key of the first: a service can tell
+        call = self._records[key].failed or action.id  # repeated, it has the key of the first: a service can tell
         token = _CALL.set((f"{self._run}/{call}" if self._run else "", tool.effects))
         try:
             outcome, text = await _outcome(tool, arguments)
@@ -182,7 +194,7 @@ class Toolbox:
         self._settled.add(action.id)
         self._note(tool, key, action.id, outcome, text)
         if outcome == "unknown":
-            self._doubt[key] = True
+            self._records[key].is_news = True
         return outcome, text
 
     def _settle(self, action: AgentAction, outcome: Outcome, observation: Observation | None) -> None:
@@ -191,17 +203,18 @@ class Toolbox:
 
     def _note(self, tool: Tool, key: Key, call: str, outcome: Outcome, text: str) -> None:
         """What `outcome` means for equal calls."""
+        record = self._records[key]
         if outcome == "result":
-            self._said[key] = _shortened(hidden(text))
-            self._doubt.pop(key, None)
-            self._failed.pop(key, None)
+            record.result = _shortened(hidden(text))
+            record.in_doubt, record.is_news, record.failed = False, False, ""
         elif outcome == "unknown" and tool.effects == "once":
-            self._doubt.setdefault(key, False)
-        elif tool.effects == "idempotent" and call:
-            self._failed.setdefault(key, call)
+            record.in_doubt = self._doubts = True
+        elif tool.effects == "idempotent":
+            record.failed = record.failed or call
 
-    def _is_in(self, keys: Mapping[Key, Any], action: AgentAction) -> bool:
-        return bool(keys) and _key(self.find(action.tool), action) in keys
+    def _record_of(self, tool: Tool | None, action: AgentAction) -> _Record:
+        """Whether an equal call is in doubt; its key is worked out only if any call is."""
+        return self._records[_key(tool, action)] if self._doubts else _Record()
 
 
 _HINT = (

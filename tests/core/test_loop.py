@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -369,3 +370,19 @@ def test_deltas_are_streamed_but_not_part_of_the_log() -> None:
 
     assert asyncio.run(texts()) == " I now know the final answer\nFinal Answer: 47"
     assert not any(isinstance(event, Delta) for event in run.log)
+
+
+def test_a_run_that_never_waits_for_anything_ends_when_its_time_is_up() -> None:
+    calls: list[str] = []
+
+    @tool(effects="read")
+    async def busy(name: str) -> str:
+        calls.append(name)
+        time.sleep(0.2)  # noqa: ASYNC251 -- as a tool does that computes something, or was made async by mistake
+        return f"{name}: {len(calls)}"
+
+    acts = [Reply(written((AgentAction("busy", name),)).text) for name in "abcdefgh"]
+    result = Agent(
+        Said([*acts, "Final Answer: 47"]), [busy], budget=Budget(20, seconds=0.1, early_stopping_method="force")
+    ).run("How old?")
+    assert (result.stop_reason, calls) == (StopReason.MAX_EXECUTION_TIME_EXCEEDED, ["a"])
