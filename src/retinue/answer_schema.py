@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any, get_origin
 
 from .errors import DataError, UsageError
-from .json_schema import TooMuch, check_schema, errors_of
+from .json_schema import check_schema, errors_of
+from .schema_keywords import TooMuch
 
 Check = Callable[[Any], str]
 """Says what is wrong with a value of JSON, and where; nothing if it conforms."""

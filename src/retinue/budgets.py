@@ -228,11 +228,6 @@ class Deadline:
         """Seconds until the time is up; `None`: there is no limit."""
         return None if self._at is None or self._loop is None else max(0.0, self._at - self._loop.time())
 
-    @property
-    def _late(self) -> bool:
-        """Whether the time is up, and the timer had no turn to say so: nothing that was waited for took one."""
-        return self._at is not None and self.left == 0
-
     def cancel(self) -> None:
         """End the run as `CANCELLED`, at once. May be called from any thread, any number of times."""
         self._cancelled = True
@@ -242,7 +237,7 @@ class Deadline:
     async def wait(self, awaitable: Awaitable[T]) -> T:
         """The awaitable's result. Raises `Interrupted`, and cancels the awaitable, if it takes too long, and an
         `Exception` for whatever foreign code in it raises."""
-        if self._over or self._cancelled or self._late:
+        if self._over or self._cancelled:
             close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
             if close is not None:  # it was never begun
                 close()

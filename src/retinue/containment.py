@@ -16,15 +16,13 @@ import os
 import signal
 import threading
 import types
-from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextvars import Context, ContextVar, copy_context
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 from .errors import ForeignExit, RetinueError, ToolError
 
 T = TypeVar("T")
-_Outcome: TypeAlias = tuple[Any, BaseException | None]  # what a call gave, or raised
 GRACE = 2.0  # seconds that what was cancelled may take to clean up; then it is left behind
 logger = logging.getLogger(__name__)
 _FOREIGN: ContextVar[bool] = ContextVar("FOREIGN", default=False)
@@ -65,26 +63,29 @@ async def apart(work: Awaitable[T], seconds: float | None = None) -> T:
     Raises `TimedOut` if it takes more than `seconds`, and an `Exception` for whatever it raises. When time is up, or
     the caller is cancelled, it is cancelled and has `GRACE` seconds to clean up.
     """
-    begun = _Begun(work)
-    outcome, expired = begun.outcome, False
-    if outcome is None:
-        outcome, expired = await _ended(begun.task, seconds)
-    elif begun.task.cancelling():  # by itself, although it waited for nothing then
-        outcome = None
-    if outcome is None:
+    foreign = _FOREIGN.set(True)
+    task = asyncio.ensure_future(_outcome(work))
+    _FOREIGN.reset(foreign)
+    expired = True
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        expired = not task.done()
+    finally:
+        if not task.done():
+            await _cancelled(task)
+    if not task.done() or task.cancelled():
         raise TimedOut if expired else exited(asyncio.CancelledError())
-    value: T
-    value, error = outcome
+    value, error = task.result()
     try:
         if error is None:
-            return value
+            return value  # type: ignore[return-value]
         if expired:
             raise TimedOut from error
         if isinstance(error, Exception):
             raise error
         raise exited(error) from error
     finally:
-        del error, outcome, begun  # the error's traceback holds this frame
+        del error, task  # the error's traceback holds this frame
 
 
 def exited(error: BaseException) -> ForeignExit:
@@ -148,85 +149,12 @@ async def _guarded(work: Awaitable[T]) -> T:
         raise exited(error) from error
 
 
-async def _outcome(work: Awaitable[Any]) -> _Outcome:
+async def _outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
     """What came of `work`: nothing is left to the task that it is awaited in."""
     try:
         return await _steps(work), None
     except BaseException as error:
         return None, error
-
-
-class _Begun(Coroutine[Any, Any, _Outcome]):
-    """`work` in a `task` of its own that has made its first step already: what need not wait for anything takes no turn
-    of the event loop then, which would cost more than the rest of a run's step.
-
-    `outcome`: what came of it, if that step was the last.
-    """
-
-    def __init__(self, work: Awaitable[Any]) -> None:
-        self._work = _outcome(work)
-        self._taken_over = False
-        self.outcome: _Outcome | None = None
-        context = copy_context()
-        context.run(_FOREIGN.set, True)
-        self.task = asyncio.Task(self, loop=asyncio.get_running_loop(), context=context)
-        self._awaited = self._first_step(context)
-        self._blocks: bool = getattr(self._awaited, "_asyncio_future_blocking", False)
-        if self._blocks:  # another task may wait for the same before this one takes over
-            self._awaited._asyncio_future_blocking = False
-
-    def _first_step(self, context: Context) -> Any:
-        """Make it, in the name of the task; what it waits for, until the task takes that over."""
-        loop, caller = self.task.get_loop(), _current_task()
-        if caller is not None:
-            _leave_task(loop, caller)
-        _enter_task(loop, self.task)
-        try:
-            return context.run(self._work.send, None)
-        except StopIteration as end:
-            self.outcome = end.value
-            return None
-        finally:
-            _leave_task(loop, self.task)
-            if caller is not None:
-                _enter_task(loop, caller)
-
-    def send(self, value: Any) -> Any:
-        """A step of the task."""
-        if self._taken_over:
-            return self._work.send(value)
-        self._taken_over = True
-        if self.outcome is not None:
-            raise StopIteration(self.outcome)
-        if self._blocks:
-            self._awaited._asyncio_future_blocking = True
-        return self._awaited
-
-    def throw(self, error: Any, *more: Any) -> Any:
-        """A step of the task, into which it is cancelled."""
-        self._taken_over = True
-        if self.outcome is not None:
-            raise error
-        return self._work.throw(error, *more)
-
-    def close(self) -> None:
-        """The end of the task, if its loop ended before it."""
-        self._work.close()
-
-    def __await__(self) -> Generator[Any, Any, _Outcome]:
-        return self._work.__await__()
-
-
-async def _ended(task: asyncio.Task[_Outcome], seconds: float | None) -> tuple[_Outcome | None, bool]:
-    """What came of `task` (`None` if it was cancelled), and whether it took more than `seconds`."""
-    expired = True
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-        expired = not task.done()
-    finally:
-        if not task.done():
-            await _cancelled(task)
-    return (None if not task.done() or task.cancelled() else task.result()), expired
 
 
 @types.coroutine

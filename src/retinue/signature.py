@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .errors import UsageError
-from .json_schema import TooMuch, errors_of
+from .json_schema import errors_of
 from .schema import ToolInput
+from .schema_keywords import TooMuch
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

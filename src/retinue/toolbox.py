@@ -174,10 +174,7 @@ class Toolbox:
             return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
         done = record.under_way = asyncio.Event()
         try:
-            outcome, text = await self._made(action, tool, key, arguments)
-            if outcome == "unknown":
-                await asyncio.sleep(0)  # equal calls that begin at the same time find this one under way
-            return outcome, text
+            return await self._made(action, tool, key, arguments)
         finally:
             record.under_way = None
             done.set()

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -657,88 +656,3 @@ def test_a_function_that_cancels_itself_is_told_from_one_that_is_cancelled() -> 
 
     with pytest.raises(ForeignExit, match="it was cancelled from within"):
         contained(cancels)
-
-
-def test_what_need_not_wait_takes_no_turn_of_the_event_loop() -> None:
-    turns: list[str] = []
-
-    async def at_once() -> str:
-        return "done"
-
-    async def main() -> str:
-        asyncio.get_running_loop().call_soon(turns.append, "another's")
-        return await apart(at_once())
-
-    assert (asyncio.run(main()), turns) == ("done", ["another's"])  # which came after it
-
-    async def first() -> list[str]:
-        asyncio.get_running_loop().call_soon(turns.append, "later")
-        await apart(at_once())
-        return list(turns)
-
-    turns.clear()
-    assert asyncio.run(first()) == []
-
-
-def test_all_steps_of_a_call_are_of_one_task_that_is_not_the_callers() -> None:
-    seen: list[Any] = []
-    kept: ContextVar[str] = ContextVar("kept", default="")
-
-    async def call() -> str:
-        kept.set("from its first step")
-        seen.append(asyncio.current_task())
-        await asyncio.sleep(0)
-        seen.append(asyncio.current_task())
-        return kept.get()
-
-    async def main() -> tuple[str, str]:
-        seen.append(asyncio.current_task())
-        told = await apart(call())
-        assert asyncio.current_task() is seen[0]
-        return told, kept.get()
-
-    assert asyncio.run(main()) == ("from its first step", "")
-    callers, first, second = seen
-    assert first is second is not callers
-
-
-def test_a_call_may_begin_a_time_limit_of_its_own_in_its_first_step() -> None:
-    async def call() -> str:
-        try:
-            async with asyncio.timeout(0):
-                await asyncio.Event().wait()
-        except TimeoutError:
-            return "its own limit"
-        return "none"
-
-    assert asyncio.run(apart(call())) == "its own limit"
-
-
-def test_calls_that_begin_together_may_wait_for_one_future() -> None:
-    async def waiting(shared: asyncio.Future[str]) -> str:
-        return await shared
-
-    async def main() -> list[str]:
-        shared = asyncio.get_running_loop().create_future()
-        calls = [asyncio.create_task(apart(waiting(shared))) for _ in range(3)]
-        asyncio.get_running_loop().call_later(0, shared.set_result, "for all")
-        return [*await asyncio.gather(*calls), await shared]
-
-    assert asyncio.run(main()) == ["for all"] * 4
-
-
-@pytest.mark.parametrize("waits", [False, True])
-def test_a_call_that_cancels_its_task_in_its_first_step_ends_nothing_else(waits: bool) -> None:
-    async def call() -> str:
-        asyncio.current_task().cancel()  # type: ignore[union-attr]
-        if waits:
-            await asyncio.Event().wait()
-        return "done"
-
-    async def main() -> str:
-        with pytest.raises(ForeignExit, match="it was cancelled from within"):
-            await apart(call())
-        await asyncio.sleep(0)
-        return "goes on"
-
-    assert asyncio.run(main()) == "goes on"

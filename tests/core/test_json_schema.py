@@ -13,7 +13,8 @@ from retinue import UsageError
 from retinue.answer_schema import schema_of
 from retinue.errors import DataError
 from retinue.grammar import MAX_PRINTED, gbnf, json_pattern, regex
-from retinue.json_schema import compiled, errors_of
+from retinue.json_schema import errors_of
+from retinue.schema_keywords import compiled
 
 BACKTRACKING = ("^(a+)+$", "^(a|a)*$", "^(.*?,){30}P", "(x+x+)+y", "^([a-zA-Z0-9])(([.-]|[_]+)?([a-zA-Z0-9]+))*$")
 TOO_LONG = "the answer: it takes too long to hold this against the schema; want a smaller one"
@@ -80,13 +81,14 @@ def test_escapes_of_javascript_are_known() -> None:
 def test_references_that_branch_at_each_level_end(word: str, more: dict[str, Any]) -> None:
     _, check = schema_of(chain(word, more))
     for value in ({}, {"a": 1}, [1], 5):
-        assert check(value) == TOO_LONG
+        assert check(value) not in ("", TOO_LONG)
+    assert bool(check("a text")) == (word == "oneOf")  # of two that are the same, both fit
     with_dependents: dict[str, Any] = {
         f"d{at}": {"$ref": f"#/$defs/d{at + 1}", "dependentSchemas": {"a": {"$ref": f"#/$defs/d{at + 1}"}}}
         for at in range(40)
     }
     _, check = schema_of({**more, "$ref": "#/$defs/d0", "$defs": {**with_dependents, "d40": {}}})
-    assert check({"a": 1}) == TOO_LONG
+    assert check({"a": 1}) == (TOO_LONG if "unevaluatedProperties" in more else "")
 
 
 def test_a_reference_to_itself_ends() -> None:

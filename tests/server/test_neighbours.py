@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fakes.tenants import Customer
 from fakes.until import until
 from retinue.server.context import Options
 from retinue.server.files.turns import Turns
+from retinue.server.shares import Shares
 from retinue.store.scope import Quota
 
 
@@ -145,6 +147,55 @@ def test_a_large_body_is_refused_for_the_first_thing_that_is_wrong(served: Servi
     given = {"model": "agent-1", "messages": [{"role": "user", "content": "a" * 60_000}, {"role": 5}, {"role": 6}]}
     said = served.ask("POST", "/v1/chat/completions", given)
     assert (said.status, said.error["param"]) == (400, "messages[1].role")
+
+
+ONE = {"role": "user", "content": "a"}
+TOO_MANY: dict[str, tuple[str, dict[str, Any]]] = {
+    "messages": ("/v1/chat/completions", {"model": "agent-1", "messages": [ONE] * 2_049}),
+    "messages[0].content": ("/v1/chat/completions", asking() | {"messages": [{**ONE, "content": [{}] * 2_049}]}),
+    "input": ("/v1/responses", {"model": "agent-1", "input": [ONE] * 2_049}),
+}
+
+
+@pytest.mark.parametrize("place", TOO_MANY)
+def test_a_conversation_has_so_many_messages_and_parts_at_most(place: str, served: Serving) -> None:
+    path, given = TOO_MANY[place]
+    said = served.ask("POST", path, given)
+    assert (said.status, said.error["param"], said.error["code"]) == (400, place, "array_above_max_length")
+
+
+@pytest.mark.parametrize("family", ["chat", "responses"])
+def test_a_file_that_is_named_again_and_again_counts_each_time(family: str, tmp_path: Path) -> None:
+    with Serving(tmp_path, {"agent-1": answering("agent-1", *["Hello."] * 3)}) as served:
+        counts_each_time(family, served)
+
+
+def counts_each_time(family: str, served: Serving) -> None:
+    file = upload(served, "a.txt", b"a" * 250_000).body["id"]
+    chat = family == "chat"
+    part = {"type": "file", "file": {"file_id": file}} if chat else {"type": "input_file", "file_id": file}
+    path = "/v1/chat/completions" if chat else "/v1/responses"
+
+    def said(times: int) -> Answer:
+        said = [*[{"role": "user", "content": [part]}] * times, {"role": "user", "content": "Hi"}]
+        return served.ask("POST", path, {"model": "agent-1", "messages" if chat else "input": said})
+
+    assert said(4).status == 200
+    refused = said(5)
+    words = "the files of a request have at most 1,000,000 characters together"
+    assert (refused.status, words in refused.error["message"]) == (400, True)
+
+
+@pytest.mark.anyio
+async def test_a_share_that_rests_is_free_again_whatever_came_of_the_work() -> None:
+    shares = Shares(1)
+    for _ in range(3):
+        with suppress(ValueError):
+            async with shares.rested("tenant"):
+                assert shares.of("tenant").locked()
+                raise ValueError
+    async with shares.rested("other"):
+        pass
 
 
 def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None:

@@ -27,8 +27,16 @@ from retinue.store.scope import Page, Scope
 from retinue.store.tables import items, keys, messages, metadata, runs, threads, versions
 
 pytestmark = pytest.mark.anyio
-RUN = {"tenant": "t", "id": "run_1", "created_at": 1, "thread_id": "thread_1", "status": "queued", "holds": True}
+RUN: dict[str, Any] = {
+    "tenant": "t",
+    "id": "run_1",
+    "created_at": 1,
+    "thread_id": "thread_1",
+    "status": "queued",
+    "holds": True,
+}
 RUN |= {"epoch": 1, "request": {"model": "m"}, "state": {}}
+ROW = RunRow(**RUN, expires_at=None)
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +58,7 @@ def entry(seq: int) -> Entry:
 async def test_what_was_written_is_there_after_a_new_beginning(any_url: str) -> None:
     database = Database(any_url)
     await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
-    await database.write(partial(append, run_id="run_1", epoch=1, entries=[entry(1), entry(2)]))
+    await database.write(partial(append, holder=ROW, entries=[entry(1), entry(2)]))
     await database.close_async()
     database = Database(any_url)
     entries = await database.read(partial(read, run_id="run_1"))
@@ -114,7 +122,7 @@ async def test_whatever_a_piece_of_work_raises_nobody_is_left_waiting(database: 
 
 async def test_only_the_last_epoch_appends(database: Database) -> None:
     await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
-    await database.write(partial(append, run_id="run_1", epoch=1, entries=[entry(1)]))
+    await database.write(partial(append, holder=ROW, entries=[entry(1)]))
     await database.write(lambda connection: connection.execute(update(runs).values(epoch=2)))
 
     def change(row: Any) -> Change:
@@ -122,13 +130,13 @@ async def test_only_the_last_epoch_appends(database: Database) -> None:
 
     for epoch in (1, 3):
         with pytest.raises(Fenced):
-            await database.write(partial(append, run_id="run_1", epoch=epoch, entries=[entry(2)], change=change))
+            await database.write(partial(append, holder=replace(ROW, epoch=epoch), entries=[entry(2)], change=change))
     with pytest.raises(Fenced):
-        await database.write(partial(append, run_id="run_2", epoch=2, entries=[entry(1)]))
+        await database.write(partial(append, holder=replace(ROW, id="run_2", epoch=2), entries=[entry(1)]))
     row = await database.read(partial(find, run_id="run_1"))
     assert row is not None
     assert (row.status, await database.read(partial(length, run_id="run_1"))) == ("queued", 1)
-    after = await database.write(partial(append, run_id="run_1", epoch=2, entries=[entry(2)], change=change))
+    after = await database.write(partial(append, holder=replace(ROW, epoch=2), entries=[entry(2)], change=change))
     assert after is not None
     assert after.status == "completed"
 
@@ -163,13 +171,13 @@ async def test_a_row_that_a_step_alters_is_what_sqlalchemy_reads(
 async def test_what_was_written_and_is_said_again_is_there_once(database: Database) -> None:
     await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
     entries = [entry(1), entry(2)]
-    await database.write(partial(append, run_id="run_1", epoch=1, entries=entries[:1]))
+    await database.write(partial(append, holder=ROW, entries=entries[:1]))
     for _ in range(2):
-        await database.write(partial(append, run_id="run_1", epoch=1, entries=entries, again=True))
+        await database.write(partial(append, holder=ROW, entries=entries, again=True))
     assert await database.read(partial(length, run_id="run_1")) == 2
     await database.write(lambda connection: connection.execute(update(runs).values(epoch=2)))
     with pytest.raises(Fenced):
-        await database.write(partial(append, run_id="run_1", epoch=1, entries=entries, again=True))
+        await database.write(partial(append, holder=ROW, entries=entries, again=True))
 
 
 async def test_one_run_holds_a_thread(database: Database) -> None:

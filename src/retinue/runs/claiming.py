@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -21,10 +21,11 @@ _PROCESS = secrets.token_hex(4)
 _DRIVEN = ("queued", "in_progress", "cancelling")
 
 
-def claim(connection: Connection, run_id: str) -> RunRow | None:
+def claim(connection: Connection, run_id: str, request: Mapping[str, Any] | None = None) -> RunRow | None:
     """The run, from now on under its next epoch, `in_progress`; `None` if there is nothing to drive. One whose
-    drives died again and again without a new event (pieces of a reply are none) gets `state["give_up"]`: why."""
-    run = find(connection, run_id, lock=True)
+    drives died again and again without a new event (pieces of a reply are none) gets `state["give_up"]`: why.
+    `request`: what it was asked for, if that is at hand."""
+    run = find(connection, run_id, request, lock=True)
     if run is None or run.status not in _DRIVEN or not run.holds:
         return None
     state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}

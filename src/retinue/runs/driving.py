@@ -10,6 +10,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -133,7 +134,7 @@ class Runs:
                 waits = run_id not in self._interrupted and run.status != "cancelling"  # else it only has to end
                 async with self.turns.turn(run, waits=waits):
                     self._wanted.discard(run_id)
-                    await self.drive(run_id)
+                    await self.drive(run_id, run.request)
             except StoreUnavailable as error:
                 seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1
@@ -148,11 +149,11 @@ class Runs:
                 self._wanted.discard(run_id)
                 self.followers.look(run_id)
 
-    async def drive(self, run_id: str) -> None:
-        """Go on with the run until it ends, waits for a person, or another drive takes it over. Raises
-        `StoreUnavailable` if the database is away; the run can then be driven again."""
+    async def drive(self, run_id: str, request: Mapping[str, Any] | None = None) -> None:
+        """Go on with the run until it ends, waits for a person, or another drive takes it over. `request`: what it was
+        asked for, if that is at hand. Raises `StoreUnavailable` if the database is away; the run can go on."""
         crashpoint("before claim")
-        run = await self.database.submit(partial(claim, run_id=run_id))
+        run = await self.database.submit(partial(claim, run_id=run_id, request=request))
         if run is None:
             return
         crashpoint("after claim")

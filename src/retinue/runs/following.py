@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
@@ -38,16 +38,19 @@ class Followers:
         """Whether somebody wants to read what the model says while it says it."""
         return any(reader.listens for reader in self._readers.get(run_id, ()))
 
-    async def follow(self, run_id: str, after: int = 0, *, listens: bool = True) -> AsyncGenerator[Followed, None]:
+    async def follow(
+        self, run_id: str, after: int = 0, *, listens: bool = True, request: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[Followed, None]:
         """The log's entries after the one of the number `after`, live, and the run's row, after the entries so far and
         whenever its status changes. Ends after the row of a run that is not active. `listens`: what the model says is
-        wanted while it says it, and is therefore put into the log; else it comes with its reply."""
+        wanted while it says it, and is therefore put into the log; else it comes with its reply. `request`: what the
+        run was asked for, if that is at hand."""
         reader = _Reader(after, listens)
         self._readers.setdefault(run_id, set()).add(reader)
         try:
             while True:
                 reader.catch_up()
-                run, entries = await self._database.read(partial(_from, run_id, reader.after))
+                run, entries = await self._database.read(partial(_from, run_id, request, reader.after))
                 for entry in entries:
                     reader.after = entry.seq
                     yield entry
@@ -69,10 +72,12 @@ class Followers:
                 del self._readers[run_id]
 
 
-def _from(run_id: str, after: int, connection: Connection) -> tuple[RunRow | None, list[Entry]]:
+def _from(
+    run_id: str, request: Mapping[str, Any] | None, after: int, connection: Connection
+) -> tuple[RunRow | None, list[Entry]]:
     """The next entries, or if there are none, the run's row."""
     entries = read_page(connection, run_id, after)
-    run = None if entries else find(connection, run_id)
+    run = None if entries else find(connection, run_id, request)
     if run is not None and run.rests:  # in between, the last ones may have come
         entries = read_page(connection, run_id, after)
     return run, entries

@@ -33,7 +33,7 @@ def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
         values = ended(now, [*log, entry], {})
         return Change(values, list(messages_of(now, [*log, entry], values["status"])))
 
-    after = append(connection, run.id, run.epoch, [entry], change)
+    after = append(connection, run, [entry], change)
     assert after is not None
     return after
 

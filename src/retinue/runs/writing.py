@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..errors import StoreUnavailable
-from ..events import Delta, Event, Retried
+from ..events import Delta, Event, Observed, Replied, Retried, Started
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.log import Change, Entry, append
@@ -19,6 +19,7 @@ from .following import Followers
 logger = logging.getLogger(__name__)
 BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
 _SAYS = 0.02  # seconds at least between two writes of what the model is saying
+_LARGE = 50_000  # characters that take more than a few milliseconds to be written
 
 
 class Writer:
@@ -139,8 +140,8 @@ class Writer:
     ) -> asyncio.Future[RunRow | None]:
         """`again`: it may be that it was written, and only the word of it was lost."""
         entries = self.log[self._written :]
-        work = partial(append, run_id=self._run.id, epoch=self._run.epoch, entries=entries, change=change, again=again)
-        future = self._database.submit(work)
+        work = partial(append, holder=self._run, entries=entries, change=change, again=again)
+        future = self._database.submit(work, large=sum(_chars(one.event) for one in entries) > _LARGE)
         future.add_done_callback(partial(self._pass_on, entries))
         return future
 
@@ -158,3 +159,15 @@ class Writer:
             self._planned = self._put_said() or self._planned
         if self._planned:  # while the last was being written
             self._begin()
+
+
+def _chars(event: Event) -> int:
+    """About how many characters an event has."""
+    match event:
+        case Started(question, history=history):
+            return len(question) + sum(len(message.content) for message in history)
+        case Observed(observation=observation):
+            return len(observation.text)
+        case Replied(reply=reply):
+            return len(reply.text)
+    return 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -11,6 +13,7 @@ from sqlalchemy import Connection, select
 from ..errors import UsageError
 from ..runs import Assignment
 from ..runs.claiming import is_new
+from ..store.asked import conversation_of
 from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
@@ -22,11 +25,17 @@ from .conversing import question_in, shortened
 from .deployment import Deployment
 from .exchanges import exchanges
 from .hosted import HOSTED, Hosted
+from .shares import Shares
 from .tailoring import tailored, wanted_schema
 
+_LARGE = 8_000  # characters of schemas that take more than a few milliseconds
 
-def assigning(deployment: Deployment, database: Database, hosted: Hosted) -> Callable[[RunRow], Awaitable[Assignment]]:
-    """What `Runs` needs to know of a deployment. The function raises `UsageError` for a run that nobody can answer."""
+
+def assigning(
+    deployment: Deployment, database: Database, hosted: Hosted, large: Shares
+) -> Callable[[RunRow], Awaitable[Assignment]]:
+    """What `Runs` needs to know of a deployment; schemas that take long to be read have a share of `large`. The
+    function raises `UsageError` for a run that nobody can answer."""
 
     async def assign(run: RunRow) -> Assignment:
         agent = deployment.agents.get(run.request["model"])
@@ -37,12 +46,14 @@ def assigning(deployment: Deployment, database: Database, hosted: Hosted) -> Cal
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await database.read(partial(resources_of, run=run))
             more = await hosted.tools(Scope(run.tenant), wishes, resources)
-        agent = (
-            await in_thread(tailored, agent, run.request, more) if _large(run) else tailored(agent, run.request, more)
-        )
+        async with large.rested(run.tenant) if (size := _schemas(run)) > _LARGE else nullcontext():
+            make = partial(tailored, agent, run.request, more)
+            agent = await in_thread(make) if size else make()
         if not is_new(run):  # it began with what its log says, whatever became of its thread since
             return Assignment(agent)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
+        if said is None:
+            said = await database.read(partial(conversation_of, run=run))
         if said is None:
             said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
         conversation = shortened(said, run.request.get("truncation_strategy"))
@@ -52,9 +63,10 @@ def assigning(deployment: Deployment, database: Database, hosted: Hosted) -> Cal
     return assign
 
 
-def _large(run: RunRow) -> bool:
-    """Whether a client has sent schemas, which take a while to be read."""
-    return bool(run.request.get("tools")) or wanted_schema(run.request.get("response_format")) is not None
+def _schemas(run: RunRow) -> int:
+    """How many characters of schemas a client has sent, which take a while to be read."""
+    sent = [run.request.get("tools") or (), wanted_schema(run.request.get("response_format")) or ()]
+    return len(json.dumps(sent)) if any(sent) else 0
 
 
 def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]:

@@ -18,46 +18,66 @@ from .wire.errors import ApiError
 from .wire.validation import invalid, missing, wrong_type
 
 _MOST = 256_000  # characters of a file, as of a message
+_MOST_OF_ALL = 1_000_000  # characters of the files of a request
 _WORDS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 _FILES = ("file", "input_file")
 _IMAGES = ("image_url", "input_image")
 
 
-def readable(connection: Connection, scope: Scope, content: Any, where: str) -> Any:
-    """`content`, which is at `where` in a request, with its files as texts. Raises `ApiError` for what no model here
-    can be given: sounds, files that are no text. Of an image the model is told that it is there, and not to be seen."""
-    if not isinstance(content, Sequence) or isinstance(content, str):
-        return content
-    return [_part(connection, scope, part, f"{where}[{number}]") for number, part in enumerate(content)]
+class Readable:
+    """The contents of a request, with their files as texts, of which there are at most a million characters: the same
+    file may be named again and again."""
+
+    def __init__(self, connection: Connection, scope: Scope) -> None:
+        self._connection = connection
+        self._scope = scope
+        self._left = _MOST_OF_ALL
+
+    def __call__(self, content: Any, where: str) -> Any:
+        """`content`, which is at `where` in the request. Raises `ApiError` for what no model here can be given: sounds,
+        files that are no text. Of an image the model is told that it is there, and not to be seen."""
+        if not isinstance(content, Sequence) or isinstance(content, str):
+            return content
+        return [self._part(part, f"{where}[{number}]") for number, part in enumerate(content)]
+
+    def kept(self, content: Any) -> Any:
+        """`content` that was kept, likewise as far as it can be."""
+        if not isinstance(content, Sequence) or isinstance(content, str):
+            return content
+        parts = []
+        for part in content:
+            with suppress(ApiError):
+                part = self._part(part, "")
+            parts.append(part)
+        return parts
+
+    def _part(self, part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        if part.get("type") not in _FILES:
+            return _checked(part, where)
+        place = f"{where}.file" if part["type"] == "file" else where
+        given = part.get("file") if part["type"] == "file" else part
+        if not isinstance(given, Mapping):
+            raise missing(f"{where}.file")
+        self._take(0, place)
+        name, data = _file(self._connection, self._scope, given, place)
+        text = _text(data, place)
+        self._take(len(text), place)
+        text_kind = "input_text" if part["type"] == "input_file" else "text"
+        return {"type": text_kind, "text": f'[the file "{quoted(name)}"]\n{quoted(text)}\n[its end]'}
+
+    def _take(self, chars: int, where: str) -> None:
+        self._left -= chars
+        if self._left < 0:
+            raise invalid(where, f"the files of a request have at most {_MOST_OF_ALL:,} characters together")
 
 
-def kept_readable(connection: Connection, scope: Scope, content: Any) -> Any:
-    """`content` that was kept, likewise as far as it can be."""
-    if not isinstance(content, Sequence) or isinstance(content, str):
-        return content
-    parts = []
-    for part in content:
-        with suppress(ApiError):
-            part = _part(connection, scope, part, "")
-        parts.append(part)
-    return parts
-
-
-def _part(connection: Connection, scope: Scope, part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def _checked(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     kind = part.get("type")
     if kind in _WORDS:
         text = part.get(_WORDS[kind])
         if not isinstance(text, str):
             raise wrong_type(f"{where}.{_WORDS[kind]}", "a string", text)
         return part
-    if kind in _FILES:
-        place = f"{where}.file" if kind == "file" else where
-        given = part.get("file") if kind == "file" else part
-        if not isinstance(given, Mapping):
-            raise missing(f"{where}.file")
-        name, data = _file(connection, scope, given, place)
-        text_kind = "input_text" if kind == "input_file" else "text"
-        return {"type": text_kind, "text": f'[the file "{quoted(name)}"]\n{quoted(_text(data, place))}\n[its end]'}
     if kind in _IMAGES:
         return part
     if kind is None:

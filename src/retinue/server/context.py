@@ -22,6 +22,8 @@ from .shares import Shares
 
 T = TypeVar("T")
 
+_LARGE = 100_000  # bytes of a body that take a while to be written
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -47,7 +49,7 @@ class Server:
     options: Options
     indexing: Indexing
     limits: Limits = field(default_factory=Limits)
-    parsing: Shares = field(default_factory=lambda: Shares(1))  # large bodies
+    large: Shares = field(default_factory=lambda: Shares(1))  # large bodies and schemas, being read or written
     reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
     writing: Shares = field(default_factory=lambda: Shares(8))  # what waits is written together, in one transaction
     batches: FairBatches = field(default_factory=FairBatches)
@@ -70,7 +72,7 @@ class Server:
 class Context:
     """A request's: the server, the tenant's view of what it keeps, and whether the request may come again. `written` is
     called after what it wrote; `begin_stream` before a stream is made, which raises `ApiError` (429) for one too many.
-    `own` are responses that its connection may go on from though they are not stored."""
+    `own` are responses that its connection may go on from though they are not stored; `large`: its body is."""
 
     server: Server
     scope: Scope
@@ -78,6 +80,7 @@ class Context:
     written: Callable[[], None] = lambda: None
     begin_stream: Callable[[], None] = lambda: None
     own: frozenset[str] = frozenset()
+    large: bool = False
 
     async def read(self, work: Callable[[Connection, Scope], T]) -> T:
         """What `work`, which only reads, returns."""
@@ -89,7 +92,8 @@ class Context:
         must be JSON, a run, or a tuple of these."""
         once = work if self.repeat is None else self.repeat.once(work)
         try:
-            async with self.server.writing.of(self.scope.tenant):
+            share = self.server.large.rested if self.large else self.server.writing.of
+            async with share(self.scope.tenant):
                 return await self.server.database.write(lambda connection: once(connection, self.scope))
         finally:
             self.written()
@@ -101,7 +105,23 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     key, quota = state.key, server.options.quota
     scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
-    return Context(server, scope, getattr(state, "repeat", None), state.written, state.begin_stream, own)
+    return Context(
+        server,
+        scope,
+        getattr(state, "repeat", None),
+        state.written,
+        state.begin_stream,
+        own,
+        _is_large(request),
+    )
+
+
+def _is_large(request: Request) -> bool:
+    """Whether its body takes a while to be written; one of unknown length may."""
+    if "transfer-encoding" in request.headers:
+        return True
+    length = request.headers.get("content-length", "")
+    return length.isdecimal() and int(length) > _LARGE
 
 
 At = Annotated[Context, Depends(context_of)]

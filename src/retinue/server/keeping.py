@@ -15,9 +15,9 @@ from ..errors import RetinueError, StoreUnavailable
 from ..runs.halting import discard, halt, set_aside
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.log import find
+from ..store.log import find, remove
 from ..store.rows import ACTIVE, RunRow
-from ..store.tables import events, runs
+from ..store.tables import runs
 from .assistants.starting import next_in_turn, promote
 from .context import Server
 from .files.indexing import expire
@@ -160,7 +160,7 @@ def _forget(connection: Connection, retention: int) -> int:
     query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old).limit(_AT_ONCE)
     found = list(connection.execute(query).scalars())
     if found:
-        connection.execute(delete(events).where(events.c.run_id.in_(found)))
+        remove(connection, found)
         connection.execute(delete(runs).where(runs.c.id.in_(found)))
     return len(found)
 

@@ -35,6 +35,7 @@ from .keeping import begin_next, keep
 from .logs import Logging, set_up, workers_logged
 from .middleware.limits import Bounds, Limits
 from .responses.finding import concluding
+from .shares import Shares
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -111,9 +112,10 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
 
     indexing = Indexing(database, Passages(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, Searching(database, indexing))
-    assign, turns = assigning(deployment, database, hosted), Turns(how.at_once, limits.runs)
+    large, turns = Shares(1), Turns(how.at_once, limits.runs)
+    assign = assigning(deployment, database, hosted, large)
     driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
-    server = Server(deployment, database, driven, how.options, indexing, limits)
+    server = Server(deployment, database, driven, how.options, indexing, limits, large)
     return server
 
 

@@ -100,14 +100,15 @@ class Database:
             self._turn.notify()
         return await future
 
-    def submit(self, work: Work[T]) -> asyncio.Future[T]:
-        """`write` for a few rows, begun at once. All pieces are done in the order in which they were given."""
+    def submit(self, work: Work[T], *, large: bool = False) -> asyncio.Future[T]:
+        """`write` for a few rows, begun at once; `large`: they take a while to be written. All pieces are done in the
+        order in which they were given."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._turn:
             if not self._ready:
                 loop.call_soon(self._begin)
-            self._ready.append(self._piece(work, future))
+            self._ready.append(self._piece(work, future, large=large))
         return future
 
     async def read(self, work: Work[T]) -> T:
@@ -158,7 +159,7 @@ class Database:
     def _begin(self) -> None:
         with self._turn:
             ready, self._ready = self._ready, []
-            if len(ready) != 1 or self._given or self._writing or not self._quick:
+            if len(ready) != 1 or ready[0].large or self._given or self._writing or not self._quick:
                 self._given.extend(ready)
                 self._turn.notify()
                 return

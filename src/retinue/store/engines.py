@@ -35,7 +35,7 @@ def engine_of(url: str) -> Engine:
         parsed = None
     if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise UsageError(f"no database {url.split('@')[-1]!r}: want sqlite:///FILE or postgresql://USER@HOST/NAME")
-    options: dict[str, Any] = {"json_serializer": _json, "pool_pre_ping": True}
+    options: dict[str, Any] = {"json_serializer": json_text, "pool_pre_ping": True}
     if parsed.get_backend_name() == "postgresql":
         try:
             return create_engine(parsed.set(drivername="postgresql+psycopg"), connect_args=_REACHED, **options)
@@ -50,7 +50,7 @@ def engine_of(url: str) -> Engine:
     return engine
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
     """`value` as JSON text; halves of surrogate pairs, which no database takes, become question marks."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
 

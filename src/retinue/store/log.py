@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from ..errors import DataError
 from ..events import Event, Said
 from ..reading import dump, load
 from .prepared import Prepared
 from .rows import RunRow
-from .tables import events, messages, runs
+from .tables import contents, events, messages, runs
 
 _HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))
 _COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload")
@@ -42,6 +42,9 @@ _ALTER = Prepared(
 )
 _ROW = select(*(runs.c[name] for name in RunRow.__slots__)).where(runs.c.id == bindparam("run"))  # in its order
 _FIND, _LOCK = Prepared(_ROW), Prepared(_ROW.with_for_update(key_share=True))
+_CHANGES = tuple(name for name in RunRow.__slots__ if name != "request")  # which may be large, and never changes
+_REST = select(*(runs.c[name] for name in _CHANGES)).where(runs.c.id == bindparam("run"))
+_FIND_REST, _LOCK_REST = Prepared(_REST), Prepared(_REST.with_for_update(key_share=True))
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
 _DONE = (
     select(events.c.seq, events.c.kind)
@@ -80,21 +83,22 @@ class Change(NamedTuple):
 
 def append(
     connection: Connection,
-    run_id: str,
-    epoch: int,
+    holder: RunRow,
     entries: Sequence[Entry],
     change: Callable[[RunRow], Change] | None = None,
     again: bool = False,
 ) -> RunRow | None:
-    """Write `entries`, and what `change` makes of the run's row with them; that row then. `again`: those that are
-    there were written the first time. Raises `Fenced` if `epoch` is not the run's last."""
+    """Write `entries` to the log of the run that was claimed as `holder`, and what `change` makes of its row with them;
+    that row then. `again`: those that are there were written the first time. Raises `Fenced` if the epoch of `holder`
+    is not the run's last."""
+    run_id, epoch = holder.id, holder.epoch
     if again:
         written = length(connection, run_id)
         entries = [entry for entry in entries if entry.seq > written]
     rows = [_row(run_id, epoch, entry) for entry in entries]
     if rows and _APPEND.run_many(connection, rows) != len(rows):
         raise Fenced(run_id)
-    run = find(connection, run_id) if change or not rows else None
+    run = find(connection, run_id, holder.request) if change or not rows else None
     if not rows and (run is None or run.epoch != epoch):
         raise Fenced(run_id)
     if change is None or run is None:
@@ -141,6 +145,12 @@ def read_kinds(connection: Connection, run_ids: Iterable[str], kinds: Sequence[s
                 yield run_id, load(kind, payload)
 
 
+def remove(connection: Connection, run_ids: Sequence[str] | Select[Any]) -> None:
+    """Delete the logs of these runs, and the conversations with which they were asked; not their rows."""
+    connection.execute(delete(events).where(events.c.run_id.in_(run_ids)))
+    connection.execute(delete(contents).where(contents.c.id.in_(run_ids)))
+
+
 def length(connection: Connection, run_id: str) -> int:
     """The number of the log's last event; 0 if there is none."""
     return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
@@ -152,10 +162,16 @@ def came_to(connection: Connection, run_id: str) -> tuple[int, str]:
     return (0, "") if row is None else (row.seq, row.kind)
 
 
-def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
-    """The run, of whatever tenant; `lock`: until the transaction ends, nobody else changes it."""
-    rows = (_LOCK if lock else _FIND).rows(connection, {"run": run_id})
-    return RunRow(*rows[0]) if rows else None
+def find(
+    connection: Connection, run_id: str, request: Mapping[str, Any] | None = None, *, lock: bool = False
+) -> RunRow | None:
+    """The run, of whatever tenant. `request`: what it was asked for, if that is at hand and need not be read again;
+    `lock`: until the transaction ends, nobody else changes the run."""
+    if request is None:
+        rows = (_LOCK if lock else _FIND).rows(connection, {"run": run_id})
+        return RunRow(*rows[0]) if rows else None
+    rows = (_LOCK_REST if lock else _FIND_REST).rows(connection, {"run": run_id})
+    return RunRow(**dict(zip(_CHANGES, rows[0], strict=True)), request=request) if rows else None
 
 
 def alter(connection: Connection, run: RunRow, **values: Any) -> RunRow:

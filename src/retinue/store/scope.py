@@ -72,10 +72,14 @@ class Scope:
 
     def add(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> Kept:
         """Add a row; as it is then."""
-        connection.execute(insert(table).values(tenant=self.tenant, **values))
+        self.insert(connection, table, values)
         found = self.find(connection, table, values["id"])
         assert found is not None
         return found
+
+    def insert(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
+        """Likewise, without reading it again."""
+        connection.execute(insert(table).values(tenant=self.tenant, **values))
 
     def change(self, connection: Connection, table: Table, id: str, values: Mapping[str, Any]) -> Kept | None:  # noqa: A002
         """Change the row of this id; as it is then, `None` if there is none."""

@@ -103,7 +103,8 @@ items = _owned(
 
 files = _owned("files", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
 
-# of files, under their ids, and apart from them: lists of files do not read it
+# of files, under their ids, and apart from them: lists of files do not read it; and of runs that were asked with long
+# conversations these (JSON): what changes in a row is written with all that is in it
 contents = Table(
     "contents",
     metadata,

@@ -22,16 +22,24 @@ Work = Callable[[Connection], T]
 class Piece(Generic[T]):
     """Work, and what came of it; `untouched`: nothing, because the database was locked or away."""
 
-    __slots__ = ("alone", "error", "future", "may_refuse", "result", "until", "untouched", "work")
+    __slots__ = ("alone", "error", "future", "large", "may_refuse", "result", "until", "untouched", "work")
 
     def __init__(
-        self, work: Work[T], future: asyncio.Future[T], until: float, *, alone: bool = False, may_refuse: bool = False
+        self,
+        work: Work[T],
+        future: asyncio.Future[T],
+        until: float,
+        *,
+        alone: bool = False,
+        may_refuse: bool = False,
+        large: bool = False,
     ) -> None:
         self.work = work
         self.future = future
         self.until = until
         self.alone = alone
         self.may_refuse = may_refuse
+        self.large = large
         self.result: T | None = None
         self.error: BaseException | None = None
         self.untouched = False

@@ -12,6 +12,7 @@ from ..wire.pieces import (
     FileSearchTool,
     Id,
     Instructions,
+    Many,
     Metadata,
     Name,
     NamedApart,
@@ -111,7 +112,7 @@ Part = Annotated[
     by_type("text", "image_url", "image_file"),
 ]
 Content = Annotated[
-    Annotated[Text, Tag("<string>")] | Annotated[Annotated[list[Part], Field(min_length=1)], Tag("<array>")],
+    Annotated[Text, Tag("<string>")] | Annotated[Annotated[list[Part], Field(min_length=1), Many], Tag("<array>")],
     either("one of a string or array of objects", string=str, array=list),
 ]
 AttachmentTool = Annotated[
@@ -132,7 +133,7 @@ class MessageCreate(Wire):
 
     role: Literal["user", "assistant"]
     content: Content
-    attachments: list[Attachment] | None = None
+    attachments: Annotated[list[Attachment], Many] | None = None
     metadata: Metadata | None = None
     assistant_id: Id | None = None
 
@@ -156,7 +157,7 @@ class ThreadUpdate(MetadataUpdate):
 class ThreadCreate(ThreadUpdate):
     """`POST /threads`."""
 
-    messages: list[MessageCreate] | None = None
+    messages: Annotated[list[MessageCreate], Many] | None = None
 
 
 class RunWishes(Wire):
@@ -185,7 +186,7 @@ class RunCreate(RunWishes):
     active on the thread."""
 
     additional_instructions: Instructions | None = None
-    additional_messages: list[MessageCreate] | None = None
+    additional_messages: Annotated[list[MessageCreate], Many] | None = None
     multitask_strategy: Literal["reject", "enqueue", "interrupt"] | None = None
 
 
@@ -206,5 +207,5 @@ class ToolOutput(Wire):
 class SubmitToolOutputs(Wire):
     """`POST /threads/{id}/runs/{id}/submit_tool_outputs`."""
 
-    tool_outputs: list[ToolOutput]
+    tool_outputs: Annotated[list[ToolOutput], Many]
     stream: bool | None = None

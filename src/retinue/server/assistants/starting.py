@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select, update
 
 from ...runs.halting import halt
+from ...store.asked import put_beside
 from ...store.clock import CLOCK
 from ...store.rows import RunRow
 from ...store.scope import Scope
@@ -70,18 +71,21 @@ def add_run(
     if scope.room is not None and _there(connection, scope.key_id) >= scope.room:
         raise too_many("runs", scope.room)
     now = int(CLOCK.now())
-    values = {
+    values: dict[str, Any] = {
         "id": new_id("run"),
         "created_at": now,
         "thread_id": thread_id,
         "status": "queued",
         "holds": ttl is not None,
         "expires_at": None if ttl is None else now + ttl,
+        "epoch": 0,
         "request": request,
         "state": {"metadata": metadata or {}},
         "key_id": scope.key_id,
     }
-    return RunRow.of(scope.add(connection, runs, values))
+    request = put_beside(connection, scope.tenant, values["id"], request)
+    scope.insert(connection, runs, {**values, "request": request})
+    return RunRow(tenant=scope.tenant, **values)
 
 
 def _there(connection: Connection, key_id: str | None) -> int:

@@ -6,11 +6,12 @@ import time
 from dataclasses import replace
 
 from fastapi import APIRouter
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
+from ...store.log import remove as remove_logs
 from ...store.rows import RunRow
 from ...store.scope import Kept, Scope
-from ...store.tables import events, messages, runs, threads
+from ...store.tables import messages, runs, threads
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.finding import Wanted, deleted, found, listing
@@ -67,7 +68,7 @@ async def delete_thread(at: At, thread_id: str) -> Object:
         found(connection, scope, threads, thread_id)
         mine = runs.c.thread_id == thread_id
         there = [RunRow.of(row) for row in connection.execute(select(runs).where(mine, runs.c.holds))]
-        connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(mine))))
+        remove_logs(connection, select(runs.c.id).where(mine))
         scope.remove(connection, runs, mine)
         scope.remove(connection, messages, messages.c.thread_id == thread_id)
         scope.remove(connection, threads, threads.c.id == thread_id)

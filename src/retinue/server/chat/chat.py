@@ -58,7 +58,7 @@ async def _chunks(at: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str
     over = False
     try:
         yield frame(chunks.first())
-        async with aclosing(at.server.runs.followers.follow(run.id, _told(run))) as items:
+        async with aclosing(at.server.runs.followers.follow(run.id, _told(run), request=run.request)) as items:
             async for item in items:
                 for chunk in chunks.tell(item):
                     yield frame(chunk)
@@ -94,7 +94,7 @@ async def _ended(at: Context, run: RunRow, request: Request) -> tuple[RunRow, li
 
 async def _rest(server: Server, run: RunRow) -> tuple[RunRow, list[Entry]]:
     log: list[Entry] = []
-    async with aclosing(server.runs.followers.follow(run.id, _told(run), listens=False)) as items:
+    async with aclosing(server.runs.followers.follow(run.id, _told(run), listens=False, request=run.request)) as items:
         async for item in items:
             if isinstance(item, Entry):
                 log.append(item)

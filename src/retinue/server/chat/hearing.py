@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ...store.scope import Scope
-from ..content import readable
+from ..content import Readable
 from ..conversing import text_of
 from ..wire.errors import ApiError
 
@@ -22,8 +22,9 @@ def heard(connection: Connection, scope: Scope, messages: Said) -> list[dict[str
 
 
 def _with_texts(connection: Connection, scope: Scope, messages: Said) -> Iterator[dict[str, Any]]:
+    readable = Readable(connection, scope)
     for number, one in enumerate(messages):
-        content = readable(connection, scope, one.get("content"), f"messages[{number}].content")
+        content = readable(one.get("content"), f"messages[{number}].content")
         text, name = text_of(content), one.get("name")
         named = one["role"] == "user" and name not in (None, "", "user") and text
         yield {**one, "content": f"{name}: {text}" if named else text}

@@ -12,6 +12,7 @@ from ..wire.pieces import (
     FunctionChoice,
     FunctionTool,
     Id,
+    Many,
     Metadata,
     NamedApart,
     ResponseFormat,
@@ -43,7 +44,7 @@ class ToolCall(Wire):
 
 
 Content = Annotated[
-    Annotated[str, Tag("<string>")] | Annotated[list[dict[str, Any]], Tag("<array>")],
+    Annotated[str, Tag("<string>")] | Annotated[list[dict[str, Any]], Many, Tag("<array>")],
     either("one of a string or array of objects", string=str, array=list),
 ]
 
@@ -67,7 +68,8 @@ class StreamOptions(Wire):
 
 
 Messages = Annotated[
-    Annotated[Text, Tag("<string>")] | Annotated[Annotated[list[ChatMessage], Field(min_length=1)], Tag("<array>")],
+    Annotated[Text, Tag("<string>")]
+    | Annotated[Annotated[list[ChatMessage], Field(min_length=1), Many], Tag("<array>")],
     either("one of a string or array of objects", string=str, array=list),
 ]
 Stops = Annotated[

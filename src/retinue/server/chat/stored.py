@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fastapi import APIRouter, Request
 from sqlalchemy import Connection, func
 
-from ...store.log import read
+from ...store.asked import conversation_of
+from ...store.log import read, remove
 from ...store.rows import RunRow
 from ...store.scope import Scope
-from ...store.tables import events, runs
+from ...store.tables import runs
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, not_found
@@ -77,7 +79,7 @@ async def delete(completion_id: str, at: At) -> Object:
     def work(connection: Connection, scope: Scope) -> None:
         run = _found(connection, scope, completion_id)
         scope.remove(connection, runs, runs.c.id == run.id)
-        connection.execute(events.delete().where(events.c.run_id == run.id))
+        remove(connection, [run.id])
 
     await at.write(work)
     return {"id": completion_id, "object": "chat.completion.deleted", "deleted": True}
@@ -86,10 +88,13 @@ async def delete(completion_id: str, at: At) -> Object:
 @router.get("/{completion_id}/messages")
 async def messages(completion_id: str, at: At, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
-    run = await at.read(partial(_found, id_=completion_id))
+
+    def asked(connection: Connection, scope: Scope) -> Sequence[Mapping[str, Any]]:
+        return conversation_of(connection, _found(connection, scope, completion_id)) or ()
+
     said = [
         {"id": f"{completion_id}-{number}", "role": one["role"], "content": one["content"], "content_parts": None}
-        for number, one in enumerate(run.request.get("messages") or ())  # which are texts
+        for number, one in enumerate(await at.read(asked))  # which are texts
     ]
     return paged(said, page)
 

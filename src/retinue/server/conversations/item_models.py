@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from ..wire.pieces import Id, Name, Wire, by_type, either
+from ..wire.pieces import Id, Many, Name, Wire, by_type, either
 from .item_parts import Content, Long, Output
 
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -277,6 +277,6 @@ InputItem: TypeAlias = Annotated[
     Discriminator(_tag, "by_type", ", ".join(f"'{name}'" for name in TYPES)),
 ]
 Input: TypeAlias = Annotated[
-    Annotated[str, Tag("<string>")] | Annotated[list[InputItem], Tag("<array>")],
+    Annotated[str, Tag("<string>")] | Annotated[list[InputItem], Many, Tag("<array>")],
     either("one of a string or array of objects", string=str, array=list),
 ]

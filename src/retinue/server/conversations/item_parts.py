@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
-from ..wire.pieces import Id, Name, Wire, by_type, either
+from ..wire.pieces import Id, Many, Name, Wire, by_type, either
 
 Long = Annotated[str, Field(max_length=10_485_760)]
 
@@ -125,6 +125,8 @@ Part = Annotated[
     by_type("input_text", "input_image", "output_text", "refusal", "input_file"),
 ]
 _STRING_OR_ARRAY = either("one of a string or array of objects", string=str, array=list)
-Content = Annotated[Annotated[Long, Tag("<string>")] | Annotated[list[Part], Tag("<array>")], _STRING_OR_ARRAY]
+Content = Annotated[Annotated[Long, Tag("<string>")] | Annotated[list[Part], Many, Tag("<array>")], _STRING_OR_ARRAY]
 GivenPart = Annotated[_Given, by_type("input_text", "input_image", "input_file")]
-Output = Annotated[Annotated[Long, Tag("<string>")] | Annotated[list[GivenPart], Tag("<array>")], _STRING_OR_ARRAY]
+Output = Annotated[
+    Annotated[Long, Tag("<string>")] | Annotated[list[GivenPart], Many, Tag("<array>")], _STRING_OR_ARRAY
+]

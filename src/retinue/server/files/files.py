@@ -57,7 +57,7 @@ async def create_file(
     def add(connection: Connection, scope: Scope) -> Object:
         if problem is not None:
             raise problem  # only here: what was uploaded before, and is sent again, is there
-        scope.add(connection, contents, {"id": row["id"], "content": data})
+        scope.insert(connection, contents, {"id": row["id"], "content": data})
         return file_object(scope.add(connection, files, row))
 
     return await at.write(add)

@@ -18,7 +18,7 @@ from ..wire.errors import ApiError
 from ..wire.sse import frame
 from .edge import answer_of
 from .scopes import allowed, missing, needed
-from .wrong_keys import WrongKeys
+from .wrong_keys import HELD, WrongKeys
 
 OPEN = ("/health", "/ready")
 PAGES = ("/", "/docs", "/redoc", "/openapi.json")  # which say nothing of any tenant
@@ -62,6 +62,7 @@ class Keyed:
         key = await self._keys.find(said)
         if key is None:
             if (seconds := self._wrong.count(address)) > 0:
+                await asyncio.sleep(HELD)  # who tries again at once would cost more than all others
                 raise _too_many(seconds)
             raise _incorrect(said)
         return key

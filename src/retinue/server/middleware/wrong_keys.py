@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 AT_ONCE = 100  # wrong keys of an address that are answered with 401, and
 EVERY = 1.0  # seconds until one more is
+HELD = 1.0  # seconds that one too many waits for its answer
 _ADDRESSES = 10_000  # that are remembered: those that were heard of last
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ...store.scope import Scope
-from ..content import kept_readable, readable
+from ..content import Readable
 from ..conversations.item_forms import kept
 from ..conversing import SYSTEM, conversation, text_of
 from ..wire.objects import Object
@@ -34,8 +34,9 @@ def _nameless(item: Object) -> Object:
 
 def readable_items(connection: Connection, scope: Scope, items: Items) -> list[Object]:
     """`items` of a request, with files of text as texts. Raises `ApiError` for what no model here can be given."""
+    readable = Readable(connection, scope)
     return [
-        {**item, name: readable(connection, scope, item[name], f"input[{number}].{name}")} if name else dict(item)
+        {**item, name: readable(item[name], f"input[{number}].{name}")} if name else dict(item)
         for number, item in enumerate(items)
         for name in [_SPOKEN.get(item["type"])]
     ]
@@ -43,8 +44,9 @@ def readable_items(connection: Connection, scope: Scope, items: Items) -> list[O
 
 def kept_items(connection: Connection, scope: Scope, items: Items) -> list[Object]:
     """`items` that are kept, likewise as far as they can be."""
+    readable = Readable(connection, scope)
     return [
-        {**item, name: kept_readable(connection, scope, item[name])} if name else dict(item)
+        {**item, name: readable.kept(item[name])} if name else dict(item)
         for item in items
         for name in [_SPOKEN.get(item["type"])]
     ]

@@ -28,7 +28,7 @@ from .input import as_items, count, readable_items, rules, turns
 from .parts import Part
 from .progress import ResponseProgress
 from .requests import InputTokens, ResponseCreate
-from .starting import context_of, conversation_of, start_response
+from .starting import context_of, conversation_named, start_response
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
@@ -64,7 +64,7 @@ async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
     found = await found_items(at, as_items(sent.get("input")))
 
     def work(connection: Connection, scope: Scope) -> int:
-        conversation_id = conversation_of(body)
+        conversation_id = conversation_named(body)
         previous = previous_part(connection, scope, body.previous_response_id)
         items = referred(as_items(sent.get("input")), found)
         before = context_of(connection, scope, at.server, previous, conversation_id, items)
@@ -96,7 +96,7 @@ async def response_events(
     when its reader goes away. `include`: what is to be shown of its items beside what its request asked for."""
     progress = ResponseProgress(part, tools_of(server.deployment, part.run), include)
     try:
-        async with aclosing(server.runs.followers.follow(part.run.id)) as items:
+        async with aclosing(server.runs.followers.follow(part.run.id, request=part.run.request)) as items:
             async for item in items:
                 for event in progress.tell(item):
                     if event["sequence_number"] > after:
@@ -134,7 +134,7 @@ async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) ->
 async def until_over(server: Server, part: Part) -> tuple[ResponseProgress, RunRow]:
     """What the response came to, and its run then."""
     progress, run = ResponseProgress(part, tools_of(server.deployment, part.run)), part.run
-    async with aclosing(server.runs.followers.follow(run.id, listens=False)) as items:
+    async with aclosing(server.runs.followers.follow(run.id, listens=False, request=run.request)) as items:
         async for item in items:
             list(progress.tell(item))
             run = item if isinstance(item, RunRow) else run

@@ -14,7 +14,7 @@ from fastapi import HTTPException
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from ..wire.bodies import MAX_BYTES, read_json
+from ..wire.bodies import MAX_BYTES, json_in
 from ..wire.errors import ApiError
 from ..wire.objects import Object
 
@@ -110,7 +110,7 @@ class _Turns:
         """Ask what a message asks; send what comes of it."""
         stream: str | None = None
         try:
-            given = _object(text)
+            given = await self._object(text)
             stream = _stream(given)
             _check(given)
         except ApiError as error:
@@ -121,6 +121,15 @@ class _Turns:
         await self._socket.app(self._scope(len(body)), self._receiving(body), answer.send)
         self._remember(stream, given.get("previous_response_id"), answer)
         self.good = answer.status not in (401, 403)
+
+    async def _object(self, text: str) -> Object:
+        """The object in a message. Raises `ApiError` (400) if there is none."""
+        socket = self._socket
+        try:
+            given = await json_in(text.encode("utf-8", "surrogatepass"), socket.app.state.server, socket.state.tenant)
+        except HTTPException as error:
+            raise ApiError(error.status_code, str(error.detail)) from error
+        return given if isinstance(given, dict) else {}
 
     def _remember(self, stream: str | None, previous: object, answer: _Answer) -> None:
         if answer.failed:
@@ -215,15 +224,6 @@ async def _close(socket: WebSocket, code: int) -> None:
     if socket.application_state == WebSocketState.CONNECTED:
         with suppress(WebSocketDisconnect):
             await socket.close(code)
-
-
-def _object(text: str) -> Object:
-    """The object in a message. Raises `ApiError` (400) if there is none."""
-    try:
-        given = read_json(text.encode("utf-8", "surrogatepass"))
-    except HTTPException as error:
-        raise ApiError(error.status_code, str(error.detail)) from error
-    return given if isinstance(given, dict) else {}
 
 
 def _stream(given: Object) -> str | None:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from ...runs.halting import halt
 from ...runs.waiting import decide, waiting_for
+from ...store.asked import conversation_of
 from ...store.log import length, read
 from ...store.rows import RunRow
 from ...store.scope import Scope
@@ -58,7 +59,7 @@ def start_response(
 ) -> Answering:
     """The response to a request, in its run; `found`: the items that it refers to. It may go on from those of `own`
     though they are not stored. Raises `ApiError`."""
-    conversation_id = conversation_of(body)
+    conversation_id = conversation_named(body)
     previous = previous_part(connection, scope, body.previous_response_id, own)
     sent = body.sent()
     items = referred(as_items(sent.get("input")), found)
@@ -87,7 +88,7 @@ def start_response(
     return Answering(Part(run), True, halted)
 
 
-def conversation_of(body: InputTokens) -> str | None:
+def conversation_named(body: InputTokens) -> str | None:
     """The id of the conversation that a request is part of. Raises `ApiError` if it goes on from a response, too."""
     if body.conversation is not None and body.previous_response_id is not None:
         message = (
@@ -136,7 +137,7 @@ def _chain(connection: Connection, server: Server, previous: Part) -> Before:
             message = f"Previous response with id '{previous.id}' is still in progress."
             raise ApiError(400, message, param="previous_response_id")
         items += [*(part.input if number else ()), *progress.output]
-    return Before(items, run.request["messages"], run.request["rules"])
+    return Before(items, conversation_of(connection, run) or (), run.request["rules"])
 
 
 def _conversation(before: Before, said: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:

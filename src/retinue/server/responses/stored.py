@@ -12,10 +12,10 @@ from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
 from ...runs.halting import halt
-from ...store.log import alter
+from ...store.log import alter, remove
 from ...store.rows import RunRow
 from ...store.scope import Scope
-from ...store.tables import events, runs
+from ...store.tables import runs
 from ..context import At, Context
 from ..conversations.item_forms import shown
 from ..wire.bodies import JsonRoute
@@ -64,7 +64,7 @@ async def delete(response_id: str, at: At) -> Object:
             alter(connection, part.run, state={**part.run.state, "deleted": sorted(gone)})
             return
         scope.remove(connection, runs, runs.c.id == part.run.id)
-        connection.execute(events.delete().where(events.c.run_id == part.run.id))
+        remove(connection, [part.run.id])
 
     await at.write(work)
     return {"id": response_id, "object": "response", "deleted": True}

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -45,14 +45,14 @@ class JsonRoute(APIRoute):
             if self.body_field is not None and given.is_json and (body := await given.body()):
                 kind, server = self.body_field.field_info.annotation, request.app.state.server
                 if len(body) > _QUICK:
-                    async with server.parsing.of(request.state.tenant):
-                        value = await given.json()
-                        await in_thread(_checked, kind, value, server.options.strict)
+                    async with server.large.rested(request.state.tenant):
+                        read = await in_thread(_checked, kind, body, server.options.strict)
                 else:
-                    value = await given.json()
+                    read = _Read(read_json(body))
                     if server.options.strict:
-                        _known(kind, value)
-                if isinstance(value, dict) and str(value.get("stream")).lower() in _YES:
+                        _known(kind, read.value)
+                given.read = read
+                if isinstance(read.value, dict) and str(read.value.get("stream")).lower() in _YES:
                     request.state.begin_stream()  # which may be refused now, and not once something was done
             return await handle(given)
 
@@ -60,16 +60,30 @@ class JsonRoute(APIRoute):
 
 
 class _Given(Request):
+    read: _Read
+
     @property
     def is_json(self) -> bool:
         said = self.headers.get("content-type", "json")
         return "json" in said.lower()
 
     async def json(self) -> Any:
-        if not hasattr(self, "_json"):
-            body = await self.body()
-            self._json = await in_thread(read_json, body) if len(body) > _QUICK else read_json(body)
-        return self._json
+        return self.read.value if self.read.model is None else self.read.model
+
+
+class _Read(NamedTuple):
+    """What is in a body; of a large one also what FastAPI would make of it, which it then takes as it is."""
+
+    value: Any
+    model: Any = None
+
+
+async def json_in(body: bytes, server: Any, tenant: str) -> Any:
+    """`read_json`, of a large body where nobody waits for it, and when it is the tenant's turn."""
+    if len(body) <= _QUICK:
+        return read_json(body)
+    async with server.large.rested(tenant):
+        return await in_thread(read_json, body)
 
 
 def read_json(body: bytes) -> Any:
@@ -97,7 +111,7 @@ def _has_more(body: bytes, most: int) -> bool:
     """Whether there are more than about `most` values in JSON, counted before any is made."""
     if _marks(body) <= most:
         return False
-    texts = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    texts = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
     if texts.count(b'"') > 4 * most:  # two for each name, and for each value
         return True
     return _marks(b"".join(texts.split(b'"')[::2])) > most
@@ -141,16 +155,17 @@ def _deeper(value: Any, levels: int) -> bool:
     return True
 
 
-def _checked(kind: Any, value: Any, strict: bool) -> None:
-    """Refuse a large value for the first thing that is wrong with it: FastAPI would tell of all, one by one."""
+def _checked(kind: Any, body: bytes, strict: bool) -> _Read:
+    """What is in a large body. It is refused for the first thing that is wrong with it: FastAPI would tell of all, one
+    by one."""
+    value = read_json(body)
     if strict:
         _known(kind, value)
     try:
-        _adapter(kind).validate_python(value)
+        return _Read(value, _adapter(kind).validate_python(value))
     except ValidationError as error:
-        if error.error_count() > 1:
-            first = error.errors(include_url=False, include_context=True)[0]
-            raise RequestValidationError([{**first, "loc": ("body", *first["loc"])}]) from error
+        first = error.errors(include_url=False, include_context=True)[0]
+        raise RequestValidationError([{**first, "loc": ("body", *first["loc"])}]) from error
 
 
 def _known(kind: Any, value: Any) -> None:

@@ -43,6 +43,7 @@ def either(said: str, **kinds: type) -> Discriminator:
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Id = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]  # PostgreSQL has no NUL in texts
+Many = Field(max_length=2_048)  # messages, and parts of one
 Text = Annotated[str, Field(min_length=1, max_length=256_000)]
 Instructions = Annotated[str, Field(max_length=256_000)]
 Temperature = Annotated[float, Field(ge=0, le=2)]

@@ -1,0 +1,208 @@
+"""The keywords of JSON Schema, each of which counts what it does: a check ends, whatever the schema and the value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from .errors import DataError
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+MAX_PATTERN = 2_000  # characters of a pattern
+MAX_MATCHED = 20_000  # characters of a string that is held against one
+_MEMORY = 1 << 19  # bytes that RE2 may use for a pattern
+_UNICODE_ESCAPE = re.compile(r"((?<!\\)(?:\\\\)*)\\u([0-9a-fA-F]{4})")  # of ECMA-262, which RE2 does not know
+
+
+class TooMuch(Exception):
+    """To go on would take too long."""
+
+
+class _Check:
+    """A check under way: what it may still cost, and what was wrong with values to which references were followed."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.known: dict[tuple[int, int], ValidationError | None] = {}
+
+
+_checking: ContextVar[_Check] = ContextVar("checking")
+
+
+@contextmanager
+def at_most(cost: int) -> Iterator[None]:
+    """What is checked in the block costs no more than this, or ends in `TooMuch`."""
+    token = _checking.set(_Check(cost))
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+def _spend(cost: int) -> None:
+    check = _checking.get()
+    check.left -= cost
+    if check.left < 0:
+        raise TooMuch
+
+
+@cache
+def counted(kind: Any) -> Any:
+    """A dialect's validator, which counts what it does and has keywords of ours where its own may not end."""
+    from jsonschema.validators import extend
+
+    checker = kind.TYPE_CHECKER
+    own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique_items}
+    own["$ref"] = _ref(kind.VALIDATORS["$ref"])
+    keywords = {**kind.VALIDATORS, **{name: check for name, check in own.items() if name in kind.VALIDATORS}}
+    keywords["additionalProperties"] = _additional_properties(kind.VALIDATORS["additionalProperties"])
+
+    def is_boolean(_: Any, instance: Any) -> bool:  # which what looks for unevaluated properties asks at each step
+        _spend(1)
+        return bool(checker.is_type(instance, "boolean"))
+
+    types = checker.redefine("boolean", is_boolean)
+    return extend(  # type: ignore[no-untyped-call]
+        kind, {name: _counting(check) for name, check in keywords.items()}, type_checker=types
+    )
+
+
+def _counting(check: Any) -> Any:
+    def counting(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        _spend(1 + _width(value) + _width(instance))
+        for error in check(validator, value, instance, schema) or ():
+            _spend(1 + len(error.message) // 50)
+            yield error
+
+    return counting
+
+
+def _width(value: Any) -> int:
+    return len(value) if isinstance(value, dict | list) else 0
+
+
+@lru_cache(maxsize=128)
+def compiled(pattern: str) -> Any:
+    """`pattern` for RE2. Raises `DataError` for one that it cannot match, or only slowly."""
+    import re2
+
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    options.log_errors = False
+    if len(pattern) > MAX_PATTERN:
+        raise DataError(f"the pattern {pattern[:40]!r}… has more than {MAX_PATTERN:,} characters")
+    try:
+        return re2.compile(_UNICODE_ESCAPE.sub(r"\1\\x{\2}", pattern), options)
+    except (re2.error, UnicodeEncodeError) as error:
+        why = error.args[0].decode("utf-8", "replace") if isinstance(error, re2.error) else str(error)
+        raise DataError(
+            f"the pattern {pattern[:80]!r} cannot be matched in linear time ({why}); "
+            "want a shorter one, or one without look-around and back-references"
+        ) from error
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Whether `pattern` is found in `text`."""
+    try:
+        found = compiled(pattern)
+        _spend(1 + len(text) * found.programsize // 200)
+        if len(text) > MAX_MATCHED:
+            raise TooMuch
+        return found.search(text) is not None
+    except (DataError, UnicodeEncodeError) as error:
+        raise TooMuch from error
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
+    if validator.is_type(instance, "string") and not _matches(pattern, instance):
+        yield _error(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, _: Any) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, inner in patterns.items():
+        for key, value in instance.items():
+            if _matches(pattern, key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+
+
+def _additional_properties(known: Any) -> Any:
+    """That keyword: `known`, but beside `patternProperties`."""
+
+    def check(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        patterns = schema.get("patternProperties")
+        if not patterns or not validator.is_type(instance, "object"):
+            yield from known(validator, wanted, instance, schema) or ()
+            return
+        described = {key for key in instance if any(_matches(pattern, key) for pattern in patterns)}
+        rest = {key: value for key, value in instance.items() if key not in described}
+        bare = {"properties": schema.get("properties", {})}
+        yield from known(validator, wanted, rest, bare) or ()
+
+    return check
+
+
+def _ref(follow: Any) -> Any:
+    """That keyword: a value is held against what it refers to once, also where references branch at each level."""
+
+    def check(validator: Any, reference: str, instance: Any, schema: Any) -> Iterator[Any]:
+        known, key = _checking.get().known, (id(schema), id(instance))
+        if key not in known:
+            found = list(follow(validator, reference, instance, schema))
+            known[key] = next((_error(error.message, error.relative_path) for error in found), None)
+            yield from found
+        elif (first := known[key]) is not None:  # the rest was said before
+            yield _error(first.message, first.path)
+
+    return check
+
+
+def _unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Any]:
+    if not wanted or not validator.is_type(instance, "array"):
+        return
+    _spend(size_of(instance))
+    if len({_canonical(one) for one in instance}) < len(instance):
+        yield _error(f"{instance!r} has non-unique elements")
+
+
+def size_of(value: Any) -> int:
+    """The number of values in `value`; a long text counts as several."""
+    size, left = 0, [value]
+    while left:
+        one = left.pop()
+        size += 1
+        if isinstance(one, Mapping):
+            left += one.values()
+            size += sum(map(len, one)) // 100
+        elif isinstance(one, list | tuple):
+            left += one
+        elif isinstance(one, str):
+            size += len(one) // 100
+    return size
+
+
+def _canonical(value: Any) -> str:
+    """The same for what JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
+
+    def plain(one: Any) -> Any:
+        if isinstance(one, float) and one.is_integer():
+            return int(one)
+        if isinstance(one, dict):
+            return {key: plain(inner) for key, inner in one.items()}
+        return [plain(inner) for inner in one] if isinstance(one, list) else one
+
+    return json.dumps(plain(value), sort_keys=True)
+
+
+def _error(message: str, path: Iterable[str | int] = ()) -> ValidationError:
+    from jsonschema.exceptions import ValidationError
+
+    return ValidationError(message, path=path)

@@ -1,0 +1,38 @@
+"""The conversation with which a run was asked: in its request, or where it is long, beside it.
+
+A row is written as a whole whenever its status changes, and everybody's writes wait for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from .engines import json_text
+from .rows import RunRow
+from .tables import contents
+
+_LONG = 50_000  # characters
+_BESIDE = "messages_beside"
+
+
+def put_beside(connection: Connection, tenant: str, run_id: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Keep the `messages` of a request beside the run if they are long; what is left to be kept with it."""
+    said: Sequence[Mapping[str, Any]] = request.get("messages") or ()
+    if sum(len(one["content"]) for one in said) <= _LONG:
+        return request
+    values = {"tenant": tenant, "id": run_id, "content": json_text(said).encode()}
+    connection.execute(insert(contents).values(values))
+    return {name: value for name, value in request.items() if name != "messages"} | {_BESIDE: True}
+
+
+def conversation_of(connection: Connection, run: RunRow) -> list[Mapping[str, Any]] | None:
+    """The `messages` of the run's request, wherever they are; `None` if it has none."""
+    if not run.request.get(_BESIDE):
+        return run.request.get("messages")
+    query = select(contents.c.content).where(contents.c.id == run.id, contents.c.tenant == run.tenant)
+    found: list[Mapping[str, Any]] = json.loads(connection.execute(query).scalar_one())
+    return found
