@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from .budgets import Deadline
 from .events import Called, Event, Observed, Paused, Resumed, Stopped
 from .ports import Effects
-from .recording import Recording
 from .schema import AgentAction, Decision, Observation, StopReason
 
 AT_ONCE = 16  # calls of one reply that run side by side; the others wait, and so do the records of their intents
 
 
 class Turn:
-    """Actions of one step, in which `acted` others were run before these (a call that was reflected on). What
-    `log` has of them is taken from there and not done again.
+    """Actions of one step, in which `acted` others were run before these (a call that was reflected on).
 
     `warning` is what the model should know of its budgets; it goes along with what comes back last.
     """
 
-    def __init__(  # noqa: PLR0913 -- a turn brings the whole run's state together
+    def __init__(
         self,
         step: int,
         acted: int,
@@ -31,7 +28,6 @@ class Turn:
         effects: Effects,
         deadline: Deadline,
         warning: Callable[[], str],
-        log: Recording,
     ) -> None:
         self._step = step
         self._warning = warning
@@ -45,72 +41,75 @@ class Turn:
         self._paused: set[str] = set()
         self._decided: dict[str, Decision] = {}
         self._seen: dict[str, Observation] = {}
-        if log.next is not None:
-            self._replay(log)
+        for event in effects.past(self._actions):
+            self._take_note(event)
         self._cut_off = self._begun.keys() - self._seen.keys()  # in a former drive: their outcome is unknown
         for call in self._cut_off:
             effects.restore(self._begun[call], None)
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """Do what is left to do. Ends with `Stopped` if a person's decision is still missing."""
+    def _take_note(self, event: Event) -> None:
+        """Go on from what was done of these calls before."""
+        match event:
+            case Called(action=begun):  # what was decided led to this intent, and to no other
+                self._begin(begun)
+                self._paused.discard(begun.id)
+                self._decided.pop(begun.id, None)
+            case Paused(action=action):
+                self._paused.add(action.id)
+                if action.id in self._begun:  # cut off before; a person who refuses it does not settle that
+                    self._effects.restore(self._begun[action.id], None)
+            case Resumed(call_id=call_id, decision=decision):
+                self._decided[call_id] = decision
+            case Observed(observation=observation):
+                call = observation.call_id
+                self._seen[call] = observation
+                actions = {action.id: action for action in self._actions}
+                self._effects.restore(self._begun.get(call, actions[call]), observation)
+
+    async def observe(self) -> tuple[Observation, ...] | Stopped:
+        """Do what is left to do; what came back, in the order of the actions, or the end of the run if a person's
+        decision is still missing."""
         waiting: list[AgentAction] = []
         left = [action for action in self._actions if action.id not in self._seen]
         for start in range(0, len(left), AT_ONCE):
-            async with aclosing(self._together(left[start : start + AT_ONCE], waiting)) as events:
-                async for event in events:
-                    yield event
+            waiting += await self._together(left[start : start + AT_ONCE])
         if waiting:
             calls = ", ".join(f"{action.tool} ({action.id})" for action in waiting)
-            yield Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {calls}")
+            return Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {calls}")
+        for action in self._actions:
+            self._effects.recall(self._begun.get(action.id, action), self._seen[action.id])
+        return tuple(self._seen[action.id] for action in self._actions)
 
-    async def _together(
-        self, actions: Sequence[AgentAction], waiting: list[AgentAction]
-    ) -> AsyncGenerator[Event, None]:
-        """Do these side by side. Those that a person must decide on first are added to `waiting`."""
+    async def _together(self, actions: Sequence[AgentAction]) -> list[AgentAction]:
+        """Do these side by side, but for those that a person must decide on first, and has not: these are returned."""
+        waiting: list[AgentAction] = []
         ready: list[AgentAction] = []
         for action in actions:
-            if problem := self._must_ask(action):
-                shown = self._begun.get(action.id, action)  # as a person edited it, if one did
-                async with aclosing(self._consulted(shown, problem)) as events:
-                    async for event in events:
-                        yield event
-                if action.id not in self._decided:
-                    waiting.append(action)
-                    continue
-            if (settled := self._settled(action)) is not None:
-                yield settled
-            if action.id not in self._seen:
+            if not await self._is_cleared(action):
+                waiting.append(action)
+            elif action.id not in self._seen:
                 ready.append(self._begun[action.id])
-        async with aclosing(self._run(ready)) as observations:
-            async for observation in observations:
-                yield self._observed(observation)
+        if len(ready) == 1:  # no task of its own: that costs more than all the rest of a turn
+            await self._observed(await self._deadline.wait(self._effects.call(ready[0])))
+        elif ready:
+            await self._run(ready)
+        return waiting
 
-    @property
-    def observations(self) -> tuple[Observation, ...]:
-        """What came back, in the order of the actions."""
-        for action in self._actions:
-            if action.id in self._seen:
-                self._effects.recall(self._begun.get(action.id, action), self._seen[action.id])
-        return tuple(self._seen[action.id] for action in self._actions if action.id in self._seen)
-
-    def _replay(self, log: Recording) -> None:
-        actions = {action.id: action for action in self._actions}
-        for event in log.take_of(actions):
-            match event:
-                case Called(action=begun):  # what was decided led to this intent, and to no other
-                    self._begin(begun)
-                    self._paused.discard(begun.id)
-                    self._decided.pop(begun.id, None)
-                case Paused(action=action):
-                    self._paused.add(action.id)
-                    if action.id in self._begun:  # cut off before; a person who refuses it does not settle that
-                        self._effects.restore(self._begun[action.id], None)
-                case Resumed(call_id=call_id, decision=decision):
-                    self._decided[call_id] = decision
-                case Observed(observation=observation):
-                    call = observation.call_id
-                    self._seen[call] = observation
-                    self._effects.restore(self._begun.get(call, actions[call]), observation)
+    async def _is_cleared(self, action: AgentAction) -> bool:
+        """Whether it is begun or settled now; if not, it waits for a person's decision."""
+        if problem := self._must_ask(action):
+            await self._consult(self._begun.get(action.id, action), problem)  # as a person edited it, if one did
+            if action.id not in self._decided:
+                return False
+        began = self._begun.get(action.id, action)
+        settled = _settled(began, self._decided.get(action.id))
+        if isinstance(settled, Observation):
+            self._effects.restore(began, settled)
+            await self._observed(settled)
+        elif self._begun.get(action.id) != settled or action.id in self._decided:
+            self._begin(settled)
+            await self._effects.tell(Called(self._step, settled))
+        return True
 
     def _begin(self, action: AgentAction) -> None:
         """What was decided on equal calls was said before this one, and does not count for what comes after it."""
@@ -128,43 +127,29 @@ class Turn:
         began = self._begun.get(action.id, action)
         return self._effects.must_ask(began, begun=action.id in self._cut_off)
 
-    async def _consulted(self, action: AgentAction, problem: str) -> AsyncGenerator[Event, None]:
+    async def _consult(self, action: AgentAction, problem: str) -> None:
         """Ask a person for a decision on `action`."""
         if action.id not in self._paused:
-            yield Paused(self._step, action, problem)
+            await self._effects.tell(Paused(self._step, action, problem))
         decision = await self._deadline.wait(self._effects.consult(action, problem))
         if decision is not None:
             self._decided[action.id] = decision
-            yield Resumed(self._step, action.id, decision)
+            await self._effects.tell(Resumed(self._step, action.id, decision))
 
-    def _settled(self, action: AgentAction) -> Event | None:
-        """The intent to call, or what the model is told instead; nothing if that is recorded."""
-        settled = _settled(self._begun.get(action.id, action), self._decided.get(action.id))
-        if isinstance(settled, Observation):
-            self._effects.restore(self._begun.get(action.id, action), settled)
-            return self._observed(settled)
-        if self._begun.get(action.id) == settled and action.id not in self._decided:
-            return None
-        self._begin(settled)
-        return Called(self._step, settled)
-
-    def _observed(self, observation: Observation) -> Observed:
+    async def _observed(self, observation: Observation) -> None:
         if len(self._seen) + 1 == len(self._actions) and (warning := self._warning()):
             note = f"{observation.note}\n{warning}".strip()
             observation = replace(observation, note=note)
         self._seen[observation.call_id] = observation
-        return Observed(self._step, observation)
+        await self._effects.tell(Observed(self._step, observation))
 
-    async def _run(self, actions: Sequence[AgentAction]) -> AsyncGenerator[Observation, None]:
-        if len(actions) == 1:  # no task of its own: that costs more than all the rest of a turn
-            yield await self._deadline.wait(self._effects.call(actions[0]))
-            return
+    async def _run(self, actions: Sequence[AgentAction]) -> None:
         running = {asyncio.ensure_future(self._effects.call(action)) for action in actions}
         try:
             while running:
                 done, running = await self._deadline.wait(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
                 for task in done:
-                    yield task.result()
+                    await self._observed(task.result())
         finally:
             for task in running:
                 task.cancel()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from .containment import apart, described
 from .errors import UsageError
+from .event_stream import tell
+from .events import Delta, Event
 from .ports import Chunks, Model
 from .prompt import Ask
-from .schema import AgentAction, Decision, Observation
+from .schema import AgentAction, Decision, Observation, StopReason
 from .threads import in_thread
 from .toolbox import Toolbox
 
@@ -65,6 +67,24 @@ class LibraryEffects:
     def recall(self, action: AgentAction, observation: Observation) -> None:
         """Take note of an observation, also of a recorded one."""
         self._toolbox.remember(action, observation)
+
+    async def tell(self, event: Event | Delta) -> None:
+        """Hand `event` to the reader of the run; comes back when the reader wants the next."""
+        await tell(event)
+
+    def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
+        """Nothing: this is the first drive."""
+        return ()
+
+    def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
+        """The nearest."""
+        return nearest if closes else None
+
+    def room(self, characters: int) -> int:
+        """As many as it should have now."""
+        return characters
+
+    elapsed = 0.0
 
 
 async def _asked(human: Human, action: AgentAction, problem: str) -> Decision | None:

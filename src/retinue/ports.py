@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .events import Delta
+from .events import Delta, Event
 from .prompt import Ask
-from .schema import Abilities, AgentAction, AgentFinish, Decision, Message, Observation, Reply
+from .schema import Abilities, AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
 from .tooling import Tool
 
 
@@ -132,7 +132,8 @@ class Prompting(Protocol):
 
 
 class Effects(Protocol):
-    """Everything a run does to the world: ask the model, call a tool, ask a person."""
+    """Everything between a run and the world: ask the model, call a tool, ask a person, tell what happens; and what
+    depends on the clock, or on what was done before."""
 
     def ask(self, request: Ask) -> Chunks:
         """The model's reply to `request`, as `Model.reply` gives it."""
@@ -163,6 +164,28 @@ class Effects(Protocol):
 
     def recall(self, action: AgentAction, observation: Observation) -> None:
         """Take note of an observation, also of a recorded one."""
+        ...
+
+    async def tell(self, event: Event | Delta) -> None:
+        """Hand `event` to the reader of the run; comes back when the reader wants the next."""
+        ...
+
+    def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
+        """What former drives did of these actions, oldest first: what they called, observed, and asked a person."""
+        ...
+
+    def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
+        """The limit because of which the answer must come now, given the `nearest` one, and whether a run `closes`
+        with a question when it comes near one."""
+        ...
+
+    def room(self, characters: int) -> int:
+        """The characters to shorten a prompt to (0: it is sent as it is), given those that it should have now."""
+        ...
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds that former drives took."""
         ...
 
 

@@ -18,6 +18,7 @@ from .log_context import LogContext, current, within
 from .loop import drive
 from .ports import Flow, Strategy, Task
 from .remembering import recalled, remember
+from .replay import beginning, replaying
 from .representation import represented
 from .run_log import log_event
 from .schema import Abilities, Decision, Message
@@ -92,10 +93,11 @@ class Run:
         strategy = chosen(self._agent.strategy, task, recorded.strategy if recorded else "")
         started = self._started(task, strategy, abilities)
         toolbox = Toolbox(task.tools, self.key)
-        effects = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
+        world = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
+        effects = replaying(world, self.log)
         flow = self._flow(task, strategy, started.instructions)
         try:
-            async with aclosing(drive(flow, effects, started, self.budget, self._deadline, list(self.log))) as events:
+            async with aclosing(drive(flow, effects, started, self.budget, self._deadline)) as events:
                 async for event in events:
                     if not isinstance(event, Delta):
                         self.log.append(event)
@@ -180,7 +182,7 @@ class Run:
     @property
     def _recorded(self) -> Started | None:
         """How the run began, if it goes on where a log ends."""
-        return next((event for event in self._begun if isinstance(event, Started)), None)
+        return beginning(self._begun)
 
     async def _history(self) -> tuple[Message, ...]:
         """The conversation before: as recorded, else what the memories recall and then what was given."""

@@ -1,0 +1,163 @@
+"""A recorded run, driven again: the effects of its log are not done again, and what it told is not told again.
+
+The loop goes through a recorded run as through any other. What it asks for is answered from the log until that ends
+(`ReplayingEffects`), and from there on by the world. What it tells is held against the log, and must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
+
+from .errors import LogMismatch, WindowExceeded
+from .events import Asked, Called, Delta, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from .ports import Chunks, Effects, Retry
+from .prompt import Ask
+from .schema import AgentAction, Decision, StopReason
+
+OfACall = Called | Observed | Paused | Resumed
+_LIMITS = {
+    StopReason.MAX_ITERATION_EXCEEDED,
+    StopReason.MAX_EXECUTION_TIME_EXCEEDED,
+    StopReason.TOKEN_BUDGET_EXCEEDED,
+    StopReason.STAGNATED,
+}
+
+
+def replaying(effects: Effects, log: Sequence[Event]) -> Effects:
+    """The effects of a run that goes on where `log` ends."""
+    return ReplayingEffects(effects, log) if log else effects
+
+
+def beginning(log: Sequence[Event]) -> Started | None:
+    """How the run of `log` began, if it has begun."""
+    return next((event for event in log if isinstance(event, Started)), None)
+
+
+class ReplayingEffects:
+    """Answers from `log` until it ends, and then as `effects` do.
+
+    How the run ended before (parked, cancelled, out of time) is not part of what is replayed; neither is the closing
+    question of a run that ended at a limit, so that with a larger budget it goes on.
+    """
+
+    def __init__(self, effects: Effects, log: Sequence[Event]) -> None:
+        self._effects = effects
+        self._log = _replayed(log)
+        self._at = 0
+        self.call = effects.call
+        self.must_ask = effects.must_ask
+        self.same = effects.same
+        self.restore = effects.restore
+        self.recall = effects.recall
+
+    @property
+    def _next(self) -> Event | None:
+        """The next event of the log; `None` at its end."""
+        return self._log[self._at] if self._at < len(self._log) else None
+
+    async def tell(self, event: Event | Delta) -> None:
+        """Tell `event`, unless it is recorded. Raises `LogMismatch` if something else is."""
+        recorded = self._next
+        if recorded is not None and self._is(recorded, event):
+            self._at += 1
+        else:
+            await self._effects.tell(event)
+
+    def _is(self, recorded: Event, event: Event | Delta) -> bool:
+        """Whether `event` is the `recorded` one. What was answered from the log is; what is asked must be the same."""
+        match event:
+            case Started() | Asked():
+                if recorded != event:
+                    raise self._mismatch(recorded, event)
+                return True
+            case Retried() | Replied():
+                return True
+            case Paused() | Resumed():
+                return type(recorded) is type(event) and call_of(recorded) == call_of(event)
+        return False
+
+    def _mismatch(self, recorded: Event, event: object) -> LogMismatch:
+        return LogMismatch(
+            f"the log does not fit this run: its event {self._at} is {recorded!r:.200}, here comes {event!r:.200}"
+        )
+
+    async def ask(self, request: Ask) -> Chunks:
+        """The recorded reply to `request`, else the model's. Raises `WindowExceeded` if the log has that the prompt
+        was shortened and asked again, and `LogMismatch` if it has something else."""
+        while isinstance(recorded := self._next, Retried):
+            yield Retry(recorded.problem, recorded.seconds)
+        match recorded:
+            case Replied(reply=reply):
+                yield reply
+            case None:
+                async with aclosing(self._effects.ask(request)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            case Asked():
+                raise WindowExceeded("the prompt was too long")
+            case _:
+                raise self._mismatch(recorded, request)
+
+    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+        """The recorded decision, else a person's."""
+        recorded = self._next
+        if isinstance(recorded, Resumed) and recorded.call_id == action.id:
+            return recorded.decision
+        return await self._effects.consult(action, problem)
+
+    def past(self, actions: Iterable[AgentAction]) -> Iterator[OfACall]:
+        """What the log has of the calls of these actions."""
+        calls = {action.id for action in actions}
+        while isinstance(event := self._next, OfACall) and call_of(event) in calls:
+            self._at += 1
+            yield event
+
+    def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
+        """As recorded, which may have been a matter of the clock."""
+        recorded = self._next
+        if isinstance(recorded, Asked):
+            return (nearest or StopReason.MAX_EXECUTION_TIME_EXCEEDED) if recorded.closing else None
+        return self._effects.limit(nearest, closes=closes)
+
+    def room(self, characters: int) -> int:
+        """As recorded, which may have been a matter of how the engine counts."""
+        recorded = self._next
+        return recorded.shortened if isinstance(recorded, Asked) else self._effects.room(characters)
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds that models and tools took in the log."""
+        replies = sum(event.reply.seconds for event in self._log if isinstance(event, Replied))
+        return replies + sum(event.observation.seconds for event in self._log if isinstance(event, Observed))
+
+
+def _replayed(log: Sequence[Event]) -> list[Event]:
+    """What of `log` is replayed."""
+    kept: list[Event] = []
+    for event in log:
+        if isinstance(event, Stopped) and event.reason in _LIMITS:
+            kept = _before_closing(kept)
+        if not isinstance(event, Finished | Stopped):
+            kept.append(event)
+    return kept
+
+
+def _before_closing(log: list[Event]) -> list[Event]:
+    """`log` up to its closing question; all of it, if a tool was called after that: no call is forgotten."""
+    closing = [at for at, asked in enumerate(log) if isinstance(asked, Asked) and asked.closing]
+    if not closing or any(isinstance(event, Called) for event in log[closing[-1] :]):
+        return log
+    return log[: closing[-1]]
+
+
+def call_of(event: Event) -> str:
+    """The id of the call that an event is about; empty for none."""
+    match event:
+        case Called(action=action) | Paused(action=action):
+            return action.id
+        case Observed(observation=observation):
+            return observation.call_id
+        case Resumed(call_id=call_id):
+            return call_id
+    return ""
