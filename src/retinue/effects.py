@@ -68,9 +68,9 @@ class LibraryEffects:
         """Take note of an observation, also of a recorded one."""
         self._toolbox.remember(action, observation)
 
-    async def tell(self, event: Event | Delta) -> None:
+    def tell(self, event: Event | Delta) -> Awaitable[None]:
         """Hand `event` to the reader of the run; comes back when the reader wants the next."""
-        await tell(event)
+        return tell(event)
 
     def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
         """Nothing: this is the first drive."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -166,7 +166,7 @@ class Effects(Protocol):
         """Take note of an observation, also of a recorded one."""
         ...
 
-    async def tell(self, event: Event | Delta) -> None:
+    def tell(self, event: Event | Delta) -> Awaitable[None]:
         """Hand `event` to the reader of the run; comes back when the reader wants the next."""
         ...
 

@@ -15,7 +15,7 @@ from .effects import LibraryEffects
 from .errors import ModelError, RetinueError, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
 from .log_context import LogContext, current, within
-from .loop import drive
+from .loop import Events, drive
 from .ports import Flow, Strategy, Task
 from .remembering import recalled, remember
 from .replay import beginning, replaying
@@ -81,23 +81,14 @@ class Run:
         if current().run == self.key:  # who drives it has said so
             self._context = current()
         try:
-            abilities = await self._abilities()
-            history = await self._history()
+            driven = self._driven(await self._beginning())
         except Interrupted as end:
             self.log.append(Stopped(end.reason))
             log_event(self.log[-1], self._context)
             yield self.log[-1]
             return
-        task = self._task_for(abilities, history)
-        recorded = self._recorded
-        strategy = chosen(self._agent.strategy, task, recorded.strategy if recorded else "")
-        started = self._started(task, strategy, abilities)
-        toolbox = Toolbox(task.tools, self.key)
-        world = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
-        effects = replaying(world, self.log)
-        flow = self._flow(task, strategy, started.instructions)
         try:
-            async with aclosing(drive(flow, effects, started, self.budget, self._deadline)) as events:
+            async with aclosing(driven) as events:
                 async for event in events:
                     if not isinstance(event, Delta):
                         self.log.append(event)
@@ -109,26 +100,42 @@ class Run:
         finally:
             spend(lambda: usage_of(self.log[len(self._begun) :]))
 
-    def _task_for(self, abilities: Abilities, history: tuple[Message, ...]) -> Task:
-        return replace(
+    async def _beginning(self) -> Started:
+        """How it begins, as far as that is found out: as its log has it, if it goes on where that ends."""
+        return beginning(self._begun) or Started(
+            self._task.question,
+            self._agent.name,
+            strategy="",  # which is chosen
+            model=self._agent.model.name,
+            tools=(),
+            abilities=await self._abilities(),
+            history=await self._history(),
+            instructions=self._agent.instructions,
+        )
+
+    def _driven(self, begun: Started) -> Events:
+        """The run, as it began, driven from there."""
+        abilities = begun.abilities
+        task = replace(
             self._task,
-            history=history,
+            history=begun.history,
             constrained=abilities.constrains,
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
         )
-
-    def _started(self, task: Task, strategy: Strategy, abilities: Abilities) -> Started:
-        return Started(
-            task.question,
-            self._agent.name,
-            strategy.name,
-            self._agent.model.name,
-            tuple(tool.name for tool in task.tools),
-            abilities,
-            task.history,
-            self._recorded.instructions if self._recorded else self._agent.instructions,
+        strategy = chosen(self._agent.strategy, task, begun.strategy)
+        started = replace(
+            begun,
+            question=task.question,
+            agent=self._agent.name,
+            strategy=strategy.name,
+            model=self._agent.model.name,
+            tools=tuple(tool.name for tool in task.tools),
         )
+        toolbox = Toolbox(task.tools, self.key)
+        world = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
+        flow = self._flow(task, strategy, started.instructions)
+        return drive(flow, replaying(world, self.log), started, self.budget, self._deadline)
 
     def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
         """The reasoning; `instructions` are `None` in older logs. Raises `UsageError` if it cannot begin."""
@@ -158,9 +165,7 @@ class Run:
         return self.result
 
     async def _abilities(self) -> Abilities:
-        """What the model can do: as recorded, else as its engine says."""
-        if self._recorded is not None:
-            return self._recorded.abilities
+        """What the model can do."""
         self._deadline.start(None)
         try:
             return await self._deadline.wait(self._found())
@@ -179,15 +184,8 @@ class Run:
                 return found
         return await model.abilities(native=native)
 
-    @property
-    def _recorded(self) -> Started | None:
-        """How the run began, if it goes on where a log ends."""
-        return beginning(self._begun)
-
     async def _history(self) -> tuple[Message, ...]:
-        """The conversation before: as recorded, else what the memories recall and then what was given."""
-        if self.log:
-            return self._task.history
+        """The conversation before: what the memories recall, and then what was given."""
         found = await self._deadline.wait(recalled(self._agent.memories, self._task.question))
         return (*found, *self._task.history)
 
