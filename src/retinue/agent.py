@@ -19,17 +19,15 @@ from .events import Delta, Event, Finished, RunResult, Started, result
 from .filing import Filed, load
 from .models import PromptModel
 from .models.limited import limited
-from .ports import Flow, Memory, Model, Prompting, Strategy, Task
+from .ports import Memory, Model, Prompting, Strategy
 from .remembering import several
 from .representation import represented
+from .run_spec import RunSpec
 from .running import Run as Run
 from .schema import Decision, Message
 from .strategies import STRATEGIES
-from .strategies.answering import answering
 from .strategies.auto import Auto
-from .strategies.instructed import instructed
 from .strategies.react import React
-from .strategies.reflecting import reflecting
 from .suggestions import nearest, suggestion
 from .toolbox import Toolbox
 from .tooling import Tool, tool_of
@@ -235,21 +233,21 @@ class Agent(Filed):
         """`stream_async`, blocking."""
         return iterate(self.stream_async(question, history=history, params=params))
 
-    def tools_of_a_run(self) -> tuple[Tool, ...]:
-        """The tools; none returns its result directly where the answer has a schema."""
-        if self._answer_schema is None:
-            return tuple(self.tools)
-        return tuple(replace(tool, return_direct=False) for tool in self.tools)
-
-    def flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
-        """The reasoning for one run: `strategy` with the instructions, reflection and a checked answer, where they are
-        wanted."""
-        strategy = instructed(strategy, instructions)
-        if any(tool.reflections for tool in task.tools):
-            strategy = reflecting(strategy)
-        if self._answer_schema is not None:
-            strategy = answering(strategy, *self._answer_schema)
-        return strategy(task)
+    def run_spec(self) -> RunSpec:
+        """What a run that is made now goes by. Raises `UsageError` if its parts do not fit each other."""
+        return RunSpec(
+            self.name,
+            self.model,
+            self.strategy,
+            tuple(self.tools),
+            self.instructions,
+            self.budget,
+            self.human,
+            self.require_human_feedback,
+            self._answer_schema,
+            self.memories,
+            self.trace,
+        )
 
     async def resume_async(
         self,

@@ -73,6 +73,16 @@ class Strategy(Protocol):
         ...
 
 
+def calls_natively(strategy: Strategy) -> bool:
+    """Whether it can use an engine's native tool calls."""
+    return bool(getattr(strategy, "native", False))
+
+
+def needs_tools(strategy: Strategy) -> bool:
+    """Whether it is of no use without tools."""
+    return bool(getattr(strategy, "needs_tools", False))
+
+
 def ask(request: Ask) -> Generator[Request, Sent, Reply]:
     """`reply = yield from ask(...)`: a model's reply, typed."""
     sent = yield request

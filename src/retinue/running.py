@@ -7,7 +7,6 @@ import uuid
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .budgets import Deadline, Interrupted
 from .containment import contained, described, is_told
@@ -16,21 +15,17 @@ from .errors import ModelError, RetinueError, UsageError
 from .events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
 from .log_context import LogContext, current, within
 from .loop import Events, drive
-from .ports import Flow, Strategy, Task
+from .ports import Flow, Strategy, Task, calls_natively
 from .remembering import recalled, remember
 from .replay import beginning, replaying
 from .representation import represented
 from .run_log import log_event
+from .run_spec import Specified
 from .schema import Abilities, Decision, Message
-from .strategies.acting_out import ActingOut
 from .strategies.auto import Auto, chosen
-from .suggestions import suggestion
 from .toolbox import Toolbox, spend
 from .tracebacks import shortened
 from .watching import is_shown, traced
-
-if TYPE_CHECKING:
-    from .agent import Agent
 
 
 class Run:
@@ -42,7 +37,7 @@ class Run:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: Specified,
         question: str,
         history: Sequence[Message] = (),
         log: Sequence[Event] = (),
@@ -51,28 +46,22 @@ class Run:
     ) -> None:
         if not question.strip():
             raise UsageError("the question is empty; ask something")
-        if not agent.tools and isinstance(agent.strategy, ActingOut):
-            raise UsageError(f"{agent.name} has no tools to run; give it some: Executor([…])")
-        asked = agent.require_human_feedback
-        if asked and asked is not True:
-            names = [tool.name for tool in agent.tools]
-            if unknown := [name for name in asked if name not in names]:
-                raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggestion(unknown[0], names)}")
+        spec = agent.run_spec()
         if not key.isascii() or not key.isprintable():
             raise UsageError(f"a run's key goes into headers: want printable ASCII, not {key[:80]!r}")
         self.key = key or uuid.uuid4().hex
         self.log = list(log)
         self._begun = tuple(log)
-        self.budget = agent.budget
-        self._agent = agent
-        self._task = Task(question, agent.tools_of_a_run(), tuple(history))
+        self.budget = spec.budget
+        self._spec = spec
+        self._task = Task(question, spec.tools, tuple(history))
         self._decisions = decisions or {}
         self._deadline = Deadline()
         self._seconds = 0.0
         self._context = LogContext(self.key, current().request)
 
     def __repr__(self) -> str:
-        return represented(self, self._task.question, agent=self._agent.name, key=self.key, events=len(self.log))
+        return represented(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
         """The run itself: its events as they happen. Raises `ModelError` if the model never says anything (before the
@@ -94,7 +83,7 @@ class Run:
                         self.log.append(event)
                         log_event(event, self._context)
                     if isinstance(event, Finished | Stopped):
-                        await remember(self._agent.memories, self.log, self._begun)
+                        await remember(self._spec.memories, self.log, self._begun)
                     self._seconds = time.perf_counter() - began
                     yield event
         finally:
@@ -104,13 +93,13 @@ class Run:
         """How it begins, as far as that is found out: as its log has it, if it goes on where that ends."""
         return beginning(self._begun) or Started(
             self._task.question,
-            self._agent.name,
+            self._spec.name,
             strategy="",  # which is chosen
-            model=self._agent.model.name,
+            model=self._spec.model.name,
             tools=(),
             abilities=await self._abilities(),
             history=await self._history(),
-            instructions=self._agent.instructions,
+            instructions=self._spec.instructions,
         )
 
     def _driven(self, begun: Started) -> Events:
@@ -123,26 +112,26 @@ class Run:
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
         )
-        strategy = chosen(self._agent.strategy, task, begun.strategy)
+        strategy = chosen(self._spec.strategy, task, begun.strategy)
         started = replace(
             begun,
             question=task.question,
-            agent=self._agent.name,
+            agent=self._spec.name,
             strategy=strategy.name,
-            model=self._agent.model.name,
+            model=self._spec.model.name,
             tools=tuple(tool.name for tool in task.tools),
         )
         toolbox = Toolbox(task.tools, self.key)
-        world = LibraryEffects(self._agent.model, self._agent.human, toolbox, self._decisions)
+        world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions)
         flow = self._flow(task, strategy, started.instructions)
         return drive(flow, replaying(world, self.log), started, self.budget, self._deadline)
 
     def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
         """The reasoning; `instructions` are `None` in older logs. Raises `UsageError` if it cannot begin."""
         named = getattr(strategy, "name", type(strategy).__name__)
-        told = self._agent.instructions if instructions is None else instructions
+        told = self._spec.instructions if instructions is None else instructions
         try:
-            flow = contained(self._agent.flow, task, strategy, told)
+            flow = contained(self._spec.flow, task, strategy, told)
         except Exception as error:
             if is_told(error):
                 raise
@@ -155,7 +144,7 @@ class Run:
         """Run to the end, shown if its agent's `trace` says so; what it came to. Raises as `events` does."""
         with within(self._context):
             try:
-                if is_shown(self._agent.trace):
+                if is_shown(self._spec.trace):
                     return await traced(self)
                 async with aclosing(self.events()) as events:
                     async for _ in events:
@@ -176,8 +165,8 @@ class Run:
 
     async def _found(self) -> Abilities:
         """What its engine says, and for native tool calls, what trying them out has shown."""
-        model, strategy = self._agent.model, self._agent.strategy
-        native = bool(self._task.tools) and bool(getattr(strategy, "native", False))
+        model, strategy = self._spec.model, self._spec.strategy
+        native = bool(self._task.tools) and calls_natively(strategy)
         if native and isinstance(strategy, Auto):  # which has no use for them where the model is held to a pattern
             found = await model.abilities()
             if found.constrains or found.scripted:
@@ -186,7 +175,7 @@ class Run:
 
     async def _history(self) -> tuple[Message, ...]:
         """The conversation before: what the memories recall, and then what was given."""
-        found = await self._deadline.wait(recalled(self._agent.memories, self._task.question))
+        found = await self._deadline.wait(recalled(self._spec.memories, self._task.question))
         return (*found, *self._task.history)
 
     def cancel(self) -> None:

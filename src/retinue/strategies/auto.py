@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ports import Flow, Strategy, Task
+from ..ports import Flow, Strategy, Task, needs_tools
 from .react import React
 from .tool_calling import ToolCalling
 
@@ -37,6 +37,6 @@ def chosen(strategy: Strategy, task: Task, recorded: str = "") -> Strategy:
     (its attribute `needs_tools`) is a plain conversation where there are none. `recorded`: as its log names it."""
     if isinstance(strategy, Auto):
         return strategy.chosen(task, recorded)
-    if not task.tools and getattr(strategy, "needs_tools", False):
+    if not task.tools and needs_tools(strategy):
         return ToolCalling()
     return strategy

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
-from ..ports import Flow, Sent, Strategy, Task
+from ..ports import Flow, Sent, Strategy, Task, calls_natively, needs_tools
 from ..prompt import Ask, Prompt
 from ..schema import AgentFinish, Message
 from .relaying import advanced
@@ -32,12 +32,12 @@ class Instructed:
     @property
     def native(self) -> bool:
         """Whether the inner strategy can use an engine's native tool calls."""
-        return bool(getattr(self.inner, "native", False))
+        return calls_natively(self.inner)
 
     @property
     def needs_tools(self) -> bool:
         """Whether the inner strategy is of no use without tools."""
-        return bool(getattr(self.inner, "needs_tools", False))
+        return needs_tools(self.inner)
 
     def __call__(self, task: Task) -> Flow:
         """The inner strategy's reasoning."""

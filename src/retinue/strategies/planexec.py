@@ -15,7 +15,7 @@ from string import Template
 from typing import TypeVar
 
 from ..grammar import Constraint, choice
-from ..ports import Act, Flow, Request, Sent, Strategy, Task, ask, consult
+from ..ports import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
 from ..prompt import Ask, Decided, Prompt
 from ..schema import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
 from . import closing
@@ -75,7 +75,7 @@ class PlanExec:
     @property
     def native(self) -> bool:
         """Whether the executor can use an engine's native tool calls."""
-        return bool(getattr(self.executor, "native", False))
+        return calls_natively(self.executor)
 
     def __call__(self, task: Task) -> Flow:
         """Plan, execute and answer."""

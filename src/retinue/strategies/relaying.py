@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..errors import UsageError
-from ..ports import Act, Flow, Request, Sent, Strategy, Task
+from ..ports import Act, Flow, Request, Sent, Strategy, Task, calls_natively, needs_tools
 from ..prompt import Ask
 from ..schema import AgentFinish
 
@@ -27,12 +27,12 @@ class Around:
     @property
     def native(self) -> bool:
         """Whether the inner strategy can use an engine's native tool calls."""
-        return bool(getattr(self.inner, "native", False))
+        return calls_natively(self.inner)
 
     @property
     def needs_tools(self) -> bool:
         """Whether the inner strategy is of no use without tools."""
-        return bool(getattr(self.inner, "needs_tools", False))
+        return needs_tools(self.inner)
 
     def __call__(self, task: Task) -> Flow:
         """The reasoning for one run."""

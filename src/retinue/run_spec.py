@@ -1,0 +1,68 @@
+"""`RunSpec`: what a run goes by. What becomes of its agent while it runs does not change it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from .answer_schema import Check
+from .budgets import Budget
+from .effects import Human
+from .errors import UsageError
+from .ports import Flow, Memory, Model, Strategy, Task
+from .strategies.acting_out import ActingOut
+from .strategies.answering import answering
+from .strategies.instructed import instructed
+from .strategies.reflecting import reflecting
+from .suggestions import suggestion
+from .tooling import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """The parts of an agent as they are when a run is made; `Agent` says what they are.
+
+    `answers`: what a structured answer must be. Raises `UsageError` for parts that do not fit each other.
+    """
+
+    name: str
+    model: Model
+    strategy: Strategy
+    tools: tuple[Tool, ...]
+    instructions: str
+    budget: Budget
+    human: Human | None
+    require_human_feedback: bool | Collection[str]
+    answers: tuple[Mapping[str, Any], Check] | None
+    memories: tuple[Memory, ...]
+    trace: bool | None
+
+    def __post_init__(self) -> None:
+        if not self.tools and isinstance(self.strategy, ActingOut):
+            raise UsageError(f"{self.name} has no tools to run; give it some: Executor([…])")
+        asked = self.require_human_feedback
+        if asked and asked is not True:
+            names = [tool.name for tool in self.tools]
+            if unknown := [name for name in asked if name not in names]:
+                raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggestion(unknown[0], names)}")
+        if self.answers is not None:  # no tool's result is the answer then
+            object.__setattr__(self, "tools", tuple(replace(tool, return_direct=False) for tool in self.tools))
+
+    def flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
+        """The reasoning for one run: `strategy` with the instructions, reflection and a checked answer, where they are
+        wanted."""
+        strategy = instructed(strategy, instructions)
+        if any(tool.reflections for tool in task.tools):
+            strategy = reflecting(strategy)
+        if self.answers is not None:
+            strategy = answering(strategy, *self.answers)
+        return strategy(task)
+
+
+class Specified(Protocol):
+    """An agent: something that has runs."""
+
+    def run_spec(self) -> RunSpec:
+        """What a run that is made now goes by."""
+        ...
