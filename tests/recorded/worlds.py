@@ -192,6 +192,16 @@ def _slow(seconds: float) -> Prepare:
     return prepared
 
 
+def _counted_otherwise(log: Sequence[Event]) -> Sequence[Event]:
+    """The engine counted more tokens than there seem to be: what is shortened, and how far, would be another choice."""
+    return [
+        replace(event, reply=replace(event.reply, usage=Usage(2 * event.reply.usage.input_tokens, 9, 0, 1)))
+        if isinstance(event, Replied)
+        else event
+        for event in log
+    ]
+
+
 def _changed(kind: type[Event], **changes: Any) -> Prepare:
     """The last event of this kind is another."""
 
@@ -356,4 +366,5 @@ WORLDS: dict[str, World] = {
     "without_instructions": World(_paying(pay, strategy="react"), made=_changed(Started, instructions=None)),
     "window_told": World(_pages(tells=True), "Read"),
     "window_refused": World(_pages(tells=False), "Read"),
+    "window_counted_otherwise": World(_pages(tells=True), "Read", made=_counted_otherwise),
 }
