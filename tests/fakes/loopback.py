@@ -35,6 +35,11 @@ class Loopback:
         self._thread.join()
         self._loop.close()
 
+    @property
+    def connections(self) -> int:
+        """How many are open at this moment."""
+        return len(self._runner.server.connections) if self._runner.server else 0
+
     def _done(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=20)
 

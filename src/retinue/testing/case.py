@@ -1,0 +1,87 @@
+"""One case of a conformance suite: a clause of a contract, and the check that it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import unittest
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, NoReturn, TypeVar
+
+from ..containment import contained_await, described
+
+S = TypeVar("S")
+Check = Callable[[S], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Generic[S]):
+    """One clause of the contract of a model, a tool, a component, a strategy or a document store.
+
+    `str(case)` is a readable id for `pytest.mark.parametrize`; `clause` says in full what must hold.
+    """
+
+    contract: str
+    name: str
+    clause: str
+    check: Check[S]
+
+    def __str__(self) -> str:
+        return self.name.replace(" ", "_")
+
+    def run(self, subject: S, *, timeout: float = 60.0) -> None:
+        """`run_async` in an event loop of its own, for tests that are plain functions."""
+        __tracebackhide__ = True  # pytest then shows where the subject failed
+        asyncio.run(self.run_async(subject, timeout=timeout))
+
+    async def run_async(self, subject: S, *, timeout: float = 60.0) -> None:  # noqa: ASYNC109 -- says what it waited for
+        """Check that `subject` keeps this clause.
+
+        Args:
+            subject: What is checked, and the inputs that it is checked with.
+            timeout: In seconds; a check that takes longer fails.
+
+        Raises `AssertionError`, which names the clause and says how it was broken, and `unittest.SkipTest` (which
+        pytest reports as a skipped test) if the subject says that it has no such ability, or lacks what this needs.
+        """
+        __tracebackhide__ = True
+        try:
+            async with asyncio.timeout(timeout):
+                await contained_await(self.check(subject))
+        except unittest.SkipTest:
+            raise
+        except TimeoutError as error:
+            raise self._broken(f"this took longer than {timeout:g} seconds") from error
+        except AssertionError as error:
+            raise self._broken(str(error) or "an assertion failed") from error
+        except Exception as error:
+            raise self._broken(f"unexpectedly raised {described(error)}") from error
+
+    def _broken(self, problem: str) -> AssertionError:
+        return AssertionError(f"{self.contract}: {self.name}: {problem}")
+
+
+def cases(contract: str, *checks: Check[S]) -> tuple[Case[S], ...]:
+    """The cases of a suite: each named after its check, with the check's docstring as its clause."""
+    return tuple(
+        Case(contract, check.__name__.replace("_", " "), " ".join((inspect.getdoc(check) or "").split()), check)
+        for check in checks
+    )
+
+
+def require(held: object, problem: str) -> None:
+    """Raise `AssertionError` with `problem` unless it `held`; unlike `assert`, also under `python -O`."""
+    if not held:
+        raise AssertionError(problem)
+
+
+def skip(reason: str) -> NoReturn:
+    """End a check that does not apply. Raises `unittest.SkipTest`."""
+    raise unittest.SkipTest(reason)
+
+
+def shown(value: object, most: int = 200) -> str:
+    """`value` as an error message quotes it: at most so many characters of its `repr`."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 2]} …"
