@@ -76,6 +76,19 @@ def require(held: object, problem: str) -> None:
         raise AssertionError(problem)
 
 
+def require_same(one: object, other: object, problem: str) -> None:
+    """Raise `AssertionError` unless the two are equal, with the part of each that differs from the other's."""
+    if one != other:
+        texts = repr(one), repr(other)
+        same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+        begin = max(0, same - 40)
+        raise AssertionError(f"{problem}: {' / '.join(_cut(text, begin) for text in texts)}")
+
+
+def _cut(text: str, begin: int) -> str:
+    return f"{'… ' * (begin > 0)}{text[begin : begin + 120]}{' …' * (begin + 120 < len(text))}"
+
+
 def skip(reason: str) -> NoReturn:
     """End a check that does not apply. Raises `unittest.SkipTest`."""
     raise unittest.SkipTest(reason)

@@ -15,7 +15,7 @@ from ..events import Delta
 from ..grammar import Constraint, choice, regex
 from ..ports import Model, Retry
 from ..schema import Abilities, Finish, Message, Reply, Usage
-from .case import Case, cases, require, shown, skip
+from .case import Case, cases, require, require_same, shown, skip
 from .model_asks import (
     Chunk,
     adding,
@@ -132,8 +132,7 @@ async def the_prompt_is_not_changed(subject: ModelSubject) -> None:
     asked = [*request.prompt.messages, request.options, request.tools[0].signature.parameters]
     before = copy.deepcopy(asked)
     await chunks_of(subject.make(), request)
-    changed = [(was, now) for was, now in zip(before, asked, strict=True) if was != now]
-    require(not changed, "; ".join(f"it was {shown(was)}, and now is {shown(now)}" for was, now in changed))
+    require_same(before, asked, "before and after")
 
 
 async def a_conversation_with_calls_is_accepted(subject: ModelSubject) -> None:

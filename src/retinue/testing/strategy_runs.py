@@ -19,6 +19,25 @@ from ..tooling import Tool
 QUESTION = "Who knows whom?"
 ANSWER = "47 of them"
 FINISH = AgentFinish({"output": ANSWER})
+ODD_REPLIES = (
+    "",
+    " \n\t",
+    "I do not know what to do.",
+    "?" * 20_000,
+    "\x00\x1b[2J\ufffe\ud800",
+    "null",
+    "[]",
+    "{}",
+    '{"action": null, "actions": {}, "answer": []}',
+    '{"actions": [{"action": "lookup", "arguments": {"name": ',
+    "[" * 5_000,
+    "```json\n{\n```",
+    "Thought: \nAction: \nAction Input: ",
+    "Action: lookup\nAction Input: p0\n" * 50,
+    "Action: no_such_tool[x]\nFinal Answer: \nAction: lookup",
+    "<tool_call>{}</tool_call><|im_end|>",
+    "1. \n2. \n3. ",
+)
 Play = Callable[[Ask], Reply]
 
 
@@ -110,6 +129,15 @@ async def run(subject: StrategySubject, model: Model, **more: Any) -> RunResult:
     """What comes of the question."""
     history: tuple[Message, ...] = more.pop("history", ())
     return await agent(subject, model, **more).run_async(QUESTION, history=history)
+
+
+def saying(text: str) -> Tool:
+    """A tool `lookup` that says the same of everybody."""
+
+    def look(name: str) -> str:
+        return text
+
+    return Tool("lookup", look, "Look somebody up", effects="read")
 
 
 def finishing(answer: str = ANSWER) -> Play:
