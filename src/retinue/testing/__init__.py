@@ -1,6 +1,8 @@
 """Conformance suites for models, tools, components, strategies and document stores of your own."""
 
 from .case import Case as Case
+from .document_store_suite import document_store_cases as document_store_cases
+from .document_stores import DocumentStoreSubject as DocumentStoreSubject
 from .model_suite import ModelSubject as ModelSubject, model_cases as model_cases
 from .strategy_runs import StrategySubject as StrategySubject
 from .strategy_suite import strategy_cases as strategy_cases
