@@ -6,3 +6,4 @@ from .document_stores import DocumentStoreSubject as DocumentStoreSubject
 from .model_suite import ModelSubject as ModelSubject, model_cases as model_cases
 from .strategy_runs import StrategySubject as StrategySubject
 from .strategy_suite import strategy_cases as strategy_cases
+from .tool_suite import ToolSubject as ToolSubject, tool_cases as tool_cases
