@@ -1,6 +1,7 @@
 """Conformance suites for models, tools, components, strategies and document stores of your own."""
 
 from .case import Case as Case
+from .component_suite import ComponentSubject as ComponentSubject, component_cases as component_cases
 from .document_store_suite import document_store_cases as document_store_cases
 from .document_stores import DocumentStoreSubject as DocumentStoreSubject
 from .model_suite import ModelSubject as ModelSubject, model_cases as model_cases
