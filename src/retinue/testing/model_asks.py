@@ -1,10 +1,11 @@
-"""Asking a model as its suite does: for a whole reply, or to give up."""
+"""A model, as its suite asks it: for a whole reply, or to give up."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..events import Delta
@@ -14,13 +15,39 @@ from ..schema import AgentAction, AgentFinish, Message, Reply
 from ..tooling import Tool
 from .case import require, shown
 
+Make = Callable[[], Model]
 Chunk = Delta | Retry | Reply
 
 
-def ask_for(prompt: str | Prompt = "Say hello in five words.", **more: Any) -> Ask:
-    """What the loop asks a model: `prompt`, and `more` as in `Ask`."""
-    prompt = Prompt(Message("user", prompt)) if isinstance(prompt, str) else prompt
-    return Ask(prompt, prompt.message.content, _written, **more)
+@dataclass(frozen=True, slots=True)
+class ModelSubject:
+    """A model, as the suite asks it. Where a case lacks what it needs, it is skipped.
+
+    Args:
+        make: A new model, whose engine answers any prompt with a text of at least two words. A real engine does; a
+            stand-in says the same text each time, and where it is sent a constraint, one of `yes` and `no`.
+        calls: A new model, whose engine calls a tool that it is offered and must use.
+        refused: A new model, all of whose requests the engine refuses, e.g. for a wrong key.
+        unavailable: A new model, whose engine cannot be reached. It should not wait for long between its tries.
+        too_long: A new model, for which any prompt is too long.
+        connections: How many connections the engine has open at this moment.
+        max_tokens: The most of a reply to anything that is asked here. A model that thinks first needs more.
+        secret: The key that these are made with; no `repr` and no error may show it.
+    """
+
+    make: Make
+    calls: Make | None = None
+    refused: Make | None = None
+    unavailable: Make | None = None
+    too_long: Make | None = None
+    connections: Callable[[], int] | None = None
+    max_tokens: int = 256
+    secret: str = field(default="", repr=False)
+
+    def ask(self, prompt: str | Prompt = "Say hello in five words.", **more: Any) -> Ask:
+        """What the loop asks a model: `prompt`, and `more` as in `Ask`."""
+        prompt = Prompt(Message("user", prompt)) if isinstance(prompt, str) else prompt
+        return Ask(prompt, prompt.message.content, _written, max_tokens=self.max_tokens, **more)
 
 
 def _written(decided: Decided) -> Reply:
@@ -77,18 +104,18 @@ def conversation() -> Prompt:
 # ── giving up ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def gone_after_a_piece(model: Model) -> None:
+async def gone_after_a_piece(model: Model, request: Ask) -> None:
     """The reader goes away after the first piece."""
-    async with aclosing(model.reply(ask_for())) as chunks:
+    async with aclosing(model.reply(request)) as chunks:
         await anext(chunks)
 
 
-async def cancelled_after_a_piece(model: Model) -> None:
+async def cancelled_after_a_piece(model: Model, request: Ask) -> None:
     """The reader's task is cancelled after the first piece."""
     begun = asyncio.Event()
 
     async def read() -> None:
-        async with aclosing(model.reply(ask_for())) as chunks:
+        async with aclosing(model.reply(request)) as chunks:
             async for _ in chunks:
                 begun.set()
                 await asyncio.Event().wait()
@@ -98,9 +125,9 @@ async def cancelled_after_a_piece(model: Model) -> None:
     await _cancel(task)
 
 
-async def cancelled_at_once(model: Model) -> None:
+async def cancelled_at_once(model: Model, request: Ask) -> None:
     """The reader's task is cancelled before anything came."""
-    task = asyncio.ensure_future(chunks_of(model, ask_for()))
+    task = asyncio.ensure_future(chunks_of(model, request))
     await asyncio.sleep(0)  # it has begun, and waits for its engine
     if not task.done():
         await _cancel(task)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import copy
 import re
-from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import get_args
 
 from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
 from ..events import Delta
 from ..grammar import Constraint, choice, regex
-from ..ports import Model, Retry
+from ..ports import Retry
 from ..schema import Abilities, Finish, Message, Reply, Usage
 from .case import Case, cases, require, require_same, shown, skip
 from .model_asks import (
     Chunk,
+    ModelSubject,
     adding,
-    ask_for,
     cancelled_after_a_piece,
     cancelled_at_once,
     chunks_of,
@@ -28,33 +27,8 @@ from .model_asks import (
     whole_reply,
 )
 
-Make = Callable[[], Model]
 _SIDE_BY_SIDE = 8
 _LOOKS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSubject:
-    """A model, as the suite asks it. Where a case lacks what it needs, it is skipped.
-
-    Args:
-        make: A new model, whose engine answers any prompt with a text of at least two words. A real engine does; a
-            stand-in says the same text each time, and where it is sent a constraint, one of `yes` and `no`.
-        calls: A new model, whose engine calls a tool that it is offered and must use.
-        refused: A new model, all of whose requests the engine refuses, e.g. for a wrong key.
-        unavailable: A new model, whose engine cannot be reached. It should not wait for long between its tries.
-        too_long: A new model, for which any prompt is too long.
-        connections: How many connections the engine has open at this moment.
-        secret: The key that these are made with; no `repr` and no error may show it.
-    """
-
-    make: Make
-    calls: Make | None = None
-    refused: Make | None = None
-    unavailable: Make | None = None
-    too_long: Make | None = None
-    connections: Callable[[], int] | None = None
-    secret: str = field(default="", repr=False)
 
 
 def model_cases() -> tuple[Case[ModelSubject], ...]:
@@ -85,7 +59,7 @@ def model_cases() -> tuple[Case[ModelSubject], ...]:
 
 async def the_last_item_is_the_reply(subject: ModelSubject) -> None:
     """`reply` yields pieces (`Delta`) and announcements (`Retry`), and then one whole `Reply`; nothing after it."""
-    seen = await chunks_of(subject.make(), ask_for())
+    seen = await chunks_of(subject.make(), subject.ask())
     require(seen, "nothing was yielded; want a Reply")
     for at, chunk in enumerate(seen):
         require(isinstance(chunk, Delta | Retry | Reply), f"item {at} is {shown(chunk)}; want a Delta, Retry or Reply")
@@ -98,16 +72,16 @@ async def the_last_item_is_the_reply(subject: ModelSubject) -> None:
 
 async def streamed_pieces_join_to_the_reply(subject: ModelSubject) -> None:
     """The pieces since the last `Retry`, joined, are the text of the reply. A model need not stream."""
-    await whole_reply(subject.make(), ask_for())
+    await whole_reply(subject.make(), subject.ask())
 
 
 async def stop_words_are_honoured(subject: ModelSubject) -> None:
     """A reply ends before any of the stop words, and no piece shows one, whether or not the engine knows of them."""
     model = subject.make()
-    words = (await whole_reply(model, ask_for())).text.split()
+    words = (await whole_reply(model, subject.ask())).text.split()
     require(len(words) > 1, f"without stop words the reply is {shown(words)}; want at least two words to stop at one")
     for stop in ((words[-1],), ("\nNo such line:", words[1])):
-        reply = await whole_reply(model, ask_for(stop=stop))
+        reply = await whole_reply(model, subject.ask(stop=stop))
         found = [word for word in stop if word in reply.text]
         require(not found, f"asked to stop before {found}, it says {shown(reply.text)}")
 
@@ -115,7 +89,7 @@ async def stop_words_are_honoured(subject: ModelSubject) -> None:
 async def usage_is_counted(subject: ModelSubject) -> None:
     """A reply's usage is its own: at least one request, no number below 0, no more cached than read tokens."""
     model = subject.make()
-    first, second = [(await whole_reply(model, ask_for())).usage for _ in range(2)]
+    first, second = [(await whole_reply(model, subject.ask())).usage for _ in range(2)]
     for usage in (first, second):
         require(isinstance(usage, Usage), f"usage is {shown(usage)}; want a Usage")
         low = [one.name for one in fields(usage) if getattr(usage, one.name) < 0]
@@ -128,7 +102,7 @@ async def usage_is_counted(subject: ModelSubject) -> None:
 
 async def the_prompt_is_not_changed(subject: ModelSubject) -> None:
     """Asking changes nothing of what is asked: the messages, the inputs of their calls, and the options."""
-    request = ask_for(conversation(), tools=(adding(),), tool_choice="none", options={"temperature": 0.0})
+    request = subject.ask(conversation(), tools=(adding(),), tool_choice="none", options={"temperature": 0.0})
     asked = [*request.prompt.messages, request.options, request.tools[0].signature.parameters]
     before = copy.deepcopy(asked)
     await chunks_of(subject.make(), request)
@@ -139,7 +113,7 @@ async def a_conversation_with_calls_is_accepted(subject: ModelSubject) -> None:
     """A conversation may have a system message, several calls in one turn and what came of each, and any text."""
     odd = conversation().add(Message("assistant", "3 and 7."), Message("user", "Say it again: é 🙂 \ud800 \x00"))
     for prompt in (conversation(), odd):
-        await whole_reply(subject.make(), ask_for(prompt, tools=(adding(),), tool_choice="none"))
+        await whole_reply(subject.make(), subject.ask(prompt, tools=(adding(),), tool_choice="none"))
 
 
 # ── several asks ─────────────────────────────────────────────────────────────────────────────────
@@ -148,9 +122,9 @@ async def a_conversation_with_calls_is_accepted(subject: ModelSubject) -> None:
 async def asks_side_by_side_are_independent(subject: ModelSubject) -> None:
     """One model may be asked many times at once; each reply is whole, and each ask has its own stop words."""
     model = subject.make()
-    words = (await whole_reply(model, ask_for())).text.split()
+    words = (await whole_reply(model, subject.ask())).text.split()
     stops = [(word,) for word in dict.fromkeys(words)][:_SIDE_BY_SIDE]
-    asks = [ask_for(stop=stop) for stop in (*stops, *[()] * (_SIDE_BY_SIDE - len(stops)))]
+    asks = [subject.ask(stop=stop) for stop in (*stops, *[()] * (_SIDE_BY_SIDE - len(stops)))]
     for request, reply in zip(asks, await asyncio.gather(*(whole_reply(model, one) for one in asks)), strict=True):
         require(not any(stop in reply.text for stop in request.stop), f"{request.stop} is in {shown(reply.text)}")
         require(request.stop or reply.text, "a reply to which nobody gave a stop word is empty")
@@ -160,10 +134,10 @@ async def a_cancelled_ask_leaves_nothing_behind(subject: ModelSubject) -> None:
     """An ask that is cancelled, or whose reader goes away, ends at once: no task and no connection stays, and the
     next ask is answered."""
     model, before = subject.make(), asyncio.all_tasks()
-    await whole_reply(model, ask_for())
+    await whole_reply(model, subject.ask())
     kept = subject.connections() if subject.connections else 0  # idle, for the next ask
     for give_up in (gone_after_a_piece, cancelled_after_a_piece, cancelled_at_once):
-        await give_up(model)
+        await give_up(model, subject.ask())
         left = asyncio.all_tasks() - before
         require(not left, f"tasks are left: {', '.join(task.get_name() for task in left)}")
     for _ in range(_LOOKS):  # the engine hears of it a little later
@@ -173,15 +147,15 @@ async def a_cancelled_ask_leaves_nothing_behind(subject: ModelSubject) -> None:
     if subject.connections is not None:
         count = subject.connections()
         require(count <= kept, f"the engine has {count} connections open; before there were {kept}")
-    require((await whole_reply(model, ask_for())).text, "the ask after it has an empty reply")
+    require((await whole_reply(model, subject.ask())).text, "the ask after it has an empty reply")
 
 
 async def any_event_loop_will_do(subject: ModelSubject) -> None:
     """A model may be asked from one event loop after the other, as scripts and servers do."""
     model = subject.make()
     for _ in range(2):
-        await asyncio.to_thread(lambda: asyncio.run(whole_reply(model, ask_for())))
-    await whole_reply(model, ask_for())
+        await asyncio.to_thread(lambda: asyncio.run(whole_reply(model, subject.ask())))
+    await whole_reply(model, subject.ask())
 
 
 # ── what it can do ───────────────────────────────────────────────────────────────────────────────
@@ -207,7 +181,7 @@ async def a_constraint_is_honoured(subject: ModelSubject) -> None:
         skip("this model cannot be held to a pattern (its abilities say so)")
     schema = {"type": "string", "enum": ["yes", "no"]}
     constraint = Constraint(choice("yes", "no"), schema)
-    text = (await whole_reply(model, ask_for("Is water wet? Answer in French.", constraint=constraint))).text
+    text = (await whole_reply(model, subject.ask("Is water wet? Answer in French.", constraint=constraint))).text
     require(re.fullmatch(regex(constraint.pattern), text), f"held to yes or no, it says {shown(text)}")
 
 
@@ -215,7 +189,9 @@ async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
     """A native call names a tool that was offered, has its values by name as a dict, and an id of its own."""
     if subject.calls is None:
         skip("ModelSubject.calls is not given")
-    reply = await whole_reply(subject.calls(), ask_for("What is 19 + 23?", tools=(adding(),), tool_choice="required"))
+    reply = await whole_reply(
+        subject.calls(), subject.ask("What is 19 + 23?", tools=(adding(),), tool_choice="required")
+    )
     require(reply.calls, f"it must call a tool, and says {shown(reply.text)}")
     for call in reply.calls:
         require(call.tool == "add", f"it was offered add, and calls {call.tool!r}")
@@ -227,13 +203,14 @@ async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _failure(make: Make | None, what: str) -> tuple[ModelError, list[Retry]]:
+async def _failure(subject: ModelSubject, what: str) -> tuple[ModelError, list[Retry]]:
     """What asking raises, and the announcements that the engine is asked again."""
+    make = getattr(subject, what)
     if make is None:
         skip(f"ModelSubject.{what} is not given")
     seen: list[Chunk] = []
     try:
-        async with aclosing(make().reply(ask_for())) as chunks:
+        async with aclosing(make().reply(subject.ask())) as chunks:
             async for chunk in chunks:
                 seen.append(chunk)  # noqa: PERF401 -- those before the error count
     except ModelError as error:
@@ -244,14 +221,14 @@ async def _failure(make: Make | None, what: str) -> tuple[ModelError, list[Retry
 
 async def a_refusal_is_final(subject: ModelSubject) -> None:
     """What an engine refuses is a `ModelRefused` at once: the same request would be refused again."""
-    error, retries = await _failure(subject.refused, "refused")
+    error, retries = await _failure(subject, "refused")
     require(isinstance(error, ModelRefused), f"want a ModelRefused, not {error!r}")
     require(not retries, f"a refused request was repeated {len(retries)} times")
 
 
 async def an_engine_that_is_away_is_unavailable(subject: ModelSubject) -> None:
     """An engine that cannot be reached is a `ModelUnavailable`, after tries that were announced with their reason."""
-    error, retries = await _failure(subject.unavailable, "unavailable")
+    error, retries = await _failure(subject, "unavailable")
     require(isinstance(error, ModelUnavailable), f"want a ModelUnavailable, not {error!r}")
     assert isinstance(error, ModelUnavailable)
     wait = error.retry_after
@@ -261,7 +238,7 @@ async def an_engine_that_is_away_is_unavailable(subject: ModelSubject) -> None:
 
 async def a_prompt_that_is_too_long_is_told_apart(subject: ModelSubject) -> None:
     """A prompt that is too long for the model is a `WindowExceeded`, so that it can be shortened and asked again."""
-    error, retries = await _failure(subject.too_long, "too_long")
+    error, retries = await _failure(subject, "too_long")
     require(isinstance(error, WindowExceeded), f"want a WindowExceeded, not {error!r}")
     require(not retries, f"a prompt that is too long was sent {len(retries)} times more")
 
@@ -272,6 +249,6 @@ async def a_secret_is_not_shown(subject: ModelSubject) -> None:
         skip("ModelSubject.secret is not given")
     require(subject.secret not in repr(subject.make()), "repr(model) has the key in it")
     for what in ("refused", "unavailable", "too_long"):
-        if (make := getattr(subject, what)) is not None:
-            error, _ = await _failure(make, what)
+        if getattr(subject, what) is not None:
+            error, _ = await _failure(subject, what)
             require(subject.secret not in f"{error} {error!r}", f"a {type(error).__name__} has the key in it")
