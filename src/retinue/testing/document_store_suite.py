@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from ..documents.conditions import Where
 from ..schema import Document
 from .case import Case, cases, require, require_same, shown, skip
 from .document_stores import (
@@ -17,7 +18,6 @@ from .document_stores import (
     VECTORS,
     YEARS,
     DocumentStoreSubject,
-    Where,
     ids,
     opened,
     refused,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from ..documents.conditions import Where
+from ..documents.stores import Store
 from ..errors import UsageError
 from ..schema import Document
 from .case import require, shown
 
-Where = Mapping[str, Any]
 YEARS = (
     Document("The first text.", "a", {"year": 2019, "kind": "page", "draft": True}),
     Document("The second text.", "b", {"year": 2020, "kind": "book", "draft": False}),
@@ -67,46 +68,6 @@ BAD_FILTERS: tuple[Where, ...] = (
     {"a": [1]},
     {"a": math.nan},
 )
-
-
-class Store(Protocol):
-    """The methods of a document store that the suite calls; see `retinue.DocumentStore` for what each does."""
-
-    def write(
-        self,
-        documents: Iterable[Document],
-        vectors: Sequence[Sequence[float]] | None = None,
-        *,
-        expires: float | None = None,
-    ) -> int:
-        """Keep documents, all or none; how many were new or changed."""
-        ...
-
-    def filter(self, where: Where | None = None) -> list[Document]:
-        """All documents that `where` holds for, in the order written."""
-        ...
-
-    def get(self, ids: Iterable[str]) -> list[Document]:
-        """Those of these documents that are there, in the order of `ids`."""
-        ...
-
-    def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
-        """Delete what `where` holds for and has one of `ids`; how many there were."""
-        ...
-
-    def keyword(self, query: str, top_k: int = 10, where: Where | None = None) -> list[Document]:
-        """The documents that fit the words of `query` best, best first."""
-        ...
-
-    def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
-        """The documents whose vectors point most nearly where `vector` does, best first."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def close(self) -> None:
-        """Let go of whatever it holds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
