@@ -1,11 +1,23 @@
-"""Conformance suites for models, tools, components, strategies and document stores of your own."""
+"""Conformance suites for models, tools, components, strategies and document stores of your own.
 
-from .case import Case as Case
-from .component_suite import ComponentSubject as ComponentSubject, component_cases as component_cases
-from .document_store_suite import document_store_cases as document_store_cases
-from .document_stores import DocumentStoreSubject as DocumentStoreSubject
-from .model_asks import ModelSubject as ModelSubject
-from .model_suite import model_cases as model_cases
-from .strategy_runs import StrategySubject as StrategySubject
-from .strategy_suite import strategy_cases as strategy_cases
-from .tool_suite import ToolSubject as ToolSubject, tool_cases as tool_cases
+A suite is a tuple of cases, each of which checks one clause of a contract. It needs no pytest, and suits it:
+
+    @pytest.mark.parametrize("case", tool_cases(), ids=str)
+    def test_my_tool(case: Case[ToolSubject]) -> None:
+        case.run(ToolSubject(lambda: my_tool, valid=["Lyon"]))
+"""
+
+from .case import Case
+from .component_suite import ComponentSubject, component_cases
+from .document_store_suite import document_store_cases
+from .document_stores import DocumentStoreSubject
+from .model_asks import ModelSubject
+from .model_suite import model_cases
+from .strategy_runs import StrategySubject
+from .strategy_suite import strategy_cases
+from .tool_suite import ToolSubject, tool_cases
+
+__all__ = [
+    "Case", "ComponentSubject", "DocumentStoreSubject", "ModelSubject", "StrategySubject", "ToolSubject",
+    "component_cases", "document_store_cases", "model_cases", "strategy_cases", "tool_cases",
+]  # fmt: skip
