@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from fakes.engines import ENGINES, model
-from fakes.vendor_server import Answer, Request, VendorServer
-from models.test_engines import TOO_LONG
+from fakes.vendor_server import Answer, Request, VendorServer, failure
 from retinue import Delta, ModelError, ModelRefused, ModelUnavailable, PromptModel
 from retinue.errors import WindowExceeded
 from retinue.models.limited import limited
@@ -25,6 +24,17 @@ from retinue.testing import Case, ModelSubject, model_cases
 KEY = "sk-very-secret-" + "x" * 20
 TWICE = Retries(tries=2, first_wait=0.001)
 TEXT = "Good morning to all of you"
+
+
+TOO_LONG = {  # Ollama does not say
+    "openai": failure(400, "This model's maximum context length is 4 tokens.", code="context_length_exceeded"),
+    "vllm": failure(400, "This model's maximum context length is 4 tokens. However, you requested 9", code="400"),
+    "tgi": failure(422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4. Given: 9"),
+    "llamacpp": failure(400, "the request exceeds the available context size", code="exceed_context_size_error"),
+    "huggingface": failure(422, "Input validation error: `inputs` must have less than 4 tokens. Given: 9"),
+    "anthropic": failure(400, "prompt is too long: 9 tokens > 4 maximum"),
+    "cohere": failure(400, "too many tokens: size limit exceeded by 5 tokens."),
+}
 
 
 def says(request: Request) -> Answer:
@@ -48,6 +58,11 @@ def too_long(server: VendorServer, **settings: Any) -> PromptModel:
     return model(server, **settings)
 
 
+def flaky(server: VendorServer, **settings: Any) -> PromptModel:
+    server.replies[:] = [Answer(TEXT, cut=90)]
+    return model(server, **settings)
+
+
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("case", model_cases(), ids=str)
 def test_an_engine_keeps_to_the_contract(engine: VendorServer, case: Case[ModelSubject], stream: bool) -> None:
@@ -57,6 +72,7 @@ def test_an_engine_keeps_to_the_contract(engine: VendorServer, case: Case[ModelS
     subject = ModelSubject(
         lambda: model(engine, **settings),
         calls=lambda: model(engine, **settings),
+        flaky=lambda: flaky(engine, **settings),
         refused=lambda: model(engine, **settings | {"api_key": KEY[:-1]}),
         unavailable=lambda: PromptModel("m", engine=engine.engine, base_url=nowhere, retries=TWICE, **settings),
         too_long=(lambda: too_long(engine, **settings)) if engine.engine in TOO_LONG else None,
@@ -272,7 +288,34 @@ class Crashing(Honest):
         yield
 
 
-OWN = ModelSubject(Honest, calls=Honest, refused=Refused, unavailable=Away, too_long=TooLong, secret=KEY)
+class Flaky(Honest):
+    """Says half of it, and then begins anew."""
+
+    async def reply(self, request: Ask) -> Chunks:
+        yield Delta("Good mor")
+        yield Retry("broke off", 0.0)
+        async for chunk in super().reply(request):
+            yield chunk
+
+
+class Joining(Honest):
+    """Begins anew, and says nothing of that."""
+
+    async def reply(self, request: Ask) -> Chunks:
+        yield Delta("Good mor")
+        async for chunk in super().reply(request):
+            yield chunk
+
+
+class Muddling(Flaky):
+    """Begins anew, and counts the half that it said before to its reply."""
+
+    async def reply(self, request: Ask) -> Chunks:
+        async for chunk in super().reply(request):
+            yield replace(chunk, text=f"Good mor{chunk.text}") if isinstance(chunk, Reply) else chunk
+
+
+OWN = ModelSubject(Honest, calls=Honest, flaky=Flaky, refused=Refused, unavailable=Away, too_long=TooLong, secret=KEY)
 
 
 def broken(kind: Callable[[], Model]) -> ModelSubject:
@@ -319,6 +362,8 @@ def test_a_script_keeps_to_the_rest_of_it(case: Case[ModelSubject]) -> None:
         (broken(Free), "a constraint is honoured", "held to yes or no, it says 'perhaps'"),
         (broken(Repeating), "calls have names inputs and ids", r"\['1', '1'\]; want one for each, all different"),
         (broken(Guessing), "calls have names inputs and ids", "it was offered add, and calls 'sum'"),
+        (replace(OWN, flaky=Joining), "a passing failure is asked again", "it was asked again without a Retry"),
+        (replace(OWN, flaky=Muddling), "a passing failure is asked again", "the reply is 'Good morGood morning"),
         (replace(OWN, refused=Away), "a refusal is final", "want a ModelRefused, not ModelUnavailable"),
         (replace(OWN, refused=Insisting), "a refusal is final", "a refused request was repeated 1 times"),
         (replace(OWN, unavailable=Crashing), "an engine that is away is unavailable", "ConnectionError: refused"),

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
-from retinue import AgentFinish, Message
+from retinue import AgentAction, AgentFinish, Message, Tool
 from retinue.ports import Flow, Request, Sent, Strategy, Task
 from retinue.prompt import Ask
 from retinue.schema import Reply
-from retinue.strategies import STRATEGIES, PlanExec, ReactJson, ToolCalling
+from retinue.strategies import STRATEGIES, PlanExec, ReactJson, ToolCalling, simple
+from retinue.strategies.parsing import parse
 from retinue.strategies.react import React
 from retinue.strategies.relaying import advanced
 from retinue.testing import Case, StrategySubject, strategy_cases
 
+
+def own_prompt(inputs: Mapping[str, Any]) -> str:
+    chat = "".join(f"{message.role}: {message.content}\n" for message in inputs["chat_history"])
+    steps = "".join(f"{action.log}\nObservation: {seen}\n" for action, seen in inputs["intermediate_steps"])
+    return f"{chat}Question: {inputs['input']}\n{steps}"
+
+
+def own_parse(text: str) -> AgentAction | AgentFinish:
+    return parse(text, [Tool("lookup", lambda name: name)]).decision
+
+
 ALL: dict[str, Strategy] = {
     **STRATEGIES,
     "planexec that calls": PlanExec(executor=ToolCalling(), check=True),
+    "own": simple("own", prompt=own_prompt, parse=own_parse),
     "react_json that forgets": ReactJson(trim_intermediate_steps=1),
 }
 ABILITIES = {"free": (False, False), "held": (True, False), "calling": (False, True)}

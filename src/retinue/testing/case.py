@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
 from ..containment import contained_await, described
+from ..errors import UsageError
 
 S = TypeVar("S")
 Check = Callable[[S], Awaitable[None]]
@@ -31,8 +32,13 @@ class Case(Generic[S]):
         return self.name.replace(" ", "_")
 
     def run(self, subject: S, *, timeout: float = 60.0) -> None:
-        """`run_async` in an event loop of its own, for tests that are plain functions."""
+        """`run_async` in an event loop of its own, for tests that are plain functions.
+
+        Raises `UsageError` where a loop already runs.
+        """
         __tracebackhide__ = True  # pytest then shows where the subject failed
+        if _is_in_a_loop():
+            raise UsageError("an event loop already runs here; write `await case.run_async(subject)`")
         asyncio.run(self.run_async(subject, timeout=timeout))
 
     async def run_async(self, subject: S, *, timeout: float = 60.0) -> None:  # noqa: ASYNC109 -- says what it waited for
@@ -47,19 +53,29 @@ class Case(Generic[S]):
         """
         __tracebackhide__ = True
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout) as limit:
                 await contained_await(self.check(subject))
         except unittest.SkipTest:
             raise
-        except TimeoutError as error:
-            raise self._broken(f"this took longer than {timeout:g} seconds") from error
         except AssertionError as error:
             raise self._broken(str(error) or "an assertion failed") from error
         except Exception as error:
-            raise self._broken(f"unexpectedly raised {described(error)}") from error
+            late = isinstance(error, TimeoutError) and limit.expired()
+            problem = (
+                f"this took longer than {timeout:g} seconds" if late else f"unexpectedly raised {described(error)}"
+            )
+            raise self._broken(problem) from error
 
     def _broken(self, problem: str) -> AssertionError:
         return AssertionError(f"{self.contract}: {self.name}: {problem}")
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def cases(contract: str, *checks: Check[S]) -> tuple[Case[S], ...]:

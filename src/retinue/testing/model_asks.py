@@ -28,6 +28,7 @@ class ModelSubject:
             stand-in says the same text each time, and where it is sent a constraint, one of `yes` and `no`.
         calls: A new model, whose engine calls a tool that it is offered and must use.
         refused: A new model, all of whose requests the engine refuses, e.g. for a wrong key.
+        flaky: A new model, whose engine fails once in a way that passes (503, a broken connection), and then answers.
         unavailable: A new model, whose engine cannot be reached. It should not wait for long between its tries.
         too_long: A new model, for which any prompt is too long.
         connections: How many connections the engine has open at this moment.
@@ -38,6 +39,7 @@ class ModelSubject:
     make: Make
     calls: Make | None = None
     refused: Make | None = None
+    flaky: Make | None = None
     unavailable: Make | None = None
     too_long: Make | None = None
     connections: Callable[[], int] | None = None
@@ -62,14 +64,16 @@ async def chunks_of(model: Model, request: Ask) -> list[Chunk]:
 
 async def whole_reply(model: Model, request: Ask) -> Reply:
     """The whole reply, which is what was streamed."""
-    seen = await chunks_of(model, request)
+    return require_reply(await chunks_of(model, request))
+
+
+def require_reply(seen: Sequence[Chunk]) -> Reply:
+    """The reply at the end of all that a model yielded. Raises `AssertionError` unless it is what was streamed."""
     last = seen[-1] if seen else None
     require(isinstance(last, Reply), f"want a Reply as the last item, not {shown(last)}")
     assert isinstance(last, Reply)
-    streamed = _streamed(seen)
-    require(
-        streamed is None or streamed == last.text, f"the pieces make {shown(streamed)}, the reply is {shown(last.text)}"
-    )
+    text = _streamed(seen)
+    require(text is None or text == last.text, f"the pieces make {shown(text)}, the reply is {shown(last.text)}")
     return last
 
 

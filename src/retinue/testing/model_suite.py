@@ -24,11 +24,12 @@ from .model_asks import (
     chunks_of,
     conversation,
     gone_after_a_piece,
+    require_reply,
     whole_reply,
 )
 
 _SIDE_BY_SIDE = 8
-_LOOKS = 200
+_LOOKS = 100
 
 
 def model_cases() -> tuple[Case[ModelSubject], ...]:
@@ -47,6 +48,7 @@ def model_cases() -> tuple[Case[ModelSubject], ...]:
         abilities_are_told,
         a_constraint_is_honoured,
         calls_have_names_inputs_and_ids,
+        a_passing_failure_is_asked_again,
         a_refusal_is_final,
         an_engine_that_is_away_is_unavailable,
         a_prompt_that_is_too_long_is_told_apart,
@@ -217,6 +219,17 @@ async def _failure(subject: ModelSubject, what: str) -> tuple[ModelError, list[R
         require(str(error), f"a {type(error).__name__} without a message")
         return error, [one for one in seen if isinstance(one, Retry)]
     raise AssertionError(f"want a ModelError, it replied: {shown(seen[-1:])}")
+
+
+async def a_passing_failure_is_asked_again(subject: ModelSubject) -> None:
+    """After a failure that passes the engine is asked again. A `Retry` says so, and takes back what was streamed."""
+    if subject.flaky is None:
+        skip("ModelSubject.flaky is not given")
+    seen = await chunks_of(subject.flaky(), subject.ask())
+    retries = [one for one in seen if isinstance(one, Retry)]
+    require(retries, "it was asked again without a Retry")
+    require(all(one.problem and one.seconds >= 0 for one in retries), f"want a problem and seconds: {shown(retries)}")
+    require_reply(seen)
 
 
 async def a_refusal_is_final(subject: ModelSubject) -> None:

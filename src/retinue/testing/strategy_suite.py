@@ -136,6 +136,7 @@ async def any_reply_ends_the_run_cleanly(subject: StrategySubject) -> None:
         result = await run(subject, model)
         clean = result.stop_reason is not StopReason.ERROR
         require(clean, f"after {shown(odd, 60)} it ended as ERROR: {result.error}")
+        require(odd.strip() or not result.answer.strip(), f"of blank replies it made the answer {shown(result.answer)}")
         steps = sum(not request.aside for request in model.asked)
         require(steps <= 8, f"of a budget of 8 replies it used {steps}, after {shown(odd, 60)}")
 
