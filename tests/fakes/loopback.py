@@ -38,7 +38,8 @@ class Loopback:
     @property
     def connections(self) -> int:
         """How many are open at this moment."""
-        return len(self._runner.server.connections) if self._runner.server else 0
+        served = self._runner.server.connections if self._runner.server else ()
+        return sum(one.transport is not None for one in served)  # of one whose handler hangs, it is closed
 
     def _done(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=20)
