@@ -5,11 +5,14 @@ DEMO := PYTHONPATH=src .demo/bin/python -m retinue
 # processes for the tests: one more than there are cores, for many wait until another process has started
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
+# kept compiled, whatever the environment says: else each of the processes compiles everything once more
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test long lint fix eval tasks memory fuzz conformance schemathesis chaos bench lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks memory fuzz conformance schemathesis chaos bench lock
 
 help: ## Show what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: .venv/installed ## Make .venv with everything locked in requirements/
 
@@ -39,9 +42,20 @@ demo: .demo/installed ## Answer two questions with the embedded model (fetched o
 	.demo/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/demo.txt
 	@touch $@
 
-test: model ## Run the tests: side by side, then those that need the model one after the other
-	$(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-	$(BIN)/pytest -m "model and not long"
+SIDE_BY_SIDE := $(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+WITH_MODEL := $(BIN)/pytest -m "model and not long"
+
+test: model ## Run the tests before each commit, with samples of matrices: side by side, then those that need the model
+	$(SIDE_BY_SIDE)
+	$(WITH_MODEL)
+
+test-all: model ## Run all tests, with the whole of each matrix
+	$(SIDE_BY_SIDE) --full
+	$(WITH_MODEL) --full
+
+test-rest: model ## Run what `make test` leaves out
+	$(SIDE_BY_SIDE) --rest
+	$(WITH_MODEL) --rest
 
 long: model ## Run the tests that ask the embedded model for half a minute or more
 	$(BIN)/pytest -m long

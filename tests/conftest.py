@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from fakes import fork_server
 from fakes.openai_server import OpenAIServer
 from fakes.postgres import Postgres, postgres
 from retinue import RetinueError
 from retinue.models import weights
 
-# the suite says the same each time, however busy the machine is; `make fuzz` looks for what it does not know
-_ANYWHERE: Any = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-}
-settings.register_profile("same", derandomize=True, **_ANYWHERE)
-settings.register_profile("new", **_ANYWHERE)
-settings.load_profile("same")
+pytest_plugins = ["sampling"]
+fork_server.use()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from fakes.served import Served, serving
+from fakes.served import Process, Served, serving
 
 ENDED = ("completed", "failed", "cancelled", "expired", "incomplete")
 _DEPLOYMENT = Path(__file__).with_name("deployment")
@@ -194,7 +194,7 @@ def waiting(run: Json) -> dict[str, Json]:
     return {call["id"]: call["function"] for call in calls}
 
 
-async def died(process: subprocess.Popen[str]) -> int:
+async def died(process: Process) -> int:
     """The status of a process once it has ended."""
     until = time.monotonic() + 60
     while (status := process.poll()) is None:

@@ -96,6 +96,26 @@ def test_settings_that_cannot_work(store: DocumentStore, settings: dict[str, Any
         Retriever(**{"store": store} | settings)
 
 
+class Mine:
+    """A store with the methods of one, and nothing else of it."""
+
+    def __init__(self, inner: DocumentStore) -> None:
+        self.write, self.filter, self.get, self.delete = inner.write, inner.filter, inner.get, inner.delete
+        self.keyword, self.nearest, self.close = inner.keyword, inner.nearest, inner.close
+        self._inner = inner
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+
+def test_a_store_of_ones_own_will_do(store: DocumentStore) -> None:
+    mine = Mine(store)
+    assert DocumentWriter(mine, Meanings()).run([Document("An animal sleeps.", "sloth")]) == {"written": 1}
+    assert names(Retriever(mine, "hybrid", 1, Meanings()).run("animal")) == ["sloth"]
+    with pytest.raises(UsageError, match="store must be a DocumentStore, not <class"):
+        DocumentWriter(Mine)  # type: ignore[arg-type]
+
+
 def test_ranks_are_fused() -> None:
     a, b, c = (Document(name, name, score=9.0) for name in "abc")
     assert [(one.id, one.score) for one in fused([[a, b], [b, c], []])] == [

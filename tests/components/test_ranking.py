@@ -198,6 +198,7 @@ def test_both_in_a_file_that_can_be_saved(store: DocumentStore, tmp_path: Path) 
 
 
 @pytest.mark.model
+@pytest.mark.full
 def test_the_example_runs() -> None:
     example = run_path(str(Path(__file__).parents[2] / "examples" / "ranking.py"))
     said = io.StringIO()

@@ -48,6 +48,7 @@ def written(folder: Path, strategy: str, *, role: str = "agent", feedback: str =
     return Agent.load_from_yaml(folder / "agent.yml")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("feedback", ["false", "true"])
 @pytest.mark.parametrize("strategy", ["react", "planexec", "humanInLoopPlanExec"])
 def test_each_strategy_answers(embedded_model: Path, tmp_path: Path, strategy: str, feedback: str) -> None:
@@ -66,6 +67,7 @@ def test_each_strategy_answers(embedded_model: Path, tmp_path: Path, strategy: s
     assert any("population" in problem for problem in asked) is (feedback == "true")
 
 
+@pytest.mark.full
 def test_a_planner_answers_with_a_plan(embedded_model: Path, tmp_path: Path) -> None:
     agent = written(tmp_path, "planexec", role="planner")
     result = agent.run("How many people live in Lyon and in Paris together?")

@@ -16,6 +16,7 @@ from retinue import DataError
 from retinue.config import reading
 from retinue.config.places import Place, fail
 from retinue.config.reading import read_file, read_text
+from sampling import examples
 
 DATA = Path(__file__).parents[1] / "data" / "formats"
 WORDS = st.sampled_from(
@@ -66,7 +67,7 @@ def test_the_seeds_files_mean_the_same_as_to_pyyaml(path: Path, monkeypatch: pyt
     assert read_file(path) == ours
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.one_of(st.text(), st.binary(), st.lists(WORDS).map("".join)), st.booleans())
 def test_nothing_but_problems_comes_of_any_text(text: str | bytes, in_python: bool) -> None:
     kept = reading._LOADER
@@ -90,7 +91,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(TREES, st.sampled_from([None, 1, 2]))
 def test_places_are_right_and_json_is_yaml(tree: Any, indent: int | None) -> None:
     text = json.dumps(tree, indent=indent)
@@ -112,7 +113,7 @@ def test_places_are_right_and_json_is_yaml(tree: Any, indent: int | None) -> Non
 NAMES = st.lists(st.from_regex(r"[a-zé💡][a-z 💡]{0,5}[a-z]", fullmatch=True), unique=True, max_size=5)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(NAMES, st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from(["", "# a comment 💡", "---"]))
 def test_places_are_right_in_blocks(names: list[str], line_break: str, first: str) -> None:
     lines = [first, *(line for name in names for line in (f"{name}:", f"  - {name} : 1", f"    x{name}:"))]

@@ -12,6 +12,7 @@ from fakes.config_files import SEED, opea
 from retinue.config import dump, load_spec
 from retinue.config.reading import read_text
 from retinue.config.saving import dump_value
+from sampling import examples
 
 SCALARS = st.sampled_from(
     ["no", "0o17", "1e3", "1_000", "1:30", "~", "", "<<", "=", "012", "- a", "a: b", "x\n\n y \n"]
@@ -23,7 +24,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(TREES)
 @example(["\x85", "\u2028", "\ufeff", "💡", "a\r\nb", "\t", " a", "\n", "a\n "])
 def test_what_is_written_is_read_as_the_same(tree: Any) -> None:

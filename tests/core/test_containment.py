@@ -595,6 +595,9 @@ def test_whatever_a_component_raises_is_its_error(name: str, awaited: bool) -> N
     assert pipeline.run_batch([]) == []
 
 
+PERSON = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # as in a shell's foreground
+
+
 def test_ctrl_c_in_the_caller_of_a_blocking_run_is_a_persons() -> None:
     code = """
 import os, signal, threading
@@ -610,7 +613,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PERSON + code], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
 
 
@@ -631,7 +634,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PERSON + code], capture_output=True, text=True, timeout=60)
     assert (done.stdout.splitlines()[-1], done.returncode) == ("interrupted", 0), done.stderr
     assert "cleaned up" in done.stdout
 

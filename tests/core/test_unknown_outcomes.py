@@ -592,10 +592,12 @@ def paused_in(log: Sequence[Event]) -> Iterator[Paused]:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_never_two_beginnings_without_a_persons_word_between_them(part: int) -> None:
+def test_never_two_beginnings_without_a_persons_word_between_them(part: int, full: bool) -> None:
+    each = 500 if full else 150
+
     async def histories() -> list[World]:
-        return [await history(seed) for seed in range(500 * part, 500 * (part + 1))]
+        return [await history(seed) for seed in range(500 * part, 500 * part + each)]
 
     worlds = asyncio.run(histories())
     assert [500 * part + at for at, world in enumerate(worlds) if world.broken] == []
-    assert sum(world.asked for world in worlds) > 300
+    assert sum(world.asked for world in worlds) > each * 3 // 5

@@ -34,15 +34,20 @@ def run(code: str, environ: Mapping[str, str], *ignored: str) -> str:
     return done.stdout
 
 
-def commands() -> list[str]:
+def commands() -> list[object]:
+    """The README's, of which those with a search take half a minute."""
     lines = [line for block in blocks(README, "sh") for line in block.splitlines()]
-    return [line for line in lines if line.startswith("retinue ")]
+    slow = [pytest.mark.full]
+    return [
+        pytest.param(line, marks=slow if "--passages" in line else ()) for line in lines if line.startswith("retinue ")
+    ]
 
 
 def with_python() -> list[object]:
     """The pages with programs, those that ask a real model marked so."""
     pages = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
-    return [pytest.param(page, marks=pytest.mark.model if page.name in ASKING else (), id=page.name) for page in pages]
+    slow = (pytest.mark.model, pytest.mark.full)
+    return [pytest.param(page, marks=slow if page.name in ASKING else (), id=page.name) for page in pages]
 
 
 @pytest.mark.parametrize("page", with_python())

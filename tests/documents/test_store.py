@@ -108,38 +108,6 @@ def test_any_text_is_a_query(query: str) -> None:
         assert len(store) == 2
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        *({key: 1} for key in ("", "a b", 'a"', "a' OR 1=1 --", "a\x00", "1a", "x" * 65, "é", "$.a", "a[0]")),
-        {"a": {"like": "%"}},
-        {"a": {"$gt": 1}},
-        {"a": {"in": "text"}},
-        {"a": {"gt": None}},
-        {"a": {"gt": True}},
-        {"a": [1]},
-        {"a": float("nan")},
-        {"a": {"in": [{"b": 1}]}},
-        {1: 1},
-    ],
-)
-def test_conditions_that_are_none(where: dict[str, Any]) -> None:
-    with DocumentStore() as store:
-        store.write([Document("text")])
-        for use in (store.filter, store.delete, lambda where: store.keyword("text", where=where)):
-            with pytest.raises(UsageError, match="where: "):
-                use(where)
-        assert len(store) == 1
-
-
-def test_the_same_document_twice_is_one() -> None:
-    with DocumentStore() as store:
-        first = Document("text", meta={"a": 1, "b": [1, {"c": None}]})
-        assert store.write([first, Document("text", meta={"b": (1, {"c": None}), "a": 1}), Document("text")]) == 2
-        assert store.write([first]) == 0
-        assert store.filter({"a": 1})[0].meta == first.meta
-
-
 def test_words_in_the_title_count_more_and_scores_fall() -> None:
     with DocumentStore() as store:
         store.write([Document("A river in Italy.", "text"), Document("Flows.", "title", {"title": "The river"})])
@@ -177,18 +145,6 @@ def test_the_nearest_vectors_are_found(tmp_path: Path) -> None:
         store.nearest([1, 2, 3])
 
 
-@pytest.mark.parametrize(
-    "vectors",
-    [[[1, 2]], [[1, 2], [1]], [[0, 0], [1, 1]], [[float("nan"), 1], [1, 1]], [[1e400, 1], [1, 1]], ["ab", "cd"], []],
-)
-def test_vectors_that_do_not_fit(vectors: Any) -> None:
-    with DocumentStore(dimensions=2) as store:
-        with pytest.raises(UsageError):
-            store.write([Document("a"), Document("b")], vectors)
-        assert len(store) == 0
-        assert store.write([], []) == 0
-
-
 def test_what_has_expired_is_not_there_and_goes_at_the_next_writing() -> None:
     with DocumentStore() as store:
         store.write([Document("old text", "old")], [[1.0, 0.0]], expires=time.time() - 1)
@@ -202,23 +158,6 @@ def test_what_has_expired_is_not_there_and_goes_at_the_next_writing() -> None:
         assert store.get(["old"])
         assert store.write([Document("old text", "old")], expires=time.time() - 1) == 0
         assert not store.get(["old"])
-
-
-@pytest.mark.parametrize("meta", [{"a": float("nan")}, {"a": object()}, {"a": b"x"}])
-def test_meta_is_json(meta: dict[str, Any]) -> None:
-    with DocumentStore() as store:
-        with pytest.raises(UsageError, match="is not JSON"):
-            store.write([Document("fine"), Document("text", meta=meta)])
-        assert len(store) == 0
-
-
-def test_deleting_everything_must_be_said() -> None:
-    with DocumentStore() as store:
-        store.write([Document("a"), Document("b", meta={"k": 1})])
-        with pytest.raises(UsageError, match="delete what"):
-            store.delete()
-        assert store.delete({"k": 1}, ids=[]) == 0
-        assert store.delete({}) == 2
 
 
 def test_threads_and_processes_share_a_store(tmp_path: Path) -> None:
@@ -291,18 +230,3 @@ def test_what_is_no_store_is_refused_in_a_line(tmp_path: Path, make: Any, proble
         DocumentStore(path).filter()
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    store = DocumentStore(tmp_path / "store")
-    store.close()
-    with pytest.raises(UsageError, match="has been closed"):
-        store.filter()
-
-
-@pytest.mark.parametrize("call", [lambda store: store.keyword("a", 0), lambda store: store.nearest([1.0], 0)])
-def test_top_k_is_at_least_one(call: Any) -> None:
-    with DocumentStore() as store:
-        store.write([Document("a")], [[1.0]])
-        with pytest.raises(UsageError, match="top_k must be at least 1"):
-            call(store)

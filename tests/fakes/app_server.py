@@ -20,7 +20,7 @@ from retinue.server.app import create_app
 from retinue.server.context import Options
 from retinue.server.deployment import Deployment
 from retinue.server.middleware.limits import Limits
-from retinue.server.serving import Serving as How, assembled, until
+from retinue.server.serving import Serving as How, assembled, listen, until
 from retinue.store.database import Database
 from retinue.store.keys import Keys
 from retinue.store.tables import events, runs
@@ -94,7 +94,7 @@ class Serving:
         server = assembled(self._deployment, self.database, self._how, self._limits)
         self.runs = server.runs
         self.app = create_app(server, Keys(self.database, [KEY], self._now), **self._edge)
-        with socket.create_server(("127.0.0.1", 0)) as listening:
+        with listen("127.0.0.1", 0) as listening:
             await until(self._stop, self.app, server, listening, self._how, self._is_ready)
         await self.database.close_async()
 

@@ -35,6 +35,12 @@ class Loopback:
         self._thread.join()
         self._loop.close()
 
+    @property
+    def connections(self) -> int:
+        """How many are open at this moment."""
+        served = self._runner.server.connections if self._runner.server else ()
+        return sum(one.transport is not None for one in served)  # of one whose handler hangs, it is closed
+
     def _done(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=20)
 

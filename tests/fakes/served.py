@@ -11,10 +11,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import openai
 
+from . import fork_server
+
+Process: TypeAlias = "subprocess.Popen[str] | fork_server.Forked"
 KEY = "sk-test-0123456789abcdef"
 _READY = re.compile(r"Retinue is ready on (http://127\.0\.0\.1:(\d+))\s*")
 _SECONDS = 30.0
@@ -23,7 +26,7 @@ _SECONDS = 30.0
 class Served:
     """A server on `url` with the runs in `db`. It can be killed, stopped and started again where it was."""
 
-    process: subprocess.Popen[str]
+    process: Process
     root: str  # its address
     url: str  # that of its API
 
@@ -43,15 +46,8 @@ class Served:
         """Start it with the same file, database and port, and wait until it is ready. `env` is for this time only."""
         self.root = self.url = ""
         self.started = time.time()
-        words = [sys.executable, "-m", "retinue", "serve", str(self._file), "--port", self._port, "--db", str(self.db)]
-        self.process = subprocess.Popen(
-            [*words, "--api-key", self.key, *self._args],
-            env={**self._env, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        words = ["serve", str(self._file), "--port", self._port, "--db", str(self.db), "--api-key", self.key]
+        self.process = _started([*words, *self._args], {**self._env, **env})
         said = threading.Event()
         self._reading = threading.Thread(target=self._read, args=[said], daemon=True)
         self._reading.start()
@@ -102,6 +98,19 @@ class Served:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return status
+
+
+def _started(words: Sequence[str], env: Mapping[str, str]) -> Process:
+    if fork_server.can(env):
+        return fork_server.Forked(words, env)
+    return subprocess.Popen(
+        [sys.executable, "-m", "retinue", *words],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 @contextmanager

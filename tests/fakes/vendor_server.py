@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -140,6 +140,7 @@ class VendorServer:
     `api_key`: the key it wants. `unsupported`: parameters it refuses, and what to use instead.
     `honours_stop`: it ends its replies before a stop word. `loading`: how many of the next requests it
     answers with 503. `sent`: bytes of each body, as if uncut. `engine`: the engine it stands in for.
+    `always`: what it says to a request when there are no `replies`.
     """
 
     hang: ClassVar[Answer] = Answer(hang=True)
@@ -152,6 +153,7 @@ class VendorServer:
         self.unsupported: dict[str, str] = {}
         self.honours_stop = False
         self.loading = 0
+        self.always: Callable[[Request], Answer] | None = None
         self.engine = engine
         self._format = format
         app = web.Application(client_max_size=1 << 24)
@@ -190,7 +192,7 @@ class VendorServer:
         elif http.method == "GET":
             answer = self._format.page(http.path)
         else:
-            answer = self._unsupported(request) or self._format.problem(request) or self._next()
+            answer = self._unsupported(request) or self._format.problem(request) or self._next(request)
         return await self._send(http, request, answer)
 
     def _unsupported(self, request: Request) -> Answer | None:
@@ -201,7 +203,14 @@ class VendorServer:
                 return failure(400, said, code="unsupported_parameter")
         return None
 
-    def _next(self) -> Answer:
+    @property
+    def connections(self) -> int:
+        """How many are open at this moment."""
+        return self._loopback.connections
+
+    def _next(self, request: Request) -> Answer:
+        if not self.replies and self.always is not None:
+            return self.always(request)
         if not self.replies:
             return failure(400, "the fake server has no replies left")
         answer = self.replies.pop(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from fakes.asking import chunks, chunks_async, reply, request, retries, shown
 from fakes.openai_server import Answer, OpenAIServer, failure, html
-from retinue import Delta, ModelError, ModelRefused, ModelUnavailable, PromptModel
+from retinue import ModelError, ModelRefused, ModelUnavailable, PromptModel
 from retinue.models.retrying import Retries
 from retinue.models.settings import TimeLimits
 
@@ -224,18 +223,6 @@ def test_a_connection_that_nobody_accepts_is_given_up() -> None:
             chunks(PromptModel("m", base_url=url, dialect="none", limits=limits, retries=ONCE))
         for one in waiting:
             one.close()
-
-
-def test_a_reply_may_be_left_in_the_middle(server: OpenAIServer) -> None:
-    server.replies += [Answer("half" * 99, cut=2000, then="hang"), "next"]
-    model = model_at(server)
-
-    async def left() -> str:
-        async with aclosing(model.reply(request())) as pieces:
-            assert isinstance(await anext(pieces), Delta)
-        return (await model.run_async("?")).text
-
-    assert asyncio.run(left()) == "next"
 
 
 # ── connections ──────────────────────────────────────────────────────────────────────────────────

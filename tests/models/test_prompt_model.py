@@ -168,13 +168,6 @@ def test_run_async_gives_the_reply_to_a_conversation(server: OpenAIServer) -> No
     assert roles == ["system", "user", "assistant", "user"]
 
 
-def test_one_model_may_be_used_from_many_loops_and_none(server: OpenAIServer) -> None:
-    server.replies += ["1", "2", "3"]
-    model = PromptModel("m", base_url=server.url)
-    texts = [model.run("?").text, asyncio.run(model.run_async("?")).text, asyncio.run(model.run_async("?")).text]
-    assert texts == ["1", "2", "3"]
-
-
 def test_a_closed_model_may_be_used_again(server: OpenAIServer) -> None:
     server.replies += ["1", "2"]
     model = PromptModel("m", base_url=server.url)

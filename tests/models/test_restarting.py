@@ -15,7 +15,7 @@ from retinue.events import Observed, Retried
 from retinue.models import Retries
 from retinue.tools import calculator
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.full]
 
 
 def test_killing_the_model_server_in_the_middle_of_a_stream_costs_a_retry_and_not_the_run(embedded_model: Path) -> None:

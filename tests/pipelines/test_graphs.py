@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from retinue import Document, Pipeline
 from retinue.pipelines import Node, problems
+from sampling import examples
 
 KEYS = ("results", "documents", "a", "b")
 
@@ -127,7 +128,7 @@ def meet(place: int, inputs: list[Visible], above: Mapping[int, set[int]]) -> Vi
     return met
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(graphs(), st.text(max_size=3), st.randoms(use_true_random=False))
 def test_a_run_is_what_a_plain_interpreter_does(parts: list[Part], query: str, order: Any) -> None:
     ran = Ran()
@@ -148,7 +149,7 @@ def test_a_run_is_what_a_plain_interpreter_does(parts: list[Part], query: str, o
     assert again.draw_svg().count("<rect") == len(parts) + 1
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(graphs(), st.data())
 def test_a_run_to_a_target_runs_what_is_before_it_and_nothing_else(parts: list[Part], data: st.DataObject) -> None:
     target = data.draw(st.sampled_from(parts))
@@ -164,7 +165,7 @@ def test_a_run_to_a_target_runs_what_is_before_it_and_nothing_else(parts: list[P
     assert set(ran.ended) == wanted & reached
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(graphs(), st.data())
 def test_an_edge_backwards_is_found_as_a_cycle(parts: list[Part], data: st.DataObject) -> None:
     low = data.draw(st.integers(0, len(parts) - 1))

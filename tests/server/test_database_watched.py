@@ -195,6 +195,7 @@ async def test_what_others_do_to_the_database_by_its_own_means_is_no_harm(server
     assert "not ready" not in server.log
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["same", "symbolic", "hard", "folder", "relative"])
 @pytest.mark.parametrize("lock_file", ["there", "deleted"])
 def test_by_whatever_name_a_second_server_is_refused(
@@ -221,6 +222,7 @@ def test_by_whatever_name_a_second_server_is_refused(
     asyncio.run(threads(server, 1))
 
 
+@pytest.mark.full
 async def test_the_lock_of_postgresql_is_taken_again_or_the_server_is_not_ready(
     tmp_path: Path, a_postgres: Postgres
 ) -> None:

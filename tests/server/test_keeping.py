@@ -85,6 +85,7 @@ async def test_what_a_run_cannot_bring_along_is_refused_when_it_is_asked_for(at:
     assert not thread["tool_resources"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("column", ["request", "state"])
 async def test_a_row_that_cannot_be_read_holds_up_nobody(at: Site, column: str, killed: bool) -> None:

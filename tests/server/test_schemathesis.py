@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fuzzing import running
 
 
+@pytest.mark.full
 def test_every_operation_answers_as_it_is_documented() -> None:
     outcome = running.run(5, coverage=False)
     assert outcome.failed.total() == 0, "\n".join(outcome.said)

@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from fakes import mcp_server
+from fakes import fork_server, mcp_server
 from fakes.loopback import Served as Loopback
 from fakes.served import KEY, Served, serving
 
@@ -122,7 +122,7 @@ class Echo(Loopback):
         return web.json_response({"error": {"message": said, "type": "t"}}, status=int(mode))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def planted() -> Mapping[str, str]:
     """A secret for each place: with signs that stand otherwise in URLs."""
     return {place: f"sk+{place}/{secrets.token_hex(8)}=" for place in PLACES}
@@ -243,6 +243,8 @@ def test_no_secret_shows_where_a_server_does_not_start(
     (tmp_path / "tools.py").write_text(TOOLS)
     env = {"VENDOR_KEY": planted["VENDOR_KEY"], "RETINUE_API_KEYS": planted["SERVER_KEY"]}
     more = [arg.format(**quoted) for arg in args]
-    said = ran(["serve", "agents.yml", "--port", "0", "--db", "runs.db", *more], tmp_path, env)
-    assert (said.returncode, b"Traceback" in said.stderr) == (2, False), said.stderr.decode()
-    assert found(planted, {"stdout": said.stdout, "stderr": said.stderr}) == [], said.stderr.decode()
+    said = fork_server.ran(
+        ["serve", "agents.yml", "--port", "0", "--db", "runs.db", *more], {**os.environ, **env}, tmp_path
+    )
+    assert (said.status, "Traceback" in said.text) == (2, False), said.text
+    assert found(planted, {"what it said": said.text.encode()}) == [], said.text

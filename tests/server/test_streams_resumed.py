@@ -172,6 +172,7 @@ async def test_where_it_says_something_else_then_the_message_ends_and_another_be
     assert [ends[one["id"]] for one in stored["data"][1:]] == stored["data"][1:]
 
 
+@pytest.mark.full
 async def test_a_run_that_ends_its_process_in_the_middle_of_a_reply_is_given_up(
     speaker: Served, session: aiohttp.ClientSession
 ) -> None:

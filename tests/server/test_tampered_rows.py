@@ -21,6 +21,7 @@ from fakes.openapi import document, operations
 from fakes.tenants import Customer, agents
 from fakes.until import until_async
 from retinue.store.tables import metadata, runs, secrets, versions
+from sampling import every
 
 DOCUMENT = document()
 CANARY = "tampered-canary"
@@ -118,13 +119,17 @@ COLUMNS = [(table, column) for table in metadata.sorted_tables if table is not v
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda one: one.name)
 def test_what_stands_in_a_row_is_never_more_than_data(
-    served: Serving, owner: Customer, other: Customer, table: Table, column: Column[Any]
+    served: Serving, owner: Customer, other: Customer, table: Table, column: Column[Any], full: bool
 ) -> None:
     row = row_of(served, table, owner)
     if row is None:
         pytest.skip("nothing makes such a row yet")
+    values = hostile(other, column)
+    if not full:  # each value in some columns of each table, some values in each column
+        values = every(values, 6, list(table.columns).index(column))
     with watching():
-        assert asyncio.run(tampering(served, owner, other, column, row)) > 0
+        put = asyncio.run(tampering(served, owner, other, column, row, values))
+    assert put > 0 or not full
 
 
 def row_of(served: Serving, table: Table, who: Customer) -> Mapping[str, Any] | None:
@@ -137,12 +142,12 @@ def row_of(served: Serving, table: Table, who: Customer) -> Mapping[str, Any] | 
 
 
 async def tampering(
-    served: Serving, owner: Customer, other: Customer, column: Column[Any], row: Mapping[str, Any]
+    served: Serving, owner: Customer, other: Customer, column: Column[Any], row: Mapping[str, Any], values: list[Any]
 ) -> int:
     """Put each value where the column's stood, and ask the server what it makes of it; how often it could be put."""
     put = 0
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as http:
-        for value in hostile(other, column):
+        for value in values:
             if write(served, column, row, value):
                 put += 1
                 await look_at_all(http, served, owner, _PARTS.get(column.table.name, column.table.name))

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fakes.app_server import Serving, with_run
 from retinue.server.context import Options
+from sampling import examples
 
 FUNCTION = {"type": "function", "function": {"name": "f"}}
 ASSISTANTS, RUNS = "/v1/assistants", "/v1/threads/{thread}/runs"
@@ -342,7 +343,7 @@ def there(on_both: Serving) -> dict[str, str]:
     }
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(request=spoilt())
 def test_no_body_however_odd_is_more_than_a_mistake(
     on_both: Serving, there: dict[str, str], request: tuple[str, Any]

@@ -14,6 +14,7 @@ from retinue.strategies import self_ask
 from retinue.strategies.closing import answer_of
 from retinue.strategies.parsing import UnreadableReply, parse, read_input, written
 from retinue.strategies.planning import read_plan
+from sampling import examples
 
 
 def weather(city: str, days: int = 3) -> str:
@@ -194,7 +195,7 @@ FRAGMENTS = (
 GARBLED = st.lists(st.sampled_from([*FRAGMENTS, " ", "\n", "Final Answer:", "Action Input:"]) | st.text(max_size=5))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text() | GARBLED.map("".join) | GARBLED.map(" ".join))
 def test_any_text_is_a_decision_or_unreadable(text: str) -> None:
     try:
@@ -208,7 +209,7 @@ def test_any_text_is_a_decision_or_unreadable(text: str) -> None:
         assert decision.output.strip()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.text() | GARBLED.map("".join))
 def test_any_reply_to_final_answer_is_an_answer_or_none(text: str) -> None:
     assert isinstance(answer_of(text), AgentFinish)
@@ -240,19 +241,19 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(LINE)
 def test_a_written_action_on_one_line_reads_back(text: str) -> None:
     assert decided(written((AgentAction("Search", text),)).text) == ("Search", text)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
 def test_a_written_action_with_values_reads_back(values: dict[str, Any]) -> None:
     assert decided(written((AgentAction("weather", values),)).text) == ("weather", values)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(st.sampled_from("Paris in 1984, or . - 47%".split(" ")), min_size=1).map(" ".join))
 def test_a_written_answer_reads_back(text: str) -> None:
     assert decided(written(AgentFinish({"output": text})).text) == ("answer", text)

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from retinue.strategies.planning import in_line
 from retinue.strategies.quoting import TURNS as ROLES, quoted
 from retinue.strategies.skeleton import views
+from sampling import examples
 
 TOKEN = re.compile(
     r"<\|[^|]*\|>|<\uff5c[^\uff5c]*\uff5c>|</?s>|\[/?INST\]|<</?SYS>>|<(start|end)_of_turn>"
@@ -152,7 +153,7 @@ def test_a_role_within_a_line_is_an_ordinary_word(role: str) -> None:
     assert quoted(f"so the {role} said") == f"so the {role} said"
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(TEXTS)
 def test_no_text_is_protocol_once_quoted(text: str) -> None:
     once = quoted(text)
@@ -161,7 +162,7 @@ def test_no_text_is_protocol_once_quoted(text: str) -> None:
     assert quoted(once) == once
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(TEXTS)
 def test_quoting_keeps_every_word(text: str) -> None:
     assert re.findall(r"[^\W_]+", quoted(text)) == re.findall(r"[^\W_]+", text)

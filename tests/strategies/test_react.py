@@ -67,3 +67,14 @@ def test_your_own_prompt_is_filled_in_and_nothing_in_it_is_evaluated() -> None:
         "why $tools?"
     )
     assert result.transcript.startswith("why $tools?|A|$unknown|{question}|${question.upper}\nThought:")
+
+
+def test_an_answer_that_was_cut_at_its_limit_ends_with_its_last_whole_sentence() -> None:
+    for said, answer in (
+        (" Paris is big. Lyon is sm", "Paris is big."),
+        (" Paris is the capital", "Paris is the capital"),
+        (" Paris.", "Paris."),
+    ):
+        model = Said([" I know\nFinal Answer:", said], Abilities(constrains=True))
+        tools = [Tool("Find", lambda query: "", "search an encyclopedia")]
+        assert Agent(model, tools, strategy=React(answer_chars=15)).run("How big is Paris?").answer == answer

@@ -20,6 +20,7 @@ from retinue.strategies.json_reply import read_reply
 from retinue.strategies.loose_json import Cut, found
 from retinue.strategies.parsing import UnreadableReply
 from retinue.strategies.react_json import SEED_BUDGET, outcome
+from sampling import examples
 
 
 def weather(city: str, days: int = 3) -> str:
@@ -205,7 +206,7 @@ def test_the_reply_to_the_closing_question(reply: str, answer: str) -> None:
 
 # ── what a model that is held to a pattern can write ─────────────────────────────────────────────
 
-SLOW = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 
 
 def first(question: str = 'Why "so"?\n¿Qué?') -> Ask:
@@ -272,14 +273,14 @@ PIECES = (
 GARBLED = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=40).map("".join)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(OBJECTS, st.sampled_from(["", "Here:\n", "```json\n"]))
 def test_json_is_read_as_json(values: dict[str, Any], before: str) -> None:
     (one, *_) = found(before + json.dumps(values))
     assert one.value == values
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(OBJECTS, st.data())
 def test_what_is_cut_is_marked_and_never_completed(values: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(values)
@@ -290,7 +291,7 @@ def test_what_is_cut_is_marked_and_never_completed(values: dict[str, Any], data:
         assert isinstance(value, Cut) or value == values[key]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.text() | GARBLED)
 def test_any_text_is_read_or_unreadable(text: str) -> None:
     try:
@@ -300,7 +301,7 @@ def test_any_text_is_read_or_unreadable(text: str) -> None:
     assert reply.actions or reply.answer
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(st.tuples(st.sampled_from(["weather", "wikipedia"]), OBJECTS), min_size=1, max_size=4))
 def test_what_is_written_reads_back(calls: list[tuple[str, dict[str, Any]]]) -> None:
     written = first().write(tuple(AgentAction(tool, values) for tool, values in calls))

@@ -20,6 +20,7 @@ from retinue.schema import Abilities, AgentAction, AgentFinish, Reply
 from retinue.strategies import STRATEGIES, PlanExec, React, ReactJson, SelfAsk, ToolCalling, simple
 from retinue.strategies.instructed import instructed
 from retinue.strategies.planner import Planner
+from sampling import examples
 
 ANSWERS = (
     "Paris, of course.",
@@ -71,7 +72,7 @@ SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(answer=st.sampled_from(ANSWERS), steps=st.sampled_from([2, 10]), constrained=st.booleans(), sizes=SIZES)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_what_is_shown_is_a_beginning_of_the_answer(
     strategy: str, answer: str, steps: int, constrained: bool, sizes: list[int]
 ) -> None:
@@ -159,7 +160,7 @@ def check(shown: Callable[[str], str], read: Callable[[str], AgentFinish], text:
 @example(text="Final Answer: a final   answer")
 @example(text="Thought: hm Final Answer: x\nAction: lookup\nAction Input: y")
 @example(text="Action: None\nFinal Answer: x")
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_react(text: str) -> None:
     check(*asked(React(), closing=False), text)
 
@@ -167,13 +168,13 @@ def test_react(text: str) -> None:
 @given(text=TEXTS)
 @example(text="Thoughtful people\nFinal Answer: x")
 @example(text='Here it is:\n```json\n{"answer": "x"}\n```')
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_react_closing(text: str) -> None:
     check(*asked(React(), closing=True), text)
 
 
 @given(text=TEXTS)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_a_plans_closing(text: str) -> None:
     check(*asked(PlanExec(), closing=True), text)
     check(*asked(Planner(), closing=True), text)
@@ -182,14 +183,14 @@ def test_a_plans_closing(text: str) -> None:
 @pytest.mark.parametrize("closing", [False, True])
 @given(text=TEXTS)
 @example(text="use {x}")
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_self_ask(closing: bool, text: str) -> None:
     check(*asked(SelfAsk(), closing=closing), text)
 
 
 @pytest.mark.parametrize("closing", [False, True])
 @given(text=TEXTS)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_tool_calling(closing: bool, text: str) -> None:
     strategy = ToolCalling()
     native = partial(strategy, Task("Where?", TOOLS, calls_tools=True))
@@ -201,7 +202,7 @@ KEYS = st.dictionaries(st.sampled_from(["scratchpad", "x"]), st.text())
 
 @pytest.mark.parametrize("closing", [False, True])
 @given(answer=st.text(), before=KEYS, ascii_only=st.booleans(), cut=st.integers(0, 30))
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_json(closing: bool, answer: str, before: dict[str, str], ascii_only: bool, cut: int) -> None:
     text = json.dumps(before | {"answer": answer, "y": 1}, indent=1, ensure_ascii=ascii_only)
     check(*asked(ReactJson(), closing=closing), text[: len(text) - cut])

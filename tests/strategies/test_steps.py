@@ -110,20 +110,6 @@ def test_several_actions_of_one_reply_run_together_and_each_result_is_named(name
 
 
 @every
-def test_an_unknown_tool_and_a_wrong_input_are_told_and_the_run_goes_on(name: str) -> None:
-    script = [
-        {"when": "is not a valid tool, try one of", "call": {"tool": "weather", "input": {"city": "Rome"}}},
-        {"when": "input of weather is not valid: days", "finish": "sorry"},
-        {"when": ".", "call": {"tool": "google", "input": "Rome"}},
-    ]
-    result = run(name, PromptModel(script=script))
-    assert (result.answer, [step.observations[0].outcome for step in result.steps]) == (
-        "sorry",
-        ["unknown_tool", "invalid_input"],
-    )
-
-
-@every
 def test_the_last_step_asks_for_the_answer(name: str) -> None:
     script = [{"when": "Paris has", "finish": "2103"}, {"when": ".", "call": {"tool": "lookup", "input": "Paris"}}]
     model = Listening(script)
@@ -225,15 +211,6 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-@pytest.mark.parametrize(
-    ("finish", "reason"), [("length", StopReason.REPLY_TRUNCATED), ("content_filter", StopReason.CONTENT_FILTERED)]
-)
-def test_an_answer_that_was_cut_is_told_as_such(name: str, finish: Any, reason: StopReason) -> None:
-    result = run(name, Said([Reply(ANSWERS[name], finish=finish)], Abilities(calls_tools=True)))
-    assert (result.answer, result.stop_reason) == ("about 21", reason)
-
-
-@pytest.mark.parametrize("name", ANSWERS)
 def test_a_reply_that_was_withheld_is_not_asked_for_again(name: str) -> None:
     result = run(name, Said([Reply("hm", finish="content_filter")], Abilities(calls_tools=True)))
     assert result.stop_reason is StopReason.CONTENT_FILTERED
@@ -271,17 +248,6 @@ def test_only_the_last_steps_stay_in_the_prompt(strategy: Strategy) -> None:
     assert "4206 + 520" in text
     assert "4726" in text
     assert "Paris" not in text.rpartition("How many?")[2]
-
-
-@every
-def test_the_model_sees_the_conversation_before(name: str) -> None:
-    history = [Message("user", "I am Ada."), Message("assistant", "Hello Ada.")]
-    model = Listening([{"when": ".", "finish": "You are Ada."}])
-    result = run(name, model, history=history)
-    assert result.answer == "You are Ada."
-    if name != "own":  # whose prompt does not show it
-        shown = model.asked[0].prompt.text
-        assert shown.index("I am Ada.") < shown.index("Hello Ada.") < shown.rindex("How many?")
 
 
 def test_a_conversation_is_written_as_people_read_it() -> None:

@@ -7,8 +7,7 @@ from typing import TypedDict
 
 from ..documents.embedding import Embedder
 from ..documents.retrieval import vectors_of
-from ..documents.store import DocumentStore
-from ..errors import UsageError
+from ..documents.stores import Store, checked_store
 from ..schema import Document
 from .embedders import embedder as named
 
@@ -25,14 +24,10 @@ class DocumentWriter:
     Raises `UsageError` without a store.
     """
 
-    def __init__(
-        self, store: DocumentStore, embedder: Embedder | str | None = None, *, name: str = "DocumentWriter"
-    ) -> None:
-        if not isinstance(store, DocumentStore):
-            raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
+    def __init__(self, store: Store, embedder: Embedder | str | None = None, *, name: str = "DocumentWriter") -> None:
         self.name = name
         self.given = {"store": store, "embedder": embedder}  # for a file
-        self.store = store
+        self.store = checked_store(store, name)
         self.embedder = None if embedder is None else named(embedder, name)
 
     def run(self, documents: Sequence[Document]) -> Written:

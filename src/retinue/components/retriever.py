@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from ..documents.embedding import Embedder
 from ..documents.retrieval import MODES, Mode, retrieve, shown
-from ..documents.store import DocumentStore
+from ..documents.stores import Store, checked_store
 from ..errors import UsageError
 from ..schema import Document
 from ..suggestions import suggestion
@@ -34,7 +34,7 @@ class Retriever:
 
     def __init__(
         self,
-        store: DocumentStore,
+        store: Store,
         mode: Mode = "keyword",
         top_k: int = 10,
         embedder: Embedder | str | None = None,
@@ -42,8 +42,6 @@ class Retriever:
         *,
         name: str = "Retriever",
     ) -> None:
-        if not isinstance(store, DocumentStore):
-            raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
         if mode not in MODES:
             raise UsageError(f"{name}: no mode {mode!r}; {suggestion(mode, MODES)}")
         if mode != "keyword" and embedder is None:
@@ -52,7 +50,7 @@ class Retriever:
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
         self.name = name
         self.given = {"store": store, "mode": mode, "top_k": top_k, "embedder": embedder, "where": where}  # for a file
-        self.store, self.mode, self.top_k, self.where = store, mode, top_k, where
+        self.store, self.mode, self.top_k, self.where = checked_store(store, name), mode, top_k, where
         self.embedder = None if embedder is None else named(embedder, name)
 
     def run(self, query: str, top_k: int | None = None, where: Mapping[str, Any] | None = None) -> Retrieved:

@@ -11,7 +11,7 @@ from ..schema import Document
 from ..suggestions import suggestion
 from ..tools.passages import excerpt
 from .embedding import Embedder, titled
-from .store import DocumentStore
+from .stores import Store
 
 if TYPE_CHECKING:
     from .onnx import Floats
@@ -30,7 +30,7 @@ def vectors_of(documents: Sequence[Document], embedder: Embedder) -> Floats | No
 
 
 def retrieve(
-    store: DocumentStore,
+    store: Store,
     query: str,
     *,
     mode: Mode = "keyword",

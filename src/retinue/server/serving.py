@@ -76,7 +76,7 @@ async def serve(
 async def _open(
     deployment: Deployment, how: Serving, ready: Callable[[str], None], told: Callable[[str], None]
 ) -> None:
-    listening = _listen(how.host, how.port)
+    listening = listen(how.host, how.port)
     try:
         database = Database(how.database)
     except BaseException:
@@ -200,7 +200,8 @@ def _on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(one, stopped)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there (port 0: any that is free). Raises `UsageError` where that cannot be."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.create_server(address[:2], family=family, backlog=2048)

@@ -152,7 +152,7 @@ class _Run:
                 steps = error.steps[: self._by.max_steps] or steps
                 wrong = str(error)
             else:
-                answered = AgentFinish({"output": plan.answer}, reply.text)
+                answered = closing.cut(AgentFinish({"output": plan.answer}, reply.text), reply)
                 return answered if plan.answer else (yield from self._graded(plan.steps))
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"{wrong}\nPlan:"))

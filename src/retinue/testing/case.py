@@ -1,0 +1,116 @@
+"""One case of a conformance suite: a clause of a contract, and the check that it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import unittest
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, NoReturn, TypeVar
+
+from ..containment import contained_await, described
+from ..errors import UsageError
+
+S = TypeVar("S")
+Check = Callable[[S], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Generic[S]):
+    """One clause of the contract of a model, a tool, a component, a strategy or a document store.
+
+    `str(case)` is a readable id for `pytest.mark.parametrize`; `clause` says in full what must hold.
+    """
+
+    contract: str
+    name: str
+    clause: str
+    check: Check[S]
+
+    def __str__(self) -> str:
+        return self.name.replace(" ", "_")
+
+    def run(self, subject: S, *, timeout: float = 60.0) -> None:
+        """`run_async` in an event loop of its own, for tests that are plain functions.
+
+        Raises `UsageError` where a loop already runs.
+        """
+        __tracebackhide__ = True  # pytest then shows where the subject failed
+        if _is_in_a_loop():
+            raise UsageError("an event loop already runs here; write `await case.run_async(subject)`")
+        asyncio.run(self.run_async(subject, timeout=timeout))
+
+    async def run_async(self, subject: S, *, timeout: float = 60.0) -> None:  # noqa: ASYNC109 -- says what it waited for
+        """Check that `subject` keeps this clause.
+
+        Args:
+            subject: What is checked, and the inputs that it is checked with.
+            timeout: In seconds; a check that takes longer fails.
+
+        Raises `AssertionError`, which names the clause and says how it was broken, and `unittest.SkipTest` (which
+        pytest reports as a skipped test) if the subject says that it has no such ability, or lacks what this needs.
+        """
+        __tracebackhide__ = True
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                await contained_await(self.check(subject))
+        except unittest.SkipTest:
+            raise
+        except AssertionError as error:
+            raise self._broken(str(error) or "an assertion failed") from error
+        except Exception as error:
+            late = isinstance(error, TimeoutError) and limit.expired()
+            problem = (
+                f"this took longer than {timeout:g} seconds" if late else f"unexpectedly raised {described(error)}"
+            )
+            raise self._broken(problem) from error
+
+    def _broken(self, problem: str) -> AssertionError:
+        return AssertionError(f"{self.contract}: {self.name}: {problem}")
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def cases(contract: str, *checks: Check[S]) -> tuple[Case[S], ...]:
+    """The cases of a suite: each named after its check, with the check's docstring as its clause."""
+    return tuple(
+        Case(contract, check.__name__.replace("_", " "), " ".join((inspect.getdoc(check) or "").split()), check)
+        for check in checks
+    )
+
+
+def require(held: object, problem: str) -> None:
+    """Raise `AssertionError` with `problem` unless it `held`; unlike `assert`, also under `python -O`."""
+    if not held:
+        raise AssertionError(problem)
+
+
+def require_same(one: object, other: object, problem: str) -> None:
+    """Raise `AssertionError` unless the two are equal, with the part of each that differs from the other's."""
+    if one != other:
+        texts = repr(one), repr(other)
+        same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+        begin = max(0, same - 40)
+        raise AssertionError(f"{problem}: {' / '.join(_cut(text, begin) for text in texts)}")
+
+
+def _cut(text: str, begin: int) -> str:
+    return f"{'… ' * (begin > 0)}{text[begin : begin + 120]}{' …' * (begin + 120 < len(text))}"
+
+
+def skip(reason: str) -> NoReturn:
+    """End a check that does not apply. Raises `unittest.SkipTest`."""
+    raise unittest.SkipTest(reason)
+
+
+def shown(value: object, most: int = 200) -> str:
+    """`value` as an error message quotes it: at most so many characters of its `repr`."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 2]} …"

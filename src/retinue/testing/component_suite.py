@@ -1,0 +1,278 @@
+"""What every component keeps to: the contract of what pipelines are made of, and agents may use."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..agent import Agent
+from ..config.registry import COMPONENTS
+from ..contract import DeclaredComponent
+from ..declaring import component
+from ..errors import NodeFailed, UsageError
+from ..kinds import mismatch
+from ..models import PromptModel
+from ..pipelines import Pipeline
+from ..tooling import Tool
+from .case import Case, cases, require, require_same, shown, skip
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSubject:
+    """A component, as the suite runs it. Where a case lacks what it needs, it is skipped.
+
+    Args:
+        make: A new component: a function, or an object with `run` or `run_async`.
+        inputs: Values by name with which it runs, at least once.
+        failing: Values by name that fit, and for which it raises.
+        repeatable: The same values give the same outputs.
+        yaml: A file can say of it, if its class is one that files know, all that it was made with.
+        secret: A key that it is made with; neither its `repr` nor an error may have it.
+    """
+
+    make: Callable[[], Any]
+    inputs: Sequence[Values]
+    failing: Sequence[Values] = ()
+    repeatable: bool = True
+    yaml: bool = True
+    secret: str = field(default="", repr=False)
+
+    def component(self) -> DeclaredComponent:
+        """A new one, with what it declares."""
+        return component(self.make())
+
+
+def component_cases() -> tuple[Case[ComponentSubject], ...]:
+    """The conformance suite of a component, for `pytest.mark.parametrize("case", component_cases(), ids=str)`."""
+    return cases(
+        "component",
+        its_inputs_are_its_parameters,
+        its_outputs_are_those_it_declares,
+        a_missing_input_is_named,
+        an_unknown_input_is_named,
+        an_input_of_a_wrong_type_is_named,
+        its_inputs_are_not_changed,
+        blocking_and_awaited_are_the_same,
+        any_event_loop_will_do,
+        a_batch_keeps_its_order,
+        runs_side_by_side_are_independent,
+        a_copy_gives_the_same,
+        a_pipeline_may_be_made_of_it,
+        what_it_raises_names_its_node,
+        a_file_can_say_it,
+        a_secret_is_not_shown,
+    )
+
+
+def _given(values: Values) -> dict[str, Any]:
+    return copy.deepcopy(dict(values))
+
+
+def _repeatable(subject: ComponentSubject) -> None:
+    if not subject.repeatable:
+        skip("ComponentSubject.repeatable is false")
+
+
+async def _alone(subject: ComponentSubject) -> list[Any]:
+    """What each of the inputs comes to, one after the other."""
+    return [await subject.component().run_async(**_given(values)) for values in subject.inputs]
+
+
+async def _refusal(subject: ComponentSubject, values: Values) -> str:
+    """The message of the `UsageError` that these values raise."""
+    try:
+        found = await subject.component().run_async(**values)
+    except UsageError as error:
+        return str(error)
+    raise AssertionError(f"given {shown(values)}, want a UsageError; it gave {shown(found)}")
+
+
+# ── what it takes and gives ──────────────────────────────────────────────────────────────────────
+
+
+async def its_inputs_are_its_parameters(subject: ComponentSubject) -> None:
+    """`run` and `run_async` take what the component declares: the same names, and the same of them must be given."""
+    something, declared = subject.make(), subject.component()
+    require(declared.name, "it has no name")
+    for method in ("run", "run_async"):
+        function = None if isinstance(something, DeclaredComponent) else getattr(something, method, None)
+        if function is None or declared.takes_all:
+            continue
+        parameters = inspect.signature(function).parameters.values()
+        if any(one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL) for one in parameters):
+            continue
+        taken = {one.name: one.default is one.empty for one in parameters}
+        inputs = {name: one.required for name, one in declared.inputs.items()}
+        require_same(taken, inputs, f"what `{method}` takes (must it be given?), and what is declared")
+
+
+async def its_outputs_are_those_it_declares(subject: ComponentSubject) -> None:
+    """It gives the outputs that it declares, and no others."""
+    declared = subject.component()
+    require(subject.inputs, "ComponentSubject.inputs is empty; want values with which it runs")
+    for found in await _alone(subject):
+        outputs = found[0] if isinstance(found, tuple) else found
+        require(isinstance(outputs, dict), f"it gave {shown(outputs)}; want outputs by name")
+        extra = [name for name in outputs if declared.outputs is not None and name not in declared.outputs]
+        require(not extra, f"it gave {', '.join(extra)}, and declares {', '.join(declared.outputs or ())}")
+
+
+async def a_missing_input_is_named(subject: ComponentSubject) -> None:
+    """Run without an input that must be given, it is refused with the input's name."""
+    for name in subject.component().required:
+        values = {key: value for key, value in subject.inputs[0].items() if key != name}
+        said = await _refusal(subject, values)
+        require(repr(name) in said, f"without {name!r} it says {said!r}; want the name in it")
+
+
+async def an_unknown_input_is_named(subject: ComponentSubject) -> None:
+    """Run with an input that it does not take, it is refused with the input's name."""
+    if subject.component().takes_all:
+        skip("it takes whatever it is given")
+    said = await _refusal(subject, {**_given(subject.inputs[0]), "no_such_input": 1})
+    require("'no_such_input'" in said, f"given no_such_input it says {said!r}; want the name in it")
+
+
+async def an_input_of_a_wrong_type_is_named(subject: ComponentSubject) -> None:
+    """Run with a value that is not what the type hint says, it is refused with the input's name."""
+    for name, declared in subject.component().inputs.items():
+        if mismatch(wrong := object(), declared.kind):
+            said = await _refusal(subject, {**_given(subject.inputs[0]), name: wrong})
+            require(repr(name) in said, f"of a wrong {name!r} it says {said!r}; want the name in it")
+
+
+async def its_inputs_are_not_changed(subject: ComponentSubject) -> None:
+    """Running changes nothing of what it is given: other nodes may be given the same."""
+    for values in subject.inputs:
+        given = _given(values)
+        await subject.component().run_async(**given)
+        require_same(dict(values), given, "the inputs before and after")
+
+
+# ── running ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def blocking_and_awaited_are_the_same(subject: ComponentSubject) -> None:
+    """What has both `run` and `run_async` gives the same by either."""
+    _repeatable(subject)
+    something = subject.make()
+    for values, awaited in zip(subject.inputs, await _alone(subject), strict=True):
+        require_same(awaited, await asyncio.to_thread(_blocking, something, _given(values)), "awaited, and blocking")
+
+
+def _blocking(something: Any, values: dict[str, Any]) -> Any:
+    """What its own `run` gives, where it has one, read as its component reads it."""
+    declared = component(something)
+    if isinstance(something, DeclaredComponent) or getattr(something, "run", None) is None:
+        return declared.run(**values)
+    outputs, branch = declared.outcome(something.run(**values))
+    return outputs if declared.branches in (None, 1) and branch == "output_1" else (outputs, branch)
+
+
+async def any_event_loop_will_do(subject: ComponentSubject) -> None:
+    """One component may be run from one event loop after the other, as scripts and servers do."""
+    declared = subject.component()
+    for _ in range(2):
+        await asyncio.to_thread(lambda: asyncio.run(_once(declared, subject.inputs[0])))
+    await _once(declared, subject.inputs[0])
+
+
+async def _once(declared: DeclaredComponent, values: Values) -> Any:
+    return await declared.run_async(**_given(values))
+
+
+async def a_batch_keeps_its_order(subject: ComponentSubject) -> None:
+    """The results of a batch are in the order of its inputs."""
+    _repeatable(subject)
+    batch = [_given(values) for values in subject.inputs] * 3
+    require_same(await _alone(subject) * 3, await subject.component().run_batch_async(batch), "alone, and as a batch")
+
+
+async def runs_side_by_side_are_independent(subject: ComponentSubject) -> None:
+    """One component may be run many times at once; it keeps nothing of its runs."""
+    _repeatable(subject)
+    declared = subject.component()
+    runs = [_once(declared, values) for values in subject.inputs for _ in range(3)]
+    alone = [found for found in await _alone(subject) for _ in range(3)]
+    require_same(alone, list(await asyncio.gather(*runs)), "alone, and at once")
+
+
+async def a_copy_gives_the_same(subject: ComponentSubject) -> None:
+    """A copy (`copy.copy`) is a component that gives the same."""
+    _repeatable(subject)
+    copied = component(copy.copy(subject.make()))
+    require_same(await _alone(subject), [await _once(copied, one) for one in subject.inputs], "it, and its copy")
+
+
+# ── in pipelines and files ───────────────────────────────────────────────────────────────────────
+
+
+def _pipeline(subject: ComponentSubject, values: Values) -> Pipeline:
+    pipeline = Pipeline(inputs=list(values))
+    pipeline.add_node(subject.make(), "Node", ["Query"])
+    return pipeline
+
+
+async def a_pipeline_may_be_made_of_it(subject: ComponentSubject) -> None:
+    """As the node of a pipeline it gives what it gives alone."""
+    _repeatable(subject)
+    for values, alone in zip(subject.inputs, await _alone(subject), strict=True):
+        found = await _pipeline(subject, values).run_async(**_given(values))
+        outputs = alone[0] if isinstance(alone, tuple) else alone
+        require_same(outputs, {name: found.get(name) for name in outputs}, "alone, and in a pipeline")
+
+
+async def what_it_raises_names_its_node(subject: ComponentSubject) -> None:
+    """What it raises in a pipeline is a `NodeFailed` with the name of the node, and what was raised as its cause."""
+    if not subject.failing:
+        skip("ComponentSubject.failing is not given")
+    for values in subject.failing:
+        try:
+            found = await _pipeline(subject, values).run_async(**_given(values))
+        except NodeFailed as error:
+            require(error.node == "Node" and error.__cause__ is not None, f"it says {error!r} of the node 'Node'")
+        else:
+            require(False, f"given {shown(values)}, want an error; it gave {shown(found)}")
+
+
+async def a_file_can_say_it(subject: ComponentSubject) -> None:
+    """Written to YAML and read again, it is equal, and gives the same."""
+    something = subject.make()
+    if type(something).__name__ not in COMPONENTS or not subject.yaml:
+        skip(f"files know no {type(something).__name__}, or ComponentSubject.yaml is false")
+    first, second, read = _written_and_read(something)
+    require_same(first, second, "as it was written, and is written again")
+    require_same(getattr(something, "given", None), getattr(read, "given", None), "made with, and read")
+    if subject.repeatable:
+        found = [await _once(component(read), one) for one in subject.inputs]
+        require_same(await _alone(subject), found, "as it was, and as it is read")
+
+
+def _written_and_read(something: Any) -> tuple[str, str, Any]:
+    """Its file, the file of what is read from that, and what that is: the tool of an agent."""
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = Path(folder, "a.yml"), Path(folder, "b.yml")
+        Agent(PromptModel(script=["said"]), [Tool("it", something, "It")]).save_to_yaml(first)
+        again = Agent.load_from_yaml(first)
+        again.save_to_yaml(second)
+        return first.read_text("utf-8"), second.read_text("utf-8"), again.tools[0].something
+
+
+async def a_secret_is_not_shown(subject: ComponentSubject) -> None:
+    """Neither the `repr` of a component nor an error that it raises has its key in it."""
+    if not subject.secret:
+        skip("ComponentSubject.secret is not given")
+    require(subject.secret not in repr(subject.make()), "its repr has the key in it")
+    for values in subject.failing:
+        try:
+            await subject.component().run_async(**_given(values))
+        except Exception as error:
+            require(subject.secret not in f"{error} {error!r}", f"a {type(error).__name__} has the key in it")

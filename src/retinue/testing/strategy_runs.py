@@ -1,0 +1,166 @@
+"""Running a strategy as its suite does: with tools that are known, and a model that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..agent import Agent
+from ..budgets import Budget
+from ..events import Called, Event, RunResult
+from ..models import PromptModel
+from ..ports import Chunks, Model, Strategy
+from ..prompt import Ask
+from ..schema import Abilities, AgentAction, AgentFinish, Decision, Message, Reply, Usage
+from ..tooling import Tool
+
+QUESTION = "Who knows whom?"
+ANSWER = "47 of them"
+FINISH = AgentFinish({"output": ANSWER})
+ODD_REPLIES = (
+    "",
+    " \n\t",
+    "I do not know what to do.",
+    "?" * 20_000,
+    "\x00\x1b[2J\ufffe\ud800",
+    "null",
+    "[]",
+    "{}",
+    '{"action": null, "actions": {}, "answer": []}',
+    '{"actions": [{"action": "lookup", "arguments": {"name": ',
+    "[" * 5_000,
+    "```json\n{\n```",
+    "Thought: \nAction: \nAction Input: ",
+    "Action: lookup\nAction Input: p0\n" * 50,
+    "Action: no_such_tool[x]\nFinal Answer: \nAction: lookup",
+    "<tool_call>{}</tool_call><|im_end|>",
+    "1. \n2. \n3. ",
+)
+Play = Callable[[Ask], Reply]
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySubject:
+    """A strategy, as the suite runs it.
+
+    Args:
+        make: A new strategy.
+        constrained: Run it with a model that can be held to a pattern.
+        calls_tools: Run it with a model whose native tool calls work.
+    """
+
+    make: Callable[[], Strategy]
+    constrained: bool = False
+    calls_tools: bool = False
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the model passes for."""
+        return Abilities(constrains=self.constrained, calls_tools=self.calls_tools)
+
+
+@dataclass
+class Playing:
+    """A model that replies to each request by a function, and keeps what it was `asked`."""
+
+    play: Play
+    able: Abilities
+    name: str = "playing"
+    asked: list[Ask] = field(default_factory=list)
+
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        """Those that it passes for."""
+        return self.able
+
+    async def reply(self, request: Ask) -> Chunks:
+        """What the function says."""
+        self.asked.append(request)
+        await asyncio.sleep(0)  # others may go on meanwhile
+        reply = self.play(request)
+        yield Reply(reply.text, Usage(1, 1, 0, 1), reply.finish, calls=reply.calls)
+
+
+@dataclass
+class Scripted:
+    """A script, in the place of a model with these abilities."""
+
+    script: PromptModel
+    able: Abilities
+    name: str = "scripted"
+    asked: list[Ask] = field(default_factory=list)
+
+    async def abilities(self, *, native: bool = False) -> Abilities:
+        """Those that it passes for."""
+        return self.able
+
+    def reply(self, request: Ask) -> Chunks:
+        """The script's."""
+        self.asked.append(request)
+        return self.script.reply(request)
+
+
+def scripted(subject: StrategySubject, *rules: Any) -> Scripted:
+    """A model that follows `rules`, put into the form of whatever strategy asks."""
+    return Scripted(PromptModel(script=rules), subject.abilities)
+
+
+def lookups(count: int, *last: Any) -> list[Any]:
+    """Rules for a model that looks up one person after the other, `p0` to `pN`, and then does as `last` says."""
+    first = {"when": "^(?!.*known)", "call": {"tool": "lookup", "input": "p0"}}
+    more = [{"when": f"p{at} is", "call": {"tool": "lookup", "input": f"p{at + 1}"}} for at in range(count)]
+    return [*last, *reversed(more), first]
+
+
+def agent(subject: StrategySubject, model: Model, tools: Sequence[Tool] | None = None, steps: int = 8) -> Agent:
+    """An agent that has a person who approves of everything."""
+    return Agent(
+        model,
+        [LOOKUP, ADD] if tools is None else tools,
+        strategy=subject.make(),
+        budget=Budget(steps),
+        human=_approve,
+        trace=False,
+    )
+
+
+async def run(subject: StrategySubject, model: Model, **more: Any) -> RunResult:
+    """What comes of the question."""
+    history: tuple[Message, ...] = more.pop("history", ())
+    return await agent(subject, model, **more).run_async(QUESTION, history=history)
+
+
+def saying(text: str) -> Tool:
+    """A tool `lookup` that says the same of everybody."""
+
+    def look(name: str) -> str:
+        return text
+
+    return Tool("lookup", look, "Look somebody up", effects="read")
+
+
+def finishing(answer: str = ANSWER) -> Play:
+    """A model that answers whatever it is asked."""
+    return lambda request: request.write(AgentFinish({"output": answer}))
+
+
+def called(events: Sequence[Event]) -> list[AgentAction]:
+    """The calls that were made."""
+    return [event.action for event in events if isinstance(event, Called)]
+
+
+def _approve(action: AgentAction, problem: str) -> Decision:
+    return Decision("approve")
+
+
+def _lookup(name: str) -> str:
+    return f"{name} is known to many"
+
+
+def _add(a: int, b: int) -> int:
+    return a + b
+
+
+LOOKUP = Tool("lookup", _lookup, "Look somebody up", effects="read")
+ADD = Tool("add", _add, "Add two numbers", effects="read")

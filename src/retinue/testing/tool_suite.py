@@ -1,0 +1,283 @@
+"""What every tool keeps to: the contract of `retinue.Tool`, as an agent calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError
+
+from ..agent import Agent
+from ..containment import contained
+from ..models import PromptModel
+from ..schema import AgentAction, Observation, StopReason, ToolInput
+from ..signature import InvalidInput
+from ..toolbox import Toolbox
+from ..tooling import Tool, tool_of
+from .case import Case, cases, require, require_same, shown, skip
+
+_TURNS = 100  # of the event loop, in which a call begins
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSubject:
+    """A tool, as the suite calls it. Where a case lacks what it needs, it is skipped.
+
+    Args:
+        make: A new `Tool`, or whatever can be one: a function, a component. One with effects is called in earnest, so
+            let it work on what may be changed.
+        valid: Inputs with which a call succeeds, at least one.
+        invalid: Inputs that do not fit what the tool takes.
+        failing: Inputs that fit, and for which the tool raises.
+        hanging: An input with which a call never ends by itself.
+        secret: A key that it is made with; neither its `repr` nor anything that a model is shown may have it.
+    """
+
+    make: Callable[[], Any]
+    valid: Sequence[ToolInput]
+    invalid: Sequence[ToolInput] = ()
+    failing: Sequence[ToolInput] = ()
+    hanging: ToolInput | None = None
+    secret: str = field(default="", repr=False)
+
+    def tool(self, **options: Any) -> Tool:
+        """A new one, with these `options`."""
+        return tool_of(self.make(), **options)
+
+
+def tool_cases() -> tuple[Case[ToolSubject], ...]:
+    """The conformance suite of a tool, for `pytest.mark.parametrize("case", tool_cases(), ids=str)`."""
+    return cases(
+        "tool",
+        it_says_what_it_is_for,
+        its_schema_says_what_it_takes,
+        a_valid_input_comes_to_a_result,
+        an_input_may_be_written_as_json,
+        the_input_is_not_changed,
+        a_wrong_input_is_an_observation,
+        any_input_is_an_observation,
+        what_it_raises_is_an_observation,
+        a_read_repeated_gives_the_same,
+        calls_side_by_side_are_independent,
+        blocking_code_may_call_it,
+        a_time_limit_is_kept,
+        a_cancelled_call_ends,
+        a_secret_is_not_shown,
+    )
+
+
+async def _seen(tool: Tool, tool_input: ToolInput) -> Observation:
+    """What a model is told of a call, made as by an agent."""
+    return await Toolbox([tool]).run(AgentAction(tool.name, tool_input, id="call_1"))
+
+
+async def _result(tool: Tool, tool_input: ToolInput) -> str:
+    seen = await _seen(tool, tool_input)
+    require(seen.outcome == "result", f"{shown(tool_input)} came to {seen.outcome}: {shown(seen.text)}")
+    return seen.text
+
+
+def _given(subject: ToolSubject, what: str) -> Sequence[ToolInput]:
+    given: Sequence[ToolInput] = getattr(subject, what)
+    if not given:
+        skip(f"ToolSubject.{what} is not given")
+    return given
+
+
+# ── what a model is told of it ───────────────────────────────────────────────────────────────────
+
+
+async def it_says_what_it_is_for(subject: ToolSubject) -> None:
+    """A model is told a tool's name, and in a line what it is for."""
+    tool = subject.tool()
+    require(tool.description, f"{tool.name} has no description; give it one, or its function a docstring")
+
+
+async def its_schema_says_what_it_takes(subject: ToolSubject) -> None:
+    """What it takes is a JSON Schema of type `object`, in which each argument has a type or the like."""
+    tool = subject.tool()
+    schema = tool.signature.parameters
+    try:
+        Draft202012Validator.check_schema(dict(schema))
+        json.dumps(schema)
+    except (SchemaError, TypeError, ValueError) as error:
+        require(False, f"it is no JSON Schema: {str(error).splitlines()[0]}")
+    require(schema.get("type") == "object", f"its type is {schema.get('type')!r}; want 'object'")
+    properties = schema.get("properties", {})
+    missing = set(schema.get("required", ())) - set(properties)
+    require(not missing, f"it requires {missing}, and does not describe it")
+    vague = [name for name, one in properties.items() if not set(one) - {"description", "title", "default"}]
+    require(not vague, f"nothing is said of {', '.join(vague)}; give it a type hint")
+
+
+# ── inputs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def a_valid_input_comes_to_a_result(subject: ToolSubject) -> None:
+    """A call that succeeds comes to a result, which is a text."""
+    for tool_input in _given(subject, "valid"):
+        text = await _result(subject.tool(), copy.deepcopy(tool_input))
+        require(isinstance(text, str), f"the result is {shown(text)}; want a text")
+
+
+async def an_input_may_be_written_as_json(subject: ToolSubject) -> None:
+    """Values by name may also be one text of JSON, as models write them, unless the tool takes just a text."""
+    if subject.tool().signature.text_argument is not None:
+        skip("it takes just a text")
+    for tool_input in _given(subject, "valid"):
+        if isinstance(tool_input, dict):
+            await _result(subject.tool(), json.dumps(tool_input))
+
+
+async def the_input_is_not_changed(subject: ToolSubject) -> None:
+    """A call changes nothing of its input, which is a part of the run's log."""
+    for tool_input in _given(subject, "valid"):
+        given = copy.deepcopy(tool_input)
+        await _result(subject.tool(), given)
+        require_same(tool_input, given, "the input before and after")
+
+
+async def a_wrong_input_is_an_observation(subject: ToolSubject) -> None:
+    """An input that does not fit is no call; the model is told what is wrong with it."""
+    for tool_input in _given(subject, "invalid"):
+        tool = subject.tool()
+        seen = await _seen(tool, copy.deepcopy(tool_input))
+        told = f"{shown(tool_input)} came to {seen.outcome}: {shown(seen.text)}"
+        require(seen.outcome == "invalid_input", f"{told}; want invalid_input")
+        require(tool.name in seen.text, f"{told}; want the tool's name in it")
+
+
+async def any_input_is_an_observation(subject: ToolSubject) -> None:
+    """Whatever a model gives it, something comes back. A tool with effects is given only what its schema refuses."""
+    tool = subject.tool()
+    for tool_input in _odd_inputs(tool):
+        if tool.effects == "read" or _is_refused(tool, tool_input):
+            seen = await _seen(subject.tool(), tool_input)
+            require(seen.text or seen.outcome == "result", f"{shown(tool_input)} came to {seen.outcome}, and no word")
+
+
+def _odd_inputs(tool: Tool) -> Iterator[ToolInput]:
+    yield from ("", " \n", "x", "null", "[1, 2]", "{", '{"a": {}}', "\x00\ud800", "?" * 10_000)
+    yield from ({}, {"": None}, {"no such argument": 1}, {"\ud800": "\ud800"})
+    values: tuple[Any, ...] = (None, "", -1, 1e308, True, [], {}, "\x00\ud800", "?" * 10_000)
+    for value in values:
+        yield dict.fromkeys(tool.signature.parameters.get("properties", {}), value)
+
+
+def _is_refused(tool: Tool, tool_input: ToolInput) -> bool:
+    try:
+        contained(tool.signature.arguments, tool_input)
+    except InvalidInput:
+        return True
+    return False
+
+
+# ── failures ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def what_it_raises_is_an_observation(subject: ToolSubject) -> None:
+    """Whatever it raises, the model is told of it, and the run goes on to its answer."""
+    for tool_input in _given(subject, "failing"):
+        tool = subject.tool()
+        rules = [
+            {"when": "^Go on", "call": {"tool": tool.name, "input": copy.deepcopy(tool_input)}},
+            {"finish": "done"},
+        ]
+        result = await Agent(PromptModel(script=rules), [replace(tool, approval=False)], trace=False).run_async(
+            "Go on."
+        )
+        ended = (result.answer, result.stop_reason) == ("done", StopReason.ANSWER)
+        require(ended, f"the run ended as {result.stop_reason} {result.error}")
+        seen = result.steps[0].observations[0]
+        wanted = ("unknown", "failed") if tool.effects == "once" else ("failed",)
+        require(
+            seen.outcome in wanted, f"{shown(tool_input)} came to {seen.outcome}: {shown(seen.text)}; want {wanted}"
+        )
+        require(seen.text.strip(), "the model is told nothing of it")
+
+
+# ── effects ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def a_read_repeated_gives_the_same(subject: ToolSubject) -> None:
+    """A tool with the effects `read` gives the same for the same input (else it `polls`); one that is `idempotent`
+    may be called again."""
+    tool = subject.tool()
+    if tool.effects == "once":
+        skip("its effects are `once`: it is not repeated")
+    for tool_input in _given(subject, "valid"):
+        first, second = [await _result(tool, copy.deepcopy(tool_input)) for _ in range(2)]
+        if tool.effects == "read" and not tool.polls:
+            require_same(first, second, f"the results of {shown(tool_input)}")
+
+
+async def calls_side_by_side_are_independent(subject: ToolSubject) -> None:
+    """Several calls of one reply run at once; each comes to what it comes to alone."""
+    tool = subject.tool()
+    if tool.effects != "read" or tool.polls:
+        skip("its effects are not `read`, or it polls")
+    inputs = [copy.deepcopy(one) for one in _given(subject, "valid") for _ in range(3)]
+    alone = [await _result(tool, one) for one in inputs]
+    require_same(alone, list(await asyncio.gather(*(_result(tool, one) for one in inputs))), "alone, and at once")
+
+
+async def blocking_code_may_call_it(subject: ToolSubject) -> None:
+    """`tool.run` gives the same as `tool.run_async`, from a thread without an event loop."""
+    tool = subject.tool()
+    if tool.effects != "read" or tool.polls:
+        skip("its effects are not `read`, or it polls")
+    for tool_input in _given(subject, "valid"):
+        awaited = await tool.run_async(copy.deepcopy(tool_input))
+        require_same(awaited, await asyncio.to_thread(tool.run, copy.deepcopy(tool_input)), "awaited, and blocking")
+
+
+# ── time, and secrets ────────────────────────────────────────────────────────────────────────────
+
+
+async def a_time_limit_is_kept(subject: ToolSubject) -> None:
+    """A call that takes longer than `timeout` is given up, and the model is told."""
+    hanging = _hanging(subject)
+    before = asyncio.all_tasks()
+    seen = await _seen(subject.tool(timeout=0.01), hanging)
+    require(seen.outcome in ("timed_out", "unknown"), f"it came to {seen.outcome}: {shown(seen.text)}")
+    _nothing_left(before)
+
+
+async def a_cancelled_call_ends(subject: ToolSubject) -> None:
+    """A call ends when its run is cancelled, and leaves no task behind."""
+    hanging, before = _hanging(subject), asyncio.all_tasks()
+    call = asyncio.ensure_future(_seen(subject.tool(), hanging))
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    require(not call.done(), "the input in `hanging` comes to an end; want one with which a call never ends")
+    call.cancel()
+    await asyncio.wait({call})
+    require(call.cancelled(), f"it was cancelled and ended otherwise: {shown(call)}")
+    _nothing_left(before | {call})
+
+
+def _hanging(subject: ToolSubject) -> ToolInput:
+    if subject.hanging is None:
+        skip("ToolSubject.hanging is not given")
+    return copy.deepcopy(subject.hanging)
+
+
+def _nothing_left(before: set[asyncio.Task[Any]]) -> None:
+    left = asyncio.all_tasks() - before
+    require(not left, f"its call goes on: {', '.join(shown(task.get_coro()) for task in left)}")
+
+
+async def a_secret_is_not_shown(subject: ToolSubject) -> None:
+    """Neither the `repr` of a tool nor anything that a model is told of it has its key in it."""
+    if not subject.secret:
+        skip("ToolSubject.secret is not given")
+    tool = subject.tool()
+    told = [repr(tool), tool.description, json.dumps(tool.signature.parameters)]
+    inputs = copy.deepcopy((*subject.valid, *subject.invalid, *subject.failing))
+    told += [(await _seen(subject.tool(), one)).text for one in inputs]
+    for text in told:
+        require(subject.secret not in text, f"the key is in {shown(text.replace(subject.secret, '***'))}")
