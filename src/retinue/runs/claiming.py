@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from ..store.tables import runs
 _DEATHS = 5  # drives in a row that ended in the same call of a tool: it ends the process
 _ELSEWHERE = 10  # drives in a row that brought nothing, while no tool was called: others end processes, too
 _SUSPECT = 2  # such drives after which a run is watched more closely
-_PROCESS = secrets.token_hex(4)
+_START = secrets.token_hex(4)
 _DRIVEN = ("queued", "in_progress", "cancelling")
 
 
@@ -31,9 +32,9 @@ def claim(connection: Connection, run_id: str, request: Mapping[str, Any] | None
     state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}
     now, kind = came_to(connection, run_id) if run.epoch else (0, "")
     _, count, process = state.get("claims", (-1, 0, ""))
-    if process != _PROCESS:  # the one before has ended
+    if process != _process():  # the one before has ended
         count = _tries(run, now) + 1
-    state["claims"] = [now, count, _PROCESS]
+    state["claims"] = [now, count, _process()]
     most = _DEATHS if kind == "called" else _ELSEWHERE
     if count > most:
         state["give_up"] = f"the process that drove this run ended {most} times without coming any further"
@@ -41,6 +42,11 @@ def claim(connection: Connection, run_id: str, request: Mapping[str, Any] | None
         state["ending"] = "expired"
     status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
     return alter(connection, run, epoch=run.epoch + 1, status=status, state=state)
+
+
+def _process() -> str:
+    """This process: one that was forked is another than the one that began it."""
+    return f"{_START}-{os.getpid()}"
 
 
 def acquit(connection: Connection, run_ids: Sequence[str]) -> None:
