@@ -91,10 +91,11 @@ class Context:
         """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
         must be JSON, a run, or a tuple of these."""
         once = work if self.repeat is None else self.repeat.once(work)
+        until = self.server.database.patience
         try:
             share = self.server.large.rested if self.large else self.server.writing.of
             async with share(self.scope.tenant):
-                return await self.server.database.write(lambda connection: once(connection, self.scope))
+                return await self.server.database.write(lambda connection: once(connection, self.scope), until=until)
         finally:
             self.written()
 

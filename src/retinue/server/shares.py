@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-_REST = 3.0  # times as long as work took, before the next of the same tenant
+_REST = 3.0  # times as long as work took, before the next of the same tenant, but no more than
+_LONGEST = 1.0  # seconds: it may have waited for something
 
 
 class Shares:
@@ -35,4 +36,4 @@ class Shares:
         try:
             yield
         finally:
-            asyncio.get_running_loop().call_later(_REST * (time.monotonic() - began), share.release)
+            asyncio.get_running_loop().call_later(min(_REST * (time.monotonic() - began), _LONGEST), share.release)
