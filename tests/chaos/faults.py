@@ -33,6 +33,7 @@ Fault: TypeAlias = Callable[[Site], AbstractAsyncContextManager[None]]
 _EVERY = 0.1  # seconds between two requests of somebody who only looks
 _ROOM = 32_768  # bytes that a file may have on a "full" disk
 _SMALL = 8_000_000  # bytes of a disk that is filled
+_HEALTH = 5.0  # seconds in which `/health` has to be answered, whatever goes on
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Suffered:
     @property
     def broken(self) -> int:
         """Promises that were not kept."""
-        return self.tally.broken + self.gaps + self.unclear
+        return self.tally.broken + self.gaps + self.unclear + (self.slowest["health"] > _HEALTH)
 
 
 async def suffer(at: Site, fault: Fault, seconds: float, *, at_once: int = 8, seed: int = 0) -> Suffered:
