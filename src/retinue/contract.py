@@ -164,14 +164,13 @@ class DeclaredComponent(Component):
         outputs, branch = self._read(value)
         if branch != FIRST and self.branches is not None and int(branch.removeprefix("output_")) > self.branches:
             raise UsageError(f"{self.name!r} chose {branch}, and it has only {self.branches} (output_1 to …)")
-        if self.outputs is not None:
-            for name, kind in self.outputs.items():
-                if name in outputs:
-                    wrong = mismatch(outputs[name], kind)
-                    if wrong:
-                        raise UsageError(f"{self.name!r}: its output {name!r} {wrong}")
-                elif name in self.always:
-                    raise UsageError(f"{self.name!r} gave no {name!r}, which it declares; it gave: {_listed(outputs)}")
+        for name, kind in (self.outputs or {}).items():
+            if name in outputs:
+                wrong = mismatch(outputs[name], kind)
+                if wrong:
+                    raise UsageError(f"{self.name!r}: its output {name!r} {wrong}")
+            elif name in self.always:
+                raise UsageError(f"{self.name!r} gave no {name!r}, which it declares; it gave: {_listed(outputs)}")
         return outputs, branch
 
     def _read(self, value: Any) -> tuple[Outputs, str]:

@@ -23,7 +23,7 @@ from .containment import contained, described, is_told
 from .errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from .event_stream import told
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
-from .ports import Act, Chunks, Consult, Effects, Flow, Request, Retry, Sent
+from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
 from .schema import AgentFinish, Decision, Message, Observation, Reply, StopReason
 from .strategies.relaying import advanced
@@ -209,7 +209,9 @@ class _Drive:
         first = 0.0
         said = ""
         async with aclosing(self._effects.ask(request)) as chunks:
-            while not isinstance(chunk := await self._chunk(chunks), Reply):
+            while not isinstance(chunk := await self._deadline.wait(anext(chunks, None)), Reply):
+                if chunk is None:
+                    raise ModelError("the model ended without a reply")
                 if isinstance(chunk, Retry):
                     said = ""
                     await self._effects.tell(Retried(asked.step, chunk.problem, chunk.seconds))
@@ -225,12 +227,6 @@ class _Drive:
             replied = Replied(asked.step, reply)
             await self._effects.tell(replied)
         return replied
-
-    async def _chunk(self, chunks: Chunks) -> Delta | Retry | Reply:
-        try:
-            return await self._deadline.wait(anext(chunks))
-        except StopAsyncIteration:
-            raise ModelError("the model ended without a reply") from None
 
     def _answering(self, chunk: Delta, answer: str) -> Delta:
         """`chunk` with what is new in the `answer` so far; of a reply begun anew, what goes beyond the former."""

@@ -81,13 +81,12 @@ class Reader:
 
 
 def _answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[Answer]:
-    for reply in replies:
-        for line in reply.splitlines():
-            quote = _BULLET.sub("", line).strip()
-            for wanted in (quote, quote.strip(_AROUND)):
-                if (answer := _stands(wanted, documents)) is not None:
-                    yield answer
-                    break
+    for line in (line for reply in replies for line in reply.splitlines()):
+        quote = _BULLET.sub("", line).strip()
+        for wanted in (quote, quote.strip(_AROUND)):
+            if (answer := _stands(wanted, documents)) is not None:
+                yield answer
+                break
 
 
 def _stands(quote: str, documents: Sequence[Document]) -> Answer | None:

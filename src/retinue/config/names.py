@@ -119,18 +119,17 @@ def _check_graph(nodes: list[Node]) -> Iterator[Found]:
     roots: list[str] = []
     uses: dict[str, dict[str, Node]] = {}
     loose: set[str] = set()  # with an input that is wrong: what these hang on is not known
-    for node in nodes:
-        for given in node.at("inputs"):
-            name = given.text.partition(".output_")[0]
-            uses.setdefault(node.name, {}).setdefault(name, given)
-            if name in ROOTS and name not in roots:
-                roots.append(name)
-                if len(roots) > 1:
-                    yield Found(given.path, f"a second root, {name}: this pipeline begins at {roots[0]}")
-            if name not in ROOTS and name not in own:
-                loose.add(node.name)
-                if name:
-                    yield Found(given.path, unknown("input", name, [*ROOTS, *own]))
+    for node, given in ((one, given) for one in nodes for given in one.at("inputs")):
+        name = given.text.partition(".output_")[0]
+        uses.setdefault(node.name, {}).setdefault(name, given)
+        if name in ROOTS and name not in roots:
+            roots.append(name)
+            if len(roots) > 1:
+                yield Found(given.path, f"a second root, {name}: this pipeline begins at {roots[0]}")
+        if name not in ROOTS and name not in own:
+            loose.add(node.name)
+            if name:
+                yield Found(given.path, unknown("input", name, [*ROOTS, *own]))
     circles = list(islice(check_circles(uses), MAX_FOUND))
     yield from circles
     if not circles:

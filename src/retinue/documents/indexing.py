@@ -164,19 +164,26 @@ def _files(folder: Path, problems: list[str]) -> Iterator[tuple[str, os.stat_res
     while folders:
         inner = folders.pop()
         try:
-            with os.scandir(folder / inner) as entries:
-                for entry in entries:
-                    path = f"{inner}/{entry.name}" if inner else entry.name
-                    if entry.name.startswith("."):
-                        continue
-                    if not _is_text(path):
-                        problems.append(f"{path!r}: its name is not UTF-8")
-                    elif entry.is_dir(follow_symlinks=False):
-                        folders.append(path)
-                    elif entry.is_file(follow_symlinks=False) and media_type_of(path) is not None:
-                        yield path, entry.stat(follow_symlinks=False)
+            yield from _files_in(folder, inner, folders, problems)
         except OSError as error:
             problems.append(f"{inner or folder}: {error.strerror or error}")
+
+
+def _files_in(
+    folder: Path, inner: str, folders: list[str], problems: list[str]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """The files in the folder `inner` itself; the folders in it are added to `folders`. Raises `OSError`."""
+    with os.scandir(folder / inner) as entries:
+        for entry in entries:
+            path = f"{inner}/{entry.name}" if inner else entry.name
+            if entry.name.startswith("."):
+                continue
+            if not _is_text(path):
+                problems.append(f"{path!r}: its name is not UTF-8")
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            elif entry.is_file(follow_symlinks=False) and media_type_of(path) is not None:
+                yield path, entry.stat(follow_symlinks=False)
 
 
 def _is_text(name: str) -> bool:

@@ -45,13 +45,17 @@ class Connections:
         """
         until = self._loop.time() + self._limits.total
         kept = self._kept()
-        if kept is not None:
+        while True:
+            connection = kept or await self._fresh(until)
             try:
-                return await self._asked(kept, request, until)
-            except ConnectionError:
-                if kept.heard:
+                connection.send(request, self._limits.idle, until)
+                await connection.head()
+                return connection
+            except BaseException as error:
+                self._close(connection)
+                if kept is None or kept.heard or not isinstance(error, ConnectionError):
                     raise
-        return await self._asked(await self._fresh(until), request, until)
+            kept = None
 
     def done(self, connection: Connection) -> None:
         """Keep the connection, or close it if it is good for nothing more."""
@@ -81,15 +85,6 @@ class Connections:
             self._close(connection)
         return None
 
-    async def _asked(self, connection: Connection, request: bytes, until: float) -> Connection:
-        try:
-            connection.send(request, self._limits.idle, until)
-            await connection.head()
-        except BaseException:
-            self._close(connection)
-            raise
-        return connection
-
     async def _fresh(self, until: float) -> Connection:
         until = min(until, self._loop.time() + self._limits.connect)
         first = self.way.proxy or self.way.server
@@ -110,8 +105,9 @@ class Connections:
             raise CannotConnectError(error) from None
 
     async def _tunnel(self, connection: Connection, until: float) -> None:
-        await self._asked(connection, self.way.connect(), until)
         try:
+            connection.send(self.way.connect(), self._limits.idle, until)
+            await connection.head()
             if connection.status != 200:
                 raise ConnectionError(f"the proxy answered {connection.status}")
             await connection.secure(self._context(), self.way.server.host)
@@ -134,10 +130,9 @@ async def connected(host: str, port: int) -> socket.socket:
                 tries.append(asyncio.create_task(_socket(*waiting.pop(0))))
             going = [task for task in tries if not task.done()]
             done, _ = await asyncio.wait(going, timeout=_NEXT if waiting else None, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                if task.exception() is None:
-                    tries.remove(task)
-                    return task.result()
+            if (there := next((task for task in done if task.exception() is None), None)) is not None:
+                tries.remove(there)
+                return there.result()
             if not waiting and all(task.done() for task in tries):
                 return tries[0].result()  # which raises what the first one failed with
     finally:

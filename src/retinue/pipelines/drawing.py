@@ -99,18 +99,24 @@ def _placed(layers: list[list[Node]], root: _Place) -> list[list[_Place]]:
         for node in layer:
             place = _Place(node.name)
             for wire in node.wires:
-                depth, above = at[wire.source]
                 label = wire.branch if wire.explicit or wire.branch != FIRST else ""
-                for passed in range(depth + 1, number):
-                    way = wire.source, wire.branch, passed
-                    if way not in bends:
-                        bends[way] = _Place(above=[(above, "")])
-                        places[passed].append(bends[way])
-                    above = bends[way]
-                place.above.append((above, label))
+                place.above.append((_led_down(wire, *at[wire.source], places[:number], bends), label))
             places[number].append(place)
             at[node.name] = number, place
     return places
+
+
+def _led_down(
+    wire: Wire, depth: int, above: _Place, places: list[list[_Place]], bends: dict[tuple[str, str, int], _Place]
+) -> _Place:
+    """The place in the last of the layers `places` on a line from `above`, which is in the layer `depth`."""
+    for passed in range(depth + 1, len(places)):
+        way = wire.source, wire.branch, passed
+        if way not in bends:
+            bends[way] = _Place(above=[(above, "")])
+            places[passed].append(bends[way])
+        above = bends[way]
+    return above
 
 
 def _spread(layer: list[_Place], number: int, width: float) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -45,9 +46,7 @@ class Followers:
         whenever its status changes. Ends after the row of a run that is not active. `listens`: what the model says is
         wanted while it says it, and is therefore put into the log; else it comes with its reply. `request`: what the
         run was asked for, if that is at hand."""
-        reader = _Reader(after, listens)
-        self._readers.setdefault(run_id, set()).add(reader)
-        try:
+        with self._reading(run_id, _Reader(after, listens)) as reader:
             while True:
                 reader.catch_up()
                 run, entries = await self._database.read(partial(_from, run_id, request, reader.after))
@@ -65,6 +64,12 @@ class Followers:
                     yield item
                     if isinstance(item, RunRow) and not item.active:
                         return
+
+    @contextmanager
+    def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
+        self._readers.setdefault(run_id, set()).add(reader)
+        try:
+            yield reader
         finally:
             readers = self._readers[run_id]
             readers.discard(reader)

@@ -44,17 +44,22 @@ async def keep(server: Server) -> None:
     said: dict[str, str] = {}
     while True:
         for name, duty in duties.items():
-            try:
-                await duty()
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
-                if said.get(name) != problem:  # once, and not each second
-                    unknown = not isinstance(error, RetinueError)
-                    logger.log(logging.ERROR if unknown else logging.WARNING, "%s: %s", name, error, exc_info=unknown)
-                said[name] = problem
-            else:
-                said.pop(name, None)
+            await _do(name, duty, said)
         await asyncio.sleep(_EVERY)
+
+
+async def _do(name: str, duty: Callable[[], Awaitable[None]], said: dict[str, str]) -> None:
+    """Do a duty. What it raises is logged, unless that is what was `said` of it last."""
+    try:
+        await duty()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        if said.get(name) != problem:  # once, and not each second
+            unknown = not isinstance(error, RetinueError)
+            logger.log(logging.ERROR if unknown else logging.WARNING, "%s: %s", name, error, exc_info=unknown)
+        said[name] = problem
+    else:
+        said.pop(name, None)
 
 
 async def _end_late(server: Server) -> None:

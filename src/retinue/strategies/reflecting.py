@@ -58,14 +58,20 @@ def _flow(inner: Flow, tools: Mapping[str, Tool]) -> Flow:
         while not isinstance(request := advanced(inner, sent), AgentFinish):
             sent = yield request
             if isinstance(request, Act) and isinstance(sent, tuple):
-                seen = []
-                for action, first in zip(request.actions, sent, strict=False):
-                    tool = tools.get(action.tool)
-                    seen.append(first if tool is None else (yield from _better(tool, action, first, request.answer)))
-                sent = tuple(seen)
+                sent = yield from _all_better(request, sent, tools)
         return request
     finally:
         inner.close()
+
+
+def _all_better(
+    request: Act, firsts: tuple[Observation, ...], tools: Mapping[str, Tool]
+) -> Generator[Request, Sent, tuple[Observation, ...]]:
+    seen = []
+    for action, first in zip(request.actions, firsts, strict=False):
+        tool = tools.get(action.tool)
+        seen.append(first if tool is None else (yield from _better(tool, action, first, request.answer)))
+    return tuple(seen)
 
 
 def _better(tool: Tool, action: AgentAction, first: Observation, answer: str) -> Generator[Request, Sent, Observation]:

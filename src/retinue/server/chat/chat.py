@@ -60,12 +60,11 @@ async def _chunks(at: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str
         yield frame(chunks.first())
         async with aclosing(at.server.runs.followers.follow(run.id, _told(run), request=run.request)) as items:
             async for item in items:
-                for chunk in chunks.tell(item):
+                rests = item if isinstance(item, RunRow) and item.rests else None
+                over = rests is not None
+                for chunk in chunks.tell(item) if rests is None else chunks.last(rests):
                     yield frame(chunk)
-                if isinstance(item, RunRow) and item.rests:
-                    over = True
-                    for chunk in chunks.last(item):
-                        yield frame(chunk)
+                if over:
                     break
     except ApiError as error:
         yield frame(error.body)

@@ -98,9 +98,8 @@ async def response_events(
     try:
         async with aclosing(server.runs.followers.follow(part.run.id, request=part.run.request)) as items:
             async for item in items:
-                for event in progress.tell(item):
-                    if event["sequence_number"] > after:
-                        yield frame(event, event["type"])
+                for event in (one for one in progress.tell(item) if one["sequence_number"] > after):
+                    yield frame(event, event["type"])
                 if progress.last is not None:
                     break
     except RetinueError as error:
