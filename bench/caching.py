@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from retinue import Agent, Budget, PromptModel, Reply, tool
-from retinue.events import Replied
+from retinue.core.events import Replied
 
 STEPS = 12
 ONE_CONVERSATION = ("react", "react_json", "tool_calling", "self_ask")

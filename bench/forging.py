@@ -10,13 +10,13 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from retinue.core.tool import Tool
 from retinue.strategies import self_ask
 from retinue.strategies.json_reply import read_reply
 from retinue.strategies.parsing import UnreadableReply, parse
 from retinue.strategies.planning import UnreadablePlan, in_line, read_plan
 from retinue.strategies.reflecting import verdict
 from retinue.strategies.showing import after_marker, in_json
-from retinue.tooling import Tool
 
 GIVEN = '{"what": "everything"}'
 DECISIONS = (

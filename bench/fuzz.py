@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.forging import forged, still_taken, taken_by
-from retinue.prompt import Decided
-from retinue.schema import AgentAction, AgentFinish
+from retinue.core.prompt import Decided
+from retinue.core.tool import Tool
+from retinue.core.values import AgentAction, AgentFinish
 from retinue.strategies import self_ask
 from retinue.strategies.closing import answer_of
 from retinue.strategies.json_reply import read_reply
 from retinue.strategies.parsing import UnreadableReply, parse
 from retinue.strategies.planning import UnreadablePlan, read_plan
 from retinue.strategies.quoting import quoted
-from retinue.tooling import Tool
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 SLOW = 0.050  # seconds

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 
 from retinue import Agent, Budget, PromptModel, tool
-from retinue.events import Observed
+from retinue.core.events import Observed
 
 STEPS = (10, 50, 200)
 ROUNDS = 7

@@ -16,12 +16,12 @@ from sqlalchemy import Connection, insert
 
 from bench.loop import cpu, note
 from retinue import Agent, Budget
-from retinue.events import Delta, Event
-from retinue.ports import Chunks
-from retinue.prompt import Ask, Decided
-from retinue.reading import dump
+from retinue.core.events import Delta, Event
+from retinue.core.prompt import Ask, Decided
+from retinue.core.protocols import Chunks
+from retinue.core.serialization import dump
+from retinue.core.values import Abilities, AgentAction, AgentFinish, Usage
 from retinue.runs import Assignment, Runs
-from retinue.schema import Abilities, AgentAction, AgentFinish, Usage
 from retinue.store.database import Database
 from retinue.store.log import find
 from retinue.store.rows import RunRow

@@ -6,11 +6,10 @@ Nothing here but the log's context imports anything until it is used, so `import
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import log_context as log_context  # the tree of loggers is quiet, and its records have ids
+from .core import log_context as log_context  # the tree of loggers is quiet, and its records have ids
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
-    from .budgets import Budget as Budget
     from .components import (
         CurrencyConverter as CurrencyConverter,
         DeepsetCloudPipeline as DeepsetCloudPipeline,
@@ -34,8 +33,24 @@ if TYPE_CHECKING:
         WebRetriever as WebRetriever,
         Wikipedia as Wikipedia,
     )
-    from .contract import Component as Component
-    from .declaring import component as component
+    from .core.budgets import Budget as Budget
+    from .core.component import Component as Component
+    from .core.component_declaration import component as component
+    from .core.events import Delta as Delta, Event as Event, RunResult as RunResult
+    from .core.tool import Tool as Tool, tool as tool
+    from .core.toolbox import idempotency_key as idempotency_key
+    from .core.values import (
+        AgentAction as AgentAction,
+        AgentFinish as AgentFinish,
+        Decision as Decision,
+        Document as Document,
+        Message as Message,
+        Observation as Observation,
+        Reply as Reply,
+        Step as Step,
+        StopReason as StopReason,
+        Usage as Usage,
+    )
     from .documents import DocumentStore as DocumentStore
     from .errors import (
         DataError as DataError,
@@ -52,7 +67,6 @@ if TYPE_CHECKING:
         UsageError as UsageError,
         WindowExceeded as WindowExceeded,
     )
-    from .events import Delta as Delta, Event as Event, RunResult as RunResult
     from .executor import Executor as Executor
     from .memory import (
         ConversationMemory as ConversationMemory,
@@ -62,50 +76,36 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
-    from .schema import (
-        AgentAction as AgentAction,
-        AgentFinish as AgentFinish,
-        Decision as Decision,
-        Document as Document,
-        Message as Message,
-        Observation as Observation,
-        Reply as Reply,
-        Step as Step,
-        StopReason as StopReason,
-        Usage as Usage,
-    )
-    from .toolbox import idempotency_key as idempotency_key
-    from .tooling import Tool as Tool, tool as tool
 
 __version__ = "0.1.0"
 
 _HOME = {
     "agent": ("Agent", "Run"),
-    "budgets": ("Budget",),
+    "core.budgets": ("Budget",),
     "components": (
         "CurrencyConverter", "DeepsetCloudPipeline", "DocumentSplitter", "DocumentWriter", "FileConverter",
         "GitHubAPI", "HaystackPipeline", "IssueLink", "LinkContentFetcher", "PromptNode", "PromptTemplate",
         "PythonRuntime", "Ranker", "Reader", "Retriever", "SearchEngine", "SerpAPIComponent", "TopPSampler",
         "Weather", "WebRetriever", "Wikipedia",
     ),
-    "contract": ("Component",),
-    "declaring": ("component",),
+    "core.component": ("Component",),
+    "core.component_declaration": ("component",),
     "documents": ("DocumentStore",),
     "errors": (
         "DataError", "ForeignExit", "LogMismatch", "ModelError", "ModelNotFound", "ModelRefused", "ModelUnavailable",
         "NodeFailed", "NotDone", "RetinueError", "ToolError", "UsageError", "WindowExceeded",
     ),
-    "events": ("Delta", "Event", "RunResult"),
+    "core.events": ("Delta", "Event", "RunResult"),
     "executor": ("Executor",),
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
-    "schema": (
+    "core.values": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",
     ),
-    "toolbox": ("idempotency_key",),
-    "tooling": ("Tool", "tool"),
+    "core.toolbox": ("idempotency_key",),
+    "core.tool": ("Tool", "tool"),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 

@@ -9,28 +9,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from .answer_schema import schema_of
 from .batches import in_order
 from .blocking import blocking, iterate
-from .budgets import Budget, Limits, limited_by
-from .effects import Human as Human
+from .core.answer_schema import schema_of
+from .core.budgets import Budget, Limits, limited_by
+from .core.effects import Human as Human
+from .core.events import Delta, Event, Finished, RunResult, Started, result
+from .core.protocols import Memory, Model, Prompting, Strategy
+from .core.tool import Tool, tool_of
+from .core.toolbox import Toolbox
+from .core.values import Decision, Message
 from .errors import LogMismatch, ModelError, UsageError
-from .events import Delta, Event, Finished, RunResult, Started, result
 from .filing import Filed, load
 from .models import PromptModel
 from .models.limited import limited
-from .ports import Memory, Model, Prompting, Strategy
 from .remembering import several
 from .representation import represented
 from .run_spec import RunSpec
 from .running import Run as Run
-from .schema import Decision, Message
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
 from .suggestions import nearest, suggestion
-from .toolbox import Toolbox
-from .tooling import Tool, tool_of
 from .tracebacks import show_shortened
 from .watching import watched
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from .agent import Agent, Human, Params, Run
 from .blocking import blocking
-from .budgets import Budget
+from .core.budgets import Budget
+from .core.events import RunResult
+from .core.prompt import Ask
+from .core.protocols import Chunks
+from .core.values import Abilities, Message
 from .errors import ModelRefused
-from .events import RunResult
-from .ports import Chunks
-from .prompt import Ask
-from .schema import Abilities, Message
 from .strategies.acting_out import ActingOut
 from .watching import watched
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .containment import contained_await, described, is_told
+from .core.events import Called, Event, Observed, RunResult, result
+from .core.protocols import Memory, Recalled
+from .core.values import AgentAction, Message
 from .errors import RetinueError
-from .events import Called, Event, Observed, RunResult, result
-from .ports import Memory, Recalled
-from .schema import AgentAction, Message
 from .strategies.quoting import quoted
 
 logger = logging.getLogger(__name__)

@@ -6,17 +6,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from .answer_schema import Check
-from .budgets import Budget
-from .effects import Human
+from .core.answer_schema import Check
+from .core.budgets import Budget
+from .core.effects import Human
+from .core.protocols import Flow, Memory, Model, Strategy, Task
+from .core.tool import Tool
 from .errors import UsageError
-from .ports import Flow, Memory, Model, Strategy, Task
 from .strategies.acting_out import ActingOut
 from .strategies.answering import answering
 from .strategies.instructed import instructed
 from .strategies.reflecting import reflecting
 from .suggestions import suggestion
-from .tooling import Tool
 
 
 @dataclass(frozen=True, slots=True)

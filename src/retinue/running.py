@@ -8,22 +8,22 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from .budgets import Deadline, Interrupted
 from .containment import contained, described, is_told
-from .effects import LibraryEffects
+from .core.budgets import Deadline, Interrupted
+from .core.effects import LibraryEffects
+from .core.events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
+from .core.log_context import LogContext, current, within
+from .core.loop import Events, drive
+from .core.protocols import Flow, Strategy, Task, calls_natively
+from .core.replay import beginning, replaying
+from .core.run_log import log_event
+from .core.toolbox import Toolbox, spend
+from .core.values import Abilities, Decision, Message
 from .errors import ModelError, RetinueError, UsageError
-from .events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
-from .log_context import LogContext, current, within
-from .loop import Events, drive
-from .ports import Flow, Strategy, Task, calls_natively
 from .remembering import recalled, remember
-from .replay import beginning, replaying
 from .representation import represented
-from .run_log import log_event
 from .run_spec import Specified
-from .schema import Abilities, Decision, Message
 from .strategies.auto import Auto, chosen
-from .toolbox import Toolbox, spend
 from .tracebacks import shortened
 from .watching import is_shown, traced
 

@@ -10,8 +10,8 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import ParamSpec, Protocol, TextIO, TypeVar
 
-from .events import Asked, Called, Delta, Event, RunResult
-from .log_context import shown
+from .core.events import Asked, Called, Delta, Event, RunResult
+from .core.log_context import shown
 from .progress import told
 from .terminal import Live, is_seen, put
 from .trace import Trace

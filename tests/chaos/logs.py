@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 
-from retinue.events import Called, Event, Observed, Replied
-from retinue.reading import load
+from retinue.core.events import Called, Event, Observed, Replied
+from retinue.core.serialization import load
 from retinue.store.engines import engine_of
 from retinue.store.tables import events
 

@@ -26,7 +26,7 @@ from retinue import (
     SearchEngine,
     TopPSampler,
 )
-from retinue.contract import DeclaredComponent
+from retinue.core.component import DeclaredComponent
 from retinue.testing import Case, ComponentSubject, component_cases
 
 every_case = pytest.mark.parametrize("case", component_cases(), ids=str)

@@ -9,10 +9,10 @@ import pytest
 
 from fakes.openai_server import OpenAIServer
 from retinue import Document, PromptModel, PromptNode, PromptTemplate, UsageError, component
-from retinue.events import Delta
-from retinue.ports import Chunks
-from retinue.prompt import Ask
-from retinue.schema import Abilities, Reply
+from retinue.core.events import Delta
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks
+from retinue.core.values import Abilities, Reply
 
 
 class Echo:

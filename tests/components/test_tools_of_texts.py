@@ -19,7 +19,7 @@ from retinue import (
     Reader,
     TopPSampler,
 )
-from retinue.tooling import tool_of
+from retinue.core.tool import tool_of
 
 PARIS, PEARS = "Paris is the capital of France.", "Pears are fruit."
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from fakes.free_services import MediaWikiServer
 from retinue import Agent, Budget, Pipeline, PromptModel, RunResult, Tool, ToolError, UsageError, Wikipedia
 from retinue.config import check
-from retinue.events import Replied
+from retinue.core.events import Replied
 
 MILHOUSE = """\
 Milhouse Mussolini Van Houten is a character in The Simpsons. He is Bart's best friend. He was named after

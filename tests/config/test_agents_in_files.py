@@ -26,7 +26,7 @@ from retinue.config import check
 from retinue.config.files import load
 from retinue.config.specs import AgentParams
 from retinue.config.toolfiles import Loading
-from retinue.events import Asked
+from retinue.core.events import Asked
 from retinue.models.limited import Limited
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator

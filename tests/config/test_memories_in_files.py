@@ -8,8 +8,8 @@ import pytest
 
 from retinue import Agent, DataError, Message, Pipeline, PromptModel, UsageError
 from retinue.config import check
+from retinue.core.protocols import Recalled
 from retinue.memory import ConversationMemory, EntityExtractor, EntityMemory, EntitySummarizer
-from retinue.ports import Recalled
 from retinue.tools import calculator
 
 FILE = """\

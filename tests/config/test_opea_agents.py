@@ -13,7 +13,7 @@ from aiohttp import web
 from fakes.config_files import SEED
 from fakes.loopback import Loopback
 from retinue import Agent, PromptModel
-from retinue.events import Called
+from retinue.core.events import Called
 
 WORKER = "def search_knowledge_base(query: str) -> dict:\n    return {'retrieved_data': f'{query}: Thriller', 'n': 1}\n"
 MUSIC = "\n".join(

@@ -17,10 +17,10 @@ from fakes.loopback import Loopback
 from retinue import DataError, NotDone, ToolError
 from retinue.config import load_tools
 from retinue.config.toolfiles import Loading
-from retinue.schema import AgentAction
-from retinue.signature import InvalidInput
-from retinue.toolbox import Toolbox
-from retinue.tooling import Tool
+from retinue.core.signature import InvalidInput
+from retinue.core.tool import Tool
+from retinue.core.toolbox import Toolbox
+from retinue.core.values import AgentAction
 
 FORMATS = Path(__file__).parents[1] / "data" / "formats"
 MUSIC = """

@@ -28,11 +28,11 @@ from retinue import (
     UsageError,
     tool,
 )
-from retinue.events import Finished, Started
+from retinue.core.events import Finished, Started
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks
+from retinue.core.values import Abilities
 from retinue.models.retrying import Retries
-from retinue.ports import Chunks
-from retinue.prompt import Ask
-from retinue.schema import Abilities
 from retinue.strategies import STRATEGIES
 
 

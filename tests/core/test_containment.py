@@ -35,13 +35,13 @@ from retinue import (
     component,
     tool,
 )
-from retinue.asking import ask_once
 from retinue.blocking import blocking
 from retinue.containment import apart, contained
-from retinue.events import Called, Observed
-from retinue.ports import Chunks, Flow, Recalled, Task, act, ask
-from retinue.prompt import Ask, Prompt
-from retinue.schema import Abilities, Reply
+from retinue.core.completion import ask_once
+from retinue.core.events import Called, Observed
+from retinue.core.prompt import Ask, Prompt
+from retinue.core.protocols import Chunks, Flow, Recalled, Task, act, ask
+from retinue.core.values import Abilities, Reply
 from retinue.strategies import STRATEGIES, simple
 
 

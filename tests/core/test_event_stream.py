@@ -8,8 +8,8 @@ from contextlib import aclosing
 import pytest
 
 from retinue import Delta
-from retinue.event_stream import tell, told
-from retinue.events import Event, Retried
+from retinue.core.event_stream import tell, told
+from retinue.core.events import Event, Retried
 
 
 def event(number: int) -> Retried:

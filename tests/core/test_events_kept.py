@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
+from retinue.core.events import KINDS, Event
+from retinue.core.serialization import dump, load
+from retinue.core.values import AgentAction, Decision, Message, Observation, Reply
 from retinue.errors import DataError
-from retinue.events import KINDS, Event
-from retinue.reading import dump, load
-from retinue.schema import AgentAction, Decision, Message, Observation, Reply
 
 WHOLE = st.characters(exclude_categories=["Cs"])
 TEXT = st.text(WHOLE)

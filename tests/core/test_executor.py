@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from retinue import Agent, Budget, PromptModel, RunResult, StopReason, Tool, UsageError, WindowExceeded, tool
-from retinue.events import Asked, Called, Delta, Event, Observed
-from retinue.ports import Chunks, Flow, Task, act, ask
-from retinue.prompt import Ask, Prompt
-from retinue.schema import Abilities, AgentAction, AgentFinish, Message, Reply, Usage
+from retinue.core.events import Asked, Called, Delta, Event, Observed
+from retinue.core.prompt import Ask, Prompt
+from retinue.core.protocols import Chunks, Flow, Task, act, ask
+from retinue.core.values import Abilities, AgentAction, AgentFinish, Message, Reply, Usage
 from retinue.strategies.parsing import written
 
 

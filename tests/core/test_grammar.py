@@ -11,7 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from retinue.grammar import MAX_DEPTH, Pattern, Repeat, Text, choice, gbnf, json_pattern, line, optional, regex, seq
+from retinue.core.grammar import (
+    MAX_DEPTH,
+    Pattern,
+    Repeat,
+    Text,
+    choice,
+    gbnf,
+    json_pattern,
+    line,
+    optional,
+    regex,
+    seq,
+)
 
 
 class Colour(StrEnum):

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue import UsageError
-from retinue.answer_schema import schema_of
+from retinue.core.answer_schema import schema_of
+from retinue.core.grammar import MAX_PRINTED, gbnf, json_pattern, regex
+from retinue.core.json_schema import errors_of
+from retinue.core.schema_keywords import compiled
 from retinue.errors import DataError
-from retinue.grammar import MAX_PRINTED, gbnf, json_pattern, regex
-from retinue.json_schema import errors_of
-from retinue.schema_keywords import compiled
 
 BACKTRACKING = ("^(a+)+$", "^(a|a)*$", "^(.*?,){30}P", "(x+x+)+y", "^([a-zA-Z0-9])(([.-]|[_]+)?([a-zA-Z0-9]+))*$")
 TOO_LONG = "the answer: it takes too long to hold this against the schema; want a smaller one"

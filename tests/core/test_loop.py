@@ -23,11 +23,11 @@ from retinue import (
     ToolError,
     tool,
 )
-from retinue.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started, Stopped
+from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started, Stopped
+from retinue.core.prompt import Ask, Prompt
+from retinue.core.protocols import Chunks, Flow, Task, ask
+from retinue.core.values import Abilities, Message, Reply, Usage
 from retinue.models.retrying import Retries
-from retinue.ports import Chunks, Flow, Task, ask
-from retinue.prompt import Ask, Prompt
-from retinue.schema import Abilities, Message, Reply, Usage
 from retinue.strategies.parsing import written
 
 

@@ -21,9 +21,9 @@ from retinue import (
     idempotency_key,
     tool,
 )
-from retinue.events import Called, Event, Finished, Observed, Paused, Resumed, Started, Stopped, to_json
-from retinue.reading import from_json
-from retinue.schema import AgentAction
+from retinue.core.events import Called, Event, Finished, Observed, Paused, Resumed, Started, Stopped, to_json
+from retinue.core.serialization import from_json
+from retinue.core.values import AgentAction
 
 
 class Ledger:
@@ -170,8 +170,8 @@ def test_a_line_that_is_no_event_is_refused_with_a_reason(line: str) -> None:
 
 
 def test_several_calls_of_one_step_run_side_by_side_and_are_sent_back_in_order() -> None:
-    from retinue.ports import Act, Flow, Task
-    from retinue.schema import AgentFinish
+    from retinue.core.protocols import Act, Flow, Task
+    from retinue.core.values import AgentFinish
 
     order: list[str] = []
 

@@ -10,8 +10,8 @@ import pytest
 
 from retinue import Agent, ModelRefused, PromptModel, tool
 from retinue.blocking import blocking
+from retinue.core.log_context import ContextFilter, LogContext, current, within
 from retinue.hiding import hide
-from retinue.log_context import ContextFilter, LogContext, current, within
 from retinue.models.retrying import Retries
 
 SECRET = "sk-planted-in-a-tool-0123456789"

@@ -7,9 +7,9 @@ import traceback
 import pytest
 
 from retinue import Agent, ModelRefused
-from retinue.ports import Chunks
-from retinue.prompt import Ask
-from retinue.schema import Abilities
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks
+from retinue.core.values import Abilities
 from retinue.suggestions import nearest, suggestion
 
 NAMES = ["react", "react_json", "tool_calling"]

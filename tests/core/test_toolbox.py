@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retinue import AgentAction, Observation, Tool, ToolError, UsageError, tool
-from retinue.toolbox import MAX_RESULT, Toolbox
+from retinue.core.toolbox import MAX_RESULT, Toolbox
 
 
 @tool(effects="read")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from retinue import Document, RunResult, StopReason, Tool, Usage, UsageError, tool
-from retinue.signature import InvalidInput
-from retinue.tooling import as_text, tool_of
+from retinue.core.signature import InvalidInput
+from retinue.core.tool import as_text, tool_of
 
 
 def answer(tool: Tool, tool_input: Any) -> str:

@@ -30,10 +30,10 @@ from retinue import (
     tool,
 )
 from retinue.agent import Run
-from retinue.events import Called, Event, Finished, Observed, Paused, Resumed, Stopped
-from retinue.ports import Chunks, Flow, Recalled, Task, act
-from retinue.prompt import Ask
-from retinue.schema import Abilities, Outcome, Reply, ToolInput
+from retinue.core.events import Called, Event, Finished, Observed, Paused, Resumed, Stopped
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks, Flow, Recalled, Task, act
+from retinue.core.values import Abilities, Outcome, Reply, ToolInput
 from retinue.strategies import STRATEGIES
 
 PAY = {"call": {"tool": "pay", "input": {"amount": 5}}}
@@ -335,9 +335,9 @@ def test_no_limit_makes_a_log_forget_a_call() -> None:
         name = "acts"
 
         def __call__(self, task: Task) -> Flow:
-            from retinue.ports import ask
-            from retinue.prompt import Prompt
-            from retinue.schema import Message
+            from retinue.core.prompt import Prompt
+            from retinue.core.protocols import ask
+            from retinue.core.values import Message
 
             first = Ask(Prompt(Message("user", "?")), "?", lambda decided: Reply("x"))
             closing = Ask(Prompt(Message("user", "!")), "!", lambda decided: Reply("x"))
@@ -409,7 +409,7 @@ def test_the_log_says_what_a_tool_may_declare(caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.WARNING, "retinue")
     script = [{"when": "took effect", "finish": "done"}, PAY]
     Agent(PromptModel(script=script), [paying(OSError("reset"), [])]).run("Pay 5")
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "retinue.toolbox"]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "retinue.core.toolbox"]
     assert said.startswith("pay failed: OSError: reset; whether it took effect is not known (if it does no harm")
 
 

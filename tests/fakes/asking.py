@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from retinue import Delta, Message
-from retinue.grammar import Constraint
-from retinue.ports import Model, Retry
-from retinue.prompt import Ask, Decided, Prompt
-from retinue.schema import AgentFinish, Reply
+from retinue.core.grammar import Constraint
+from retinue.core.prompt import Ask, Decided, Prompt
+from retinue.core.protocols import Model, Retry
+from retinue.core.values import AgentFinish, Reply
 
 Chunk = Delta | Retry | Reply
 

@@ -12,11 +12,11 @@ from sqlalchemy import Connection, insert, select
 
 from fakes.until import until_async
 from retinue import Agent, PromptModel
-from retinue.events import Event
+from retinue.core.events import Event
+from retinue.core.values import Decision
 from retinue.runs import Assignment, Runs
 from retinue.runs.halting import halt
 from retinue.runs.waiting import decide
-from retinue.schema import Decision
 from retinue.store.database import Database
 from retinue.store.log import find, read
 from retinue.store.rows import RunRow

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 
 from retinue import ModelUnavailable
-from retinue.ports import Chunks
-from retinue.prompt import Ask
-from retinue.schema import Abilities, Reply, Usage
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks
+from retinue.core.values import Abilities, Reply, Usage
 
 _SAID = re.compile(r"User: ([^\n]*)\nFacts:\Z")
 _PAIR = re.compile(r"Old: ([^\n]*)\nNew: ([^\n]*)\nOld says:\Z")

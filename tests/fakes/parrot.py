@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retinue.ports import Chunks
-from retinue.prompt import Ask
-from retinue.schema import Abilities, Reply, Usage
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks
+from retinue.core.values import Abilities, Reply, Usage
 
 
 class Parrot:

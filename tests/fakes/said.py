@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import cycle
 
 from retinue import Delta
-from retinue.ports import Chunks, Retry
-from retinue.prompt import Ask
-from retinue.schema import Abilities, Reply
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks, Retry
+from retinue.core.values import Abilities, Reply
 
 
 class Said:

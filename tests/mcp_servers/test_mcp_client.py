@@ -18,8 +18,8 @@ from fakes.mcp_server import served
 from fakes.parrot import Parrot
 from retinue import Agent, Tool, ToolError, UsageError
 from retinue.blocking import blocking
+from retinue.core.signature import InvalidInput
 from retinue.mcp import MCPTools
-from retinue.signature import InvalidInput
 
 
 def stdio(**given: Any) -> MCPTools:

@@ -11,9 +11,9 @@ import pytest
 
 from fakes.memories import Replying
 from retinue import PromptNode, UsageError
+from retinue.core.protocols import Recalled
 from retinue.memory import ConversationMemory
 from retinue.memory.turns import tokens
-from retinue.ports import Recalled
 
 
 def talk(memory: ConversationMemory, *questions: str, answer: str = "Yes.") -> None:

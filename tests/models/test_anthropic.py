@@ -12,11 +12,11 @@ from fakes.asking import chunks, reply, request, retries
 from fakes.engines import ENGINES, model
 from fakes.vendor_server import Answer, VendorServer, failure
 from retinue import Message, ModelRefused
-from retinue.grammar import Constraint, Text
+from retinue.core.grammar import Constraint, Text
+from retinue.core.prompt import Prompt
+from retinue.core.values import AgentAction, Usage
 from retinue.models import anthropic
 from retinue.models.wire import Arriving, Encoded
-from retinue.prompt import Prompt
-from retinue.schema import AgentAction, Usage
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from fakes.asking import chunks, reply, request, retries, shown
 from fakes.engines import ENGINES, model
 from fakes.vendor_server import Answer, VendorServer
 from retinue import Message
-from retinue.prompt import Ask, Prompt
-from retinue.schema import AgentAction
-from retinue.tooling import tool_of
+from retinue.core.prompt import Ask, Prompt
+from retinue.core.tool import tool_of
+from retinue.core.values import AgentAction
 
 
 @pytest.fixture

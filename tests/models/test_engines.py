@@ -15,11 +15,11 @@ from fakes.asking import chunks, chunks_async, reply, request, retries, shown
 from fakes.engines import ENGINES, PROBED, model
 from fakes.vendor_server import Answer, VendorServer, failure, html
 from retinue import Delta, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
+from retinue.core.grammar import Constraint, choice, gbnf, regex, seq
+from retinue.core.prompt import Ask, Prompt
+from retinue.core.values import AgentAction, Reply, Usage
 from retinue.errors import WindowExceeded
-from retinue.grammar import Constraint, choice, gbnf, regex, seq
 from retinue.models.retrying import Retries
-from retinue.prompt import Ask, Prompt
-from retinue.schema import AgentAction, Reply, Usage
 
 ONCE = Retries(tries=1)
 streamed_or_not = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

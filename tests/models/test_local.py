@@ -13,10 +13,10 @@ import pytest
 from fakes.asking import chunks, chunks_async, reply, request
 from fakes.llamacpp import address, llamacpp_server
 from retinue import DataError, Delta, Message, ModelRefused, ModelUnavailable, PromptModel
-from retinue.grammar import Constraint, choice, regex, seq
+from retinue.core.grammar import Constraint, choice, regex, seq
+from retinue.core.prompt import Prompt
+from retinue.core.values import Reply
 from retinue.models import Retries, TimeLimits
-from retinue.prompt import Prompt
-from retinue.schema import Reply
 
 pytestmark = pytest.mark.model
 

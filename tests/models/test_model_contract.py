@@ -14,12 +14,12 @@ import pytest
 from fakes.engines import ENGINES, model
 from fakes.vendor_server import Answer, Request, VendorServer, failure
 from retinue import Delta, ModelError, ModelRefused, ModelUnavailable, PromptModel
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks, Model, Retry
+from retinue.core.values import Abilities, AgentAction, Reply, Usage
 from retinue.errors import WindowExceeded
 from retinue.models.limited import limited
 from retinue.models.retrying import Retries
-from retinue.ports import Chunks, Model, Retry
-from retinue.prompt import Ask
-from retinue.schema import Abilities, AgentAction, Reply, Usage
 from retinue.testing import Case, ModelSubject, model_cases
 
 KEY = "sk-very-secret-" + "x" * 20

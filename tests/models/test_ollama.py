@@ -11,8 +11,8 @@ from fakes.asking import reply, request
 from fakes.engines import ENGINES, model
 from fakes.vendor_server import Answer, VendorServer, failure
 from retinue import Message, ModelNotFound, ModelRefused, PromptModel
-from retinue.prompt import Ask
-from retinue.tooling import tool_of
+from retinue.core.prompt import Ask
+from retinue.core.tool import tool_of
 
 
 @pytest.fixture

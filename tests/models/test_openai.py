@@ -12,10 +12,10 @@ import pytest
 from fakes.asking import chunks_async, reply, request
 from fakes.openai_server import Answer, OpenAIServer, failure
 from retinue import Agent, Message, ModelRefused, PromptModel
+from retinue.core.grammar import Constraint, choice, gbnf, regex, seq
+from retinue.core.prompt import Prompt
+from retinue.core.values import Usage
 from retinue.errors import WindowExceeded
-from retinue.grammar import Constraint, choice, gbnf, regex, seq
-from retinue.prompt import Prompt
-from retinue.schema import Usage
 
 APIS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 YES_OR_NO = Constraint(

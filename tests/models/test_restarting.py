@@ -11,7 +11,7 @@ import pytest
 
 from fakes.llamacpp import address, llamacpp_server
 from retinue import Agent, Budget, Delta, PromptModel, Run, StopReason
-from retinue.events import Observed, Retried
+from retinue.core.events import Observed, Retried
 from retinue.models import Retries
 from retinue.tools import calculator
 

@@ -9,9 +9,9 @@ import pytest
 
 from fakes.asking import chunks, chunks_async, reply, request, retries, shown
 from retinue import DataError, Message, ModelError, PromptModel
+from retinue.core.prompt import Prompt
 from retinue.errors import ModelRefused, ModelUnavailable
 from retinue.models.retrying import Retries
-from retinue.prompt import Prompt
 
 
 def scripted(*rules: Any, tries: int = 3) -> PromptModel:

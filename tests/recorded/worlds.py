@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from retinue import Agent, AgentFinish, Budget, Decision, Message, PromptModel, StopReason, Tool, tool
+from retinue.core.events import Asked, Delta, Event, Replied, Started, Stopped
+from retinue.core.prompt import Ask, Prompt
+from retinue.core.protocols import Chunks, Flow, Retry, Task, act, ask, consult
+from retinue.core.values import Abilities, AgentAction, Reply, Usage
 from retinue.errors import ModelUnavailable, WindowExceeded
-from retinue.events import Asked, Delta, Event, Replied, Started, Stopped
-from retinue.ports import Chunks, Flow, Retry, Task, act, ask, consult
-from retinue.prompt import Ask, Prompt
-from retinue.schema import Abilities, AgentAction, Reply, Usage
 
 Script = list[dict[str, Any]]
 Prepare = Callable[[Sequence[Event]], Sequence[Event]]

@@ -16,9 +16,9 @@ from sqlalchemy import update
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
 from retinue import Agent, PromptModel, tool
-from retinue.events import Called, Observed, Paused, Replied, Said
-from retinue.ports import Flow, Task
-from retinue.schema import Decision
+from retinue.core.events import Called, Observed, Paused, Replied, Said
+from retinue.core.protocols import Flow, Task
+from retinue.core.values import Decision
 from retinue.store.log import Entry
 from retinue.store.tables import events, runs
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from hypothesis import given, strategies as st
 
-from retinue.events import Asked, Event, Finished, Replied, Said, Stopped
+from retinue.core.events import Asked, Event, Finished, Replied, Said, Stopped
+from retinue.core.values import AgentAction, Reply, StopReason
 from retinue.runs.messages import Speech, messages_of
-from retinue.schema import AgentAction, Reply, StopReason
 from retinue.store.log import Entry
 from retinue.store.rows import RunRow
 

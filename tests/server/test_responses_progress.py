@@ -8,9 +8,21 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from retinue.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Said, Stopped
+from retinue.core.events import (
+    Asked,
+    Called,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Said,
+    Stopped,
+)
+from retinue.core.values import AgentAction, Decision, Observation, Reply, StopReason, Usage
 from retinue.runs import Followed
-from retinue.schema import AgentAction, Decision, Observation, Reply, StopReason, Usage
 from retinue.server.responses.objects import asked_of
 from retinue.server.responses.parts import Part
 from retinue.server.responses.progress import ResponseProgress

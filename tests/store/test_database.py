@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from fakes.postgres import Postgres
+from retinue.core.events import Started
 from retinue.errors import DataError, StoreUnavailable, UsageError
-from retinue.events import Started
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.keys import make

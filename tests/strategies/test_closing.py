@@ -8,8 +8,8 @@ import pytest
 
 from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, Decision, StopReason, tool
-from retinue.ports import Strategy
-from retinue.schema import Abilities, Reply
+from retinue.core.protocols import Strategy
+from retinue.core.values import Abilities, Reply
 from retinue.strategies import PlanExec, React, ReactJson, SelfAsk, ToolCalling, UnreadableReply, simple
 from retinue.strategies.closing import answer_of
 from retinue.strategies.parsing import parse

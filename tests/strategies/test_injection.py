@@ -8,10 +8,10 @@ import pytest
 
 from fakes.hostile import HOSTILE, PROTOCOL, looks_like
 from retinue import Agent, Budget, Decision, RunResult, StopReason, Tool
-from retinue.events import Called
-from retinue.ports import Chunks
-from retinue.prompt import Ask
-from retinue.schema import Abilities, AgentAction, AgentFinish, Reply, Usage
+from retinue.core.events import Called
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks
+from retinue.core.values import Abilities, AgentAction, AgentFinish, Reply, Usage
 from retinue.strategies import STRATEGIES
 
 

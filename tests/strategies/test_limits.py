@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from retinue import Agent, Budget, Decision, PromptModel, StopReason, tool
-from retinue.events import Asked
-from retinue.schema import AgentAction
+from retinue.core.events import Asked
+from retinue.core.values import AgentAction
 from retinue.strategies import STRATEGIES
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)

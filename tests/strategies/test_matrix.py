@@ -14,10 +14,10 @@ import pytest
 from fakes.engines import ENGINES, PROBED, model
 from fakes.vendor_server import Answer
 from retinue import Agent, Budget, Decision, PromptModel, StopReason, tool
-from retinue.events import Replied
-from retinue.ports import Chunks
-from retinue.prompt import Ask
-from retinue.schema import Abilities, AgentAction
+from retinue.core.events import Replied
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks
+from retinue.core.values import Abilities, AgentAction
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator
 

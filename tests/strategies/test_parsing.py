@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retinue import AgentAction, AgentFinish, StopReason, Tool
-from retinue.schema import ToolInput
+from retinue.core.values import ToolInput
 from retinue.strategies import self_ask
 from retinue.strategies.closing import answer_of
 from retinue.strategies.parsing import UnreadableReply, parse, read_input, written

@@ -12,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 
 from fakes.parrot import Parrot
 from retinue import Agent, Budget, Decision, PromptModel, RunResult, StopReason, Tool
-from retinue.events import Asked, Called, Event, Observed, Paused, Replied, Stopped
-from retinue.ports import Flow, Task, act, ask
-from retinue.prompt import Ask, Prompt
-from retinue.schema import AgentAction, AgentFinish, Message, Reply
+from retinue.core.events import Asked, Called, Event, Observed, Paused, Replied, Stopped
+from retinue.core.prompt import Ask, Prompt
+from retinue.core.protocols import Flow, Task, act, ask
+from retinue.core.values import AgentAction, AgentFinish, Message, Reply
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import TRIES, PlanExec
 from retinue.strategies.react import React

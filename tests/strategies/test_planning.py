@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.grammar import regex
-from retinue.schema import Decision
+from retinue.core.grammar import regex
+from retinue.core.values import Decision
 from retinue.strategies.planning import STEP_CHARS, Plan, UnreadablePlan, decided, in_line, plan_shape, read_plan
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from fakes.said import Said
 from retinue import Agent, Budget, RunResult, StopReason, tool
-from retinue.events import Asked
-from retinue.schema import Abilities, Reply
+from retinue.core.events import Asked
+from retinue.core.values import Abilities, Reply
 from retinue.strategies.prose import prose
 from strategies.test_corpus import TOOLS as RECORDED_TOOLS, read, recorded
 

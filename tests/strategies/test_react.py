@@ -7,7 +7,7 @@ import re
 from fakes.said import Said
 from fakes.seed_000 import QUESTION, TRANSCRIPT
 from retinue import Agent, PromptModel, Tool
-from retinue.schema import Abilities
+from retinue.core.values import Abilities
 from retinue.strategies.react import React
 
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fakes.said import Said
 from retinue import Agent, AgentFinish, Budget, StopReason, Tool
-from retinue.grammar import json_pattern, regex
-from retinue.ports import Task
-from retinue.prompt import Ask
-from retinue.schema import Abilities, AgentAction
+from retinue.core.grammar import json_pattern, regex
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Task
+from retinue.core.values import Abilities, AgentAction
 from retinue.strategies import ReactJson
 from retinue.strategies.json_reply import read_reply
 from retinue.strategies.loose_json import Cut, found

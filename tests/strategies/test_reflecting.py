@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retinue import Agent, Budget, Decision, PromptModel, RunResult, StopReason, Tool, ToolError
-from retinue.events import Asked, Called, Observed, Paused, Replied
-from retinue.ports import Flow, Strategy, Task, act
-from retinue.schema import AgentAction, AgentFinish
+from retinue.core.events import Asked, Called, Observed, Paused, Replied
+from retinue.core.protocols import Flow, Strategy, Task, act
+from retinue.core.values import AgentAction, AgentFinish
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import PlanExec
 from retinue.strategies.react import React

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, StopReason, Tool
-from retinue.grammar import regex
-from retinue.ports import Task
-from retinue.prompt import Ask
-from retinue.schema import Abilities
+from retinue.core.grammar import regex
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Task
+from retinue.core.values import Abilities
 from retinue.strategies import SelfAsk
 from retinue.strategies.parsing import UnreadableReply
 from retinue.strategies.self_ask import parse
@@ -112,7 +112,7 @@ def test_the_closing_question_and_what_is_no_answer_to_it() -> None:
 
 def asks(tools: tuple[Tool, ...]) -> tuple[Ask, Ask]:
     """The first request and the second."""
-    from retinue.schema import Observation, Reply
+    from retinue.core.values import Observation, Reply
 
     flow = SelfAsk()(Task("Why?", tools, constrained=True))
     first = next(flow)

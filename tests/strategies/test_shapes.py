@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from pydantic import BaseModel, Field
 
 from retinue import AgentAction, AgentFinish, Tool
-from retinue.grammar import Pattern, json_pattern, regex
+from retinue.core.grammar import Pattern, json_pattern, regex
 from retinue.strategies.closing import answer_of
 from retinue.strategies.parsing import parse
 from retinue.strategies.shapes import answer_shape, step_shape

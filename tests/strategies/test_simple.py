@@ -9,7 +9,7 @@ import pytest
 
 from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, Message, StopReason, Tool
-from retinue.ports import Strategy
+from retinue.core.protocols import Strategy
 from retinue.strategies import UnreadableReply, simple
 from retinue.strategies.simple import CLOSING
 

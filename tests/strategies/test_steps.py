@@ -10,9 +10,9 @@ import pytest
 
 from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, Message, PromptModel, RunResult, StopReason, tool
-from retinue.events import Asked
-from retinue.ports import Strategy
-from retinue.schema import Abilities, Reply
+from retinue.core.events import Asked
+from retinue.core.protocols import Strategy
+from retinue.core.values import Abilities, Reply
 from retinue.strategies import React, ReactJson, SelfAsk, ToolCalling, simple
 from retinue.strategies.parsing import parse
 from retinue.tools import calculator

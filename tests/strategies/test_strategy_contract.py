@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from retinue import AgentAction, AgentFinish, Message, Tool
-from retinue.ports import Flow, Request, Sent, Strategy, Task
-from retinue.prompt import Ask
-from retinue.schema import Reply
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Flow, Request, Sent, Strategy, Task
+from retinue.core.values import Reply
 from retinue.strategies import STRATEGIES, PlanExec, ReactJson, ToolCalling, simple
 from retinue.strategies.parsing import parse
 from retinue.strategies.react import React

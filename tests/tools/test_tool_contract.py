@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from retinue import Agent, Document, DocumentStore, Pipeline, PromptModel, Retriever, Tool, ToolError, tool
-from retinue.signature import InvalidInput, Signature
+from retinue.core.signature import InvalidInput, Signature
 from retinue.testing import Case, ToolSubject, tool_cases
 from retinue.tools import calculator
 from retinue.tools.passages import passages

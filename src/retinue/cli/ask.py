@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from ..agent import Agent
-from ..budgets import Budget
+from ..core.budgets import Budget
+from ..core.tool import Tool
 from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
-from ..tooling import Tool
 from ..tools import calculator, passages
 from ..tools.passages import Rank
 from .person import decide

@@ -13,9 +13,9 @@ from ..blocking import complete
 from ..config import load_spec
 from ..config.build import Builder
 from ..config.specs import FileSpec
+from ..core.tool import Tool
 from ..errors import DataError, UsageError
 from ..pipelines import Pipeline
-from ..tooling import Tool
 
 
 @click.command("mcp")

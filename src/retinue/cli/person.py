@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ..schema import AgentAction, Decision
+from ..core.values import AgentAction, Decision
 from ..terminal import clean
 
 _KEYS = {"a": "approve", "e": "edit", "r": "reject", "m": "respond"}

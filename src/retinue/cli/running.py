@@ -12,8 +12,8 @@ import click
 
 from ..agent import Run
 from ..blocking import complete
-from ..events import Delta, to_json
-from ..schema import StopReason
+from ..core.events import Delta, to_json
+from ..core.values import StopReason
 from ..watching import traced
 
 

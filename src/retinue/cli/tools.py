@@ -11,11 +11,11 @@ import click
 from ..config import load_spec
 from ..config.build import Builder
 from ..config.files import chosen
+from ..core.tool import Tool
 from ..models.wire import functions
 from ..strategies.describing import described
 from ..strategies.react_json import tools_as_json
 from ..terminal import clean
-from ..tooling import Tool
 
 
 @click.command("tools")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from ..core.values import Document
 from ..documents.splitting import split
 from ..errors import UsageError
-from ..schema import Document
 
 
 class Pieces(TypedDict):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from ..core.values import Document
 from ..documents.embedding import Embedder
 from ..documents.retrieval import vectors_of
 from ..documents.stores import Store, checked_store
-from ..schema import Document
 from .embedders import embedder as named
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from ..core.values import Document
 from ..documents.files import document_of
 from ..errors import DataError, UsageError
-from ..schema import Document
 
 
 class Converted(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..schema import Document
+from ..core.values import Document
 from .searching import Searched, text
 
 MAX_BODY = 4_000  # characters of an issue that is read,

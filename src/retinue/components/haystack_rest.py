@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 from urllib.parse import quote
 
+from ..core.toolbox import idempotency_header
+from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..schema import Document
-from ..toolbox import idempotency_header
 from .fetching import Request, Service
 from .polite import ask, mapping, worded
 from .queried import Queried

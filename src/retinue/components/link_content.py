@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from ..batches import in_order
 from ..blocking import blocking
+from ..core.values import Document
 from ..documents.apart import text_apart
 from ..errors import DataError, ToolError
-from ..schema import Document
 from .addresses import shown
 from .guarded import Guarded, Resolve, look_up
 from .searching import Searched

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..asking import ask_once
 from ..batches import in_order
 from ..blocking import blocking
-from ..contract import DeclaredComponent, Input
+from ..core.completion import ask_once
+from ..core.component import DeclaredComponent, Input
+from ..core.protocols import Model
 from ..errors import UsageError
 from ..models import PromptModel
-from ..ports import Model
 from ..representation import represented
 from .prompt_template import PromptTemplate, at_run_time
 

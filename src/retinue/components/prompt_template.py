@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..core.tool import as_text
 from ..errors import DataError, UsageError
-from ..tooling import as_text
 
 INLINE = "custom-at-query-time"
 _VARIABLE = re.compile(r"\$(?:(\$)|([a-z_][a-z0-9_]*)(?![A-Za-z0-9_]))")

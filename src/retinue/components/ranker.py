@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from ..blocking import blocking
+from ..core.values import Document
 from ..errors import UsageError
-from ..schema import Document
 from .cross_encoding import Scorer, best_first, cross_encoder as named, scored
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from ..blocking import blocking
+from ..core.values import Document
 from ..errors import UsageError
-from ..schema import Document
 from .prompt_node import PromptNode
 from .prompt_template import PromptTemplate
 

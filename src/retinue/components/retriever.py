@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from ..core.values import Document
 from ..documents.embedding import Embedder
 from ..documents.retrieval import MODES, Mode, retrieve, shown
 from ..documents.stores import Store, checked_store
 from ..errors import UsageError
-from ..schema import Document
 from ..suggestions import suggestion
 from .embedders import embedder as named
 

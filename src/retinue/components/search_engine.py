@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ..core.values import Document
 from ..errors import UsageError
-from ..schema import Document
 from ..suggestions import suggestion
 from .queried import Queried
 from .search_providers import PROVIDERS

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypedDict
 from urllib.parse import urlsplit
 
+from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..schema import Document
 from .fetching import Request, Service
 from .polite import worded
 

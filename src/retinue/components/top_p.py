@@ -8,8 +8,8 @@ from itertools import accumulate
 from math import exp, fsum, isfinite
 
 from ..blocking import blocking
+from ..core.values import Document
 from ..errors import UsageError
-from ..schema import Document
 from .cross_encoding import Scorer, best_first, cross_encoder as named, scored
 from .ranker import Ranked
 

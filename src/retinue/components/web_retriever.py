@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from ..batches import in_order
+from ..core.values import Document
 from ..documents.splitting import split
 from ..errors import ToolError, UsageError
-from ..schema import Document
 from ..suggestions import suggestion
 from ..threads import in_thread
 from .link_content import LinkContentFetcher

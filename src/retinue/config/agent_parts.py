@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..agent import Agent
-from ..budgets import Budget, Limits, limited_by
-from ..effects import Human
+from ..core.budgets import Budget, Limits, limited_by
+from ..core.effects import Human
+from ..core.protocols import Model, Strategy
+from ..core.tool import Tool
 from ..errors import UsageError
 from ..executor import Executor
 from ..models import PromptModel
 from ..models.limited import limited
 from ..models.settings import TimeLimits
-from ..ports import Model, Strategy
 from ..strategies import STRATEGIES
 from ..strategies.auto import Auto
 from ..strategies.planner import Planner
 from ..strategies.react import React
-from ..tooling import Tool
 from .environment import resolve
 from .places import Found, unknown
 from .specs import AgentSpec, FileSpec

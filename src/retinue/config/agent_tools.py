@@ -10,10 +10,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ..agent import Agent
-from ..declaring import component
+from ..core.component_declaration import component
+from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
 from ..suggestions import suggestion
-from ..tooling import Tool, tool_of
 from .callables import existing
 from .places import Found, Path
 from .reach import parts, servers, shares

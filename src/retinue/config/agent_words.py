@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ..agent import Agent
-from ..budgets import Budget
+from ..core.budgets import Budget
+from ..core.protocols import Strategy
 from ..errors import UsageError
 from ..executor import Executor
-from ..ports import Strategy
 from ..strategies import STRATEGIES
 from ..strategies.instructed import Instructed
 from ..strategies.planner import Planner

@@ -8,7 +8,9 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from ..agent import Agent
-from ..effects import Human
+from ..core.effects import Human
+from ..core.protocols import Model
+from ..core.tool import Tool
 from ..errors import DataError, UsageError
 from ..filing import Filed
 from ..mcp import MCPTools
@@ -17,8 +19,6 @@ from ..models import PromptModel
 from ..models.limited import limited
 from ..models.settings import TimeLimits
 from ..pipelines import Node, Pipeline, problems
-from ..ports import Model
-from ..tooling import Tool
 from .agent_parts import Parts, agent_of
 from .agent_tools import Toolmaker
 from .callables import existing, located

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..effects import Human
+from ..core.effects import Human
 from ..errors import DataError, UsageError
 from ..filing import Filed
 from .build import Builder

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..ports import Memory
+from ..core.protocols import Memory
 from .callables import located
 from .places import Found, Node, unknown
 from .registry import MEMORIES, MEMORY_TYPES

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
 from pydantic_core import PydanticCustomError
 
+from ..core.tool import exceptions
 from ..strategies import STRATEGIES
-from ..tooling import exceptions
 from .places import Source
 from .registry import COMPONENTS, ENGINES, MEMORY_TYPES
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..core.signature import Argument, Signature, signature_of
+from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
-from ..signature import Argument, Signature, signature_of
-from ..tooling import Tool, tool_of
 from ..tools.endpoint import endpoint
 from ..tools.files import described_tools, function_of, load_module, picking, tool_of_module
 from ..tools.packages import installed, lock_file, requirements

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ..agent import Agent
 from ..components import PromptNode
+from ..core.tool import Tool, exceptions
 from ..errors import UsageError
 from ..filing import Filed
 from ..mcp import MCPTools
@@ -20,7 +21,6 @@ from ..mcp.tools import Remote
 from ..models import PromptModel
 from ..models.limited import Limited
 from ..pipelines import Pipeline, inputs_of
-from ..tooling import Tool, exceptions
 from .agent_tools import built_in
 from .agent_words import described
 from .build import builder_of

@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ..core.values import Document
 from ..errors import DataError
 from ..models import bundles
-from ..schema import Document
 from .onnx import MAX_TOKENS, Batch, OnnxModel, loaded
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.values import Document
 from ..errors import DataError
-from ..schema import Document
 from .texts import media_type_of, text_of
 
 MAX_FILE = 50_000_000  # bytes

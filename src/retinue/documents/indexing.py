@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..core.values import Document
 from ..errors import DataError, UsageError
-from ..schema import Document
 from .embedding import Embedder
 from .files import data_of, document
 from .retrieval import vectors_of

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ..schema import Document
+from ..core.values import Document
 from ..tools.keywords import stems, storable
 from .splitting import windows
 from .store import DocumentStore

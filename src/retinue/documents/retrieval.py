@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ..core.values import Document
 from ..errors import UsageError
-from ..schema import Document
 from ..suggestions import suggestion
 from ..tools.passages import excerpt
 from .embedding import Embedder, titled

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ..core.values import Document
 from ..errors import UsageError
-from ..schema import Document
 from .conditions import Where
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from statistics import mean
 import click
 
 from ..agent import Agent
-from ..budgets import Budget
+from ..core.budgets import Budget
+from ..core.events import RunResult
 from ..errors import DataError
-from ..events import RunResult
 from ..models import PromptModel
 from ..strategies.react import React
 from .keeping import keep, records, setup_of, unreadable

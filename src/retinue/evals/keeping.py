@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..agent import Agent
-from ..events import Asked, RunResult
+from ..core.events import Asked, RunResult
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -20,11 +20,11 @@ from typing import Any
 import click
 
 from ..agent import Agent
-from ..budgets import Budget
+from ..core.budgets import Budget
+from ..core.events import RunResult
+from ..core.values import AgentAction, Decision
 from ..errors import DataError
-from ..events import RunResult
 from ..models import PromptModel
-from ..schema import AgentAction, Decision
 from ..strategies import STRATEGIES
 from ..suggestions import suggestion
 from ..tools import calculator, passages

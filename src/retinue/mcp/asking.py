@@ -8,8 +8,8 @@ from mcp import ClientSession, MCPError
 from mcp_types import CONNECTION_CLOSED, ListToolsRequest, ListToolsResult, PaginatedRequestParams, Tool as ListedTool
 from pydantic import ValidationError
 
+from ..core.tool import Effects
 from ..errors import ToolError
-from ..tooling import Effects
 from .offers import Offer
 from .server import Server
 

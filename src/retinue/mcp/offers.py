@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..core.tool import Effects
 from ..errors import DataError
-from ..tooling import Effects
 from .schemas import plain
 
 PINS = "retinue.pins.json"

@@ -24,11 +24,11 @@ from mcp_types import (
 
 from ..agent import Agent
 from ..containment import TimedOut, contained_await, described
+from ..core.events import Asked, Called, Observed
+from ..core.signature import Argument, InvalidInput, Signature, signature_of
+from ..core.tool import Tool
 from ..errors import RetinueError, ToolError, UsageError
-from ..events import Asked, Called, Observed
 from ..pipelines import Pipeline
-from ..signature import Argument, InvalidInput, Signature, signature_of
-from ..tooling import Tool
 
 Report = Callable[[str], Awaitable[None]]
 """Tells the client what is going on."""

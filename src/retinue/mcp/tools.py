@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..blocking import blocking, in_background
+from ..core.signature import signature_of_schema
+from ..core.tool import Tool
 from ..errors import UsageError
-from ..signature import signature_of_schema
-from ..tooling import Tool
 from .offers import Offer, Offered, read_pins, sorted_out, write_pins
 from .schemas import plain
 from .server import Server, problems

@@ -6,9 +6,9 @@ two is about, it knows (17 of 20 pairs instead of 10).
 
 from __future__ import annotations
 
-from ..asking import ask_once
-from ..grammar import Chars, Constraint, Repeat, choice, seq
-from ..ports import Model
+from ..core.completion import ask_once
+from ..core.grammar import Chars, Constraint, Repeat, choice, seq
+from ..core.protocols import Model
 from ..strategies.quoting import quoted
 from .filling import record, text
 

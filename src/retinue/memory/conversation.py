@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ..blocking import blocking
 from ..components import PromptNode, PromptTemplate
+from ..core.grammar import Constraint, json_pattern, seq
+from ..core.protocols import Model, Recalled
 from ..errors import ModelUnavailable, UsageError
-from ..grammar import Constraint, json_pattern, seq
-from ..ports import Model, Recalled
 from ..threads import in_thread
 from .background import Background
 from .filling import filled, line, record, text

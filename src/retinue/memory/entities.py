@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..blocking import blocking
+from ..core.protocols import Model, Recalled
 from ..errors import UsageError
-from ..ports import Model, Recalled
 from ..threads import in_thread
 from .background import Background
 from .comparing import both_hold

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypedDict
 
 from ..batches import in_order
 from ..blocking import blocking
-from ..grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
+from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
+from ..core.protocols import Model
 from ..models import PromptModel
-from ..ports import Model
 from ..strategies.quoting import quoted
 from .filling import filled, line, record, text
 from .known import USER, content, words

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..asking import ask_once
-from ..grammar import Constraint
-from ..ports import Model
+from ..core.completion import ask_once
+from ..core.grammar import Constraint
+from ..core.protocols import Model
 from ..strategies.loose_json import Cut, found
 
 

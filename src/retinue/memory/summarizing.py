@@ -8,10 +8,10 @@ from typing import Any, TypedDict
 
 from ..batches import in_order
 from ..blocking import blocking
+from ..core.grammar import Constraint, json_pattern, seq
+from ..core.protocols import Model
 from ..errors import UsageError
-from ..grammar import Constraint, json_pattern, seq
 from ..models import PromptModel
-from ..ports import Model
 from ..strategies.quoting import quoted
 from .filling import filled, line, record, text
 from .known import words

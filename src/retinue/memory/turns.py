@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..schema import Message
+from ..core.values import Message
 from ..strategies.quoting import quoted
 from .keeping import Turn
 

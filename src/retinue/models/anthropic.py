@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..schema import AgentAction, Finish, Message, Usage
+from ..core.values import AgentAction, Finish, Message, Usage
 from .wire import Arriving, Encoded, Terms, Wire, at, count, to_json, values, with_messages, words
 
 _MOST = 4096  # tokens that every model of theirs can write

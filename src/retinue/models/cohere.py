@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..schema import Message, Usage
+from ..core.values import Message, Usage
 from .wire import Arriving, Encoded, Terms, Wire, appended, at, count, function_calls, functions, with_messages, words
 
 _CHOICE = {"required": "REQUIRED", "none": "NONE"}

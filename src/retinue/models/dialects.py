@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..grammar import Constraint, gbnf, regex
+from ..core.grammar import Constraint, gbnf, regex
 from .settings import Api
 
 Dialect = Callable[[Constraint, Api], Mapping[str, Any]]

@@ -9,11 +9,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.events import Delta
+from ..core.prompt import Ask, Known, Prompt
+from ..core.protocols import Chunks
+from ..core.values import Abilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
-from ..events import Delta
-from ..ports import Chunks
-from ..prompt import Ask, Known, Prompt
-from ..schema import Abilities
 from ..suggestions import suggestion
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .failures import names

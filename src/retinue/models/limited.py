@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..ports import Chunks, Model
-from ..prompt import Ask
-from ..schema import Abilities
+from ..core.prompt import Ask
+from ..core.protocols import Chunks, Model
+from ..core.values import Abilities
 
 _LENGTHS = ("max_completion_tokens", "max_tokens")
 

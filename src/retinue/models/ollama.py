@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..schema import Message, Usage
+from ..core.values import Message, Usage
 from .wire import Arriving, Encoded, Terms, Wire, appended, at, count, functions, values, with_messages, words
 
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")

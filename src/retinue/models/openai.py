@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..schema import Message, Usage
+from ..core.values import Message, Usage
 from .wire import (
     Arriving,
     Call,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import aclosing
 
+from ..core.prompt import Ask, Prompt
+from ..core.protocols import Chunks
+from ..core.tool import Tool
+from ..core.values import Message, Reply
 from ..errors import ModelNotFound, ModelRefused
-from ..ports import Chunks
-from ..prompt import Ask, Prompt
-from ..schema import Message, Reply
-from ..tooling import Tool
 
 _MAX_TOKENS = 512  # models that think before they call need some
 

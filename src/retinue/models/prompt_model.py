@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from ..asking import ask_once
 from ..blocking import blocking
+from ..core.completion import ask_once
+from ..core.prompt import Ask
+from ..core.protocols import Chunks, Model
+from ..core.values import Abilities, Message, Reply
 from ..errors import RetinueError, UsageError
 from ..hiding import shown
-from ..ports import Chunks, Model
-from ..prompt import Ask
 from ..representation import represented
-from ..schema import Abilities, Message, Reply
 from ..suggestions import nearest, suggestion
 from ..tracebacks import shortened
 from .settings import Settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.values import Reply
 from ..errors import ModelUnavailable
-from ..schema import Reply
 from .failures import reported
 from .stopping import StopCutter
 from .wire import Arriving, Wire

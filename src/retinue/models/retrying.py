@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from ..core.protocols import Chunks, Retry
 from ..errors import ModelUnavailable
-from ..ports import Chunks, Retry
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..core.events import Delta
+from ..core.prompt import Ask, Decided
+from ..core.protocols import Chunks
+from ..core.values import Abilities, AgentAction, AgentFinish, Reply, Usage
 from ..errors import DataError, ModelRefused, ModelUnavailable
-from ..events import Delta
-from ..ports import Chunks
-from ..prompt import Ask, Decided
-from ..schema import Abilities, AgentAction, AgentFinish, Reply, Usage
 from ..suggestions import suggestion
 from .failures import coded
 from .retrying import retrying

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..schema import AgentAction, Finish, Message, ToolInput, Usage
-from ..tooling import Tool
+from ..core.tool import Tool
+from ..core.values import AgentAction, Finish, Message, ToolInput, Usage
 
 Headers = Callable[[str], Mapping[str, str]]  # from the key
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..core.tool import Tool
 from ..errors import UsageError
 from ..suggestions import suggestion
-from ..tooling import Tool
 from .pipeline import Params, Pipeline
 
 

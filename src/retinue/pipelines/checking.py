@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 
-from ..contract import FIRST
+from ..core.component import FIRST
 from ..errors import UsageError
 from .wires import INPUTS, ROOT, Node, Wire, root_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from ..contract import FIRST
+from ..core.component import FIRST
 from .checking import in_order
 from .wires import ROOT, Node, Wire, root_of
 

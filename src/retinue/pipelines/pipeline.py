@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from ..batches import in_order as batch_in_order
 from ..blocking import blocking
-from ..contract import DeclaredComponent, Input
-from ..declaring import component
+from ..core.component import DeclaredComponent, Input
+from ..core.component_declaration import component
 from ..errors import UsageError
 from ..filing import Filed, load
 from ..representation import represented

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..contract import DeclaredComponent
+from ..core.component import DeclaredComponent
 from .checking import in_order
 from .wires import ROOT, Node, Wire
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..batches import first
 from ..containment import contained, contained_await, described
-from ..contract import FIRST, DeclaredComponent
+from ..core.component import FIRST, DeclaredComponent
 from ..errors import NodeFailed, UsageError
 from ..threads import in_thread
 from .plan import Plan

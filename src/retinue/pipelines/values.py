@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..schema import Document
+from ..core.values import Document
 
 Seen = Mapping[str, tuple[int, Any]]  # by name: which node gave the value, and the value
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..contract import FIRST, DeclaredComponent
-from ..declaring import component
+from ..core.component import FIRST, DeclaredComponent
+from ..core.component_declaration import component
 from ..errors import UsageError
 
 ROOT = "Query"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..events import Delta, Said
+from ..core.events import Delta, Said
 
 
 class Arriving:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..events import Called, Event, Observed
+from ..core.events import Called, Event, Observed
 
 FILE_SEARCH = "file_search"
 MARK = re.compile(r"【[0-9]{1,3}†[^【】]{0,80}】")

@@ -15,15 +15,15 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ..agent import Agent, Run
+from ..core.events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped, stopped_by
+from ..core.log_context import LogContext, current, enter
+from ..core.tool import Tool
+from ..core.values import Decision, Message, StopReason
 from ..errors import DataError, RetinueError, StoreUnavailable
-from ..events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped, stopped_by
-from ..log_context import LogContext, current, enter
-from ..schema import Decision, Message, StopReason
 from ..store.database import Database
 from ..store.log import Change, Entry, Fenced, find, read
 from ..store.rows import RunRow
 from ..supervision import supervised
-from ..tooling import Tool
 from .claiming import acquit, claim, is_new, is_suspect
 from .crashing import crashpoint
 from .ending import ended, pending

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import events
-from ..events import Event, Finished, Observed, Paused, Resumed, Stopped
-from ..schema import AgentAction, StopReason
+from ..core import events
+from ..core.events import Event, Finished, Observed, Paused, Resumed, Stopped
+from ..core.tool import Tool
+from ..core.values import AgentAction, StopReason
 from ..store.log import Entry
 from ..store.rows import RunRow, Status
-from ..tooling import Tool
 from .waiting import Waiting, arguments_of, kept
 
 

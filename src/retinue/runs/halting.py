@@ -6,9 +6,9 @@ import time
 
 from sqlalchemy import Connection, update
 
+from ..core.events import Stopped
+from ..core.values import StopReason
 from ..errors import DataError
-from ..events import Stopped
-from ..schema import StopReason
 from ..store.log import Change, Entry, alter, append, read
 from ..store.rows import RunRow
 from ..store.tables import runs

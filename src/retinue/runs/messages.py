@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..events import Finished, Replied, Said, Stopped
-from ..schema import StopReason
+from ..core.events import Finished, Replied, Said, Stopped
+from ..core.values import StopReason
 from ..store.log import Entry
 from ..store.rows import RunRow
 from .citations import Citations

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from operator import itemgetter
 
-from ..events import Said
+from ..core.events import Said
 from ..store.log import Entry
 from ..store.rows import RunRow
 from .claiming import is_suspect, unfinished

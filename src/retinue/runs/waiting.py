@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ..schema import AgentAction, Decision
+from ..core.tool import Tool
+from ..core.values import AgentAction, Decision
 from ..store.clock import CLOCK
 from ..store.log import alter, length
 from ..store.rows import RunRow
-from ..tooling import Tool
 
 
 class Waiting(NamedTuple):

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ..core.events import Delta, Event, Observed, Replied, Retried, Started
 from ..errors import StoreUnavailable
-from ..events import Delta, Event, Observed, Replied, Retried, Started
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.log import Change, Entry, append

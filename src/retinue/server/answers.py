@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..core.values import Decision
 from ..runs.waiting import Waiting, waiting_for
-from ..schema import Decision
 from ..store.rows import RunRow
 from .tailoring import inner_name
 from .wire.errors import ApiError

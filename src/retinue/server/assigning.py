@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from ..core.tool import Tool
 from ..errors import UsageError
 from ..runs import Assignment
 from ..runs.claiming import is_new
@@ -19,7 +20,6 @@ from ..store.rows import RunRow
 from ..store.scope import Scope
 from ..store.tables import messages
 from ..threads import in_thread
-from ..tooling import Tool
 from .assistants.resources import resources_of
 from .conversing import question_in, shortened
 from .deployment import Deployment

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..core.values import AgentAction, Message, Role
 from ..errors import UsageError
-from ..schema import AgentAction, Message, Role
 from ..strategies.quoting import quoted
 from .tailoring import inner_name
 

@@ -11,12 +11,12 @@ from ..agent import Agent
 from ..config import load_spec
 from ..config.build import Builder
 from ..config.specs import FileSpec
+from ..core.protocols import Flow, Task, act
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish
 from ..errors import DataError, NodeFailed
 from ..executor import NoModel
 from ..pipelines import Pipeline
-from ..ports import Flow, Task, act
-from ..schema import AgentAction, AgentFinish
-from ..tooling import Tool
 
 logger = logging.getLogger(__name__)
 

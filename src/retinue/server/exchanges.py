@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ..events import Called, Event, Observed, Paused
-from ..schema import AgentAction, Observation
+from ..core.events import Called, Event, Observed, Paused
+from ..core.values import AgentAction, Observation
 from ..store.log import read_kinds
 from .wire.objects import call_id
 

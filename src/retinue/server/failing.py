@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from ..core.events import Called
+from ..core.tool import Tool
 from ..errors import DataError
-from ..events import Called
 from ..store.log import Entry, read
 from ..store.rows import RunRow
-from ..tooling import Tool
 from .context import Server
 from .hosted import HOSTED
 from .tailoring import tools_of

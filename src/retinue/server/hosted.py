@@ -12,11 +12,11 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
 from ..components.code_interpreter import CodeInterpreter
+from ..core.tool import Tool
 from ..errors import ToolError, UsageError
 from ..runs.citations import FILE_SEARCH, mark
 from ..store.scope import Scope
 from ..store.tables import contents
-from ..tooling import Tool
 from ..tools.keywords import stems
 from .assistants.hosted_steps import CODE_INTERPRETER
 from .assistants.resources import Resources

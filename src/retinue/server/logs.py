@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
 from ..components import sandbox
+from ..core.log_context import ContextFilter
 from ..hiding import hidden
-from ..log_context import ContextFilter
 
 Format = Literal["text", "json"]
 _MOST = 2_048  # bytes of a field

@@ -9,19 +9,19 @@ from dataclasses import replace
 from typing import Any
 
 from ..agent import Agent
+from ..core.protocols import Model, Strategy
+from ..core.signature import signature_of_schema
+from ..core.tool import Tool
 from ..errors import UsageError
 from ..mcp.schemas import plain
 from ..models import PromptModel
 from ..models.limited import Limited, limited
 from ..models.settings import Settings
-from ..ports import Model, Strategy
-from ..signature import signature_of_schema
 from ..store.rows import RunRow
 from ..strategies.auto import Auto
 from ..strategies.instructed import Instructed
 from ..strategies.relaying import renaming
 from ..strategies.tool_calling import ToolCalling
-from ..tooling import Tool
 from .declared import left
 from .deployment import Deployment
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
+from ..core.events import Event, Said
+from ..core.serialization import dump, load
 from ..errors import DataError
-from ..events import Event, Said
-from ..reading import dump, load
 from .prepared import Prepared
 from .rows import RunRow
 from .tables import contents, events, messages, runs

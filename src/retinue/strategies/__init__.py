@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..ports import Strategy
+from ..core.protocols import Strategy
 from .auto import Auto
 from .parsing import UnreadableReply
 from .planexec import PlanExec

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..ports import Flow, Task, act
-from ..schema import AgentAction, AgentFinish, StopReason
+from ..core.protocols import Flow, Task, act
+from ..core.values import AgentAction, AgentFinish, StopReason
 
 _WANTED = 'want {"tool": NAME, "input": …}, or a list of these'
 

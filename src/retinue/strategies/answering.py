@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..grammar import Constraint, json_pattern, seq
-from ..ports import Flow, Sent, Strategy, Task, ask
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentFinish, Message, Reply, StopReason
+from ..core.grammar import Constraint, json_pattern, seq
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Flow, Sent, Strategy, Task, ask
+from ..core.values import AgentFinish, Message, Reply, StopReason
 from .closing import CUT
 from .parsing import FENCED
 from .planning import in_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ports import Flow, Strategy, Task, needs_tools
+from ..core.protocols import Flow, Strategy, Task, needs_tools
 from .react import React
 from .tool_calling import ToolCalling
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from ..schema import AgentFinish, Reply, StopReason
-from ..tooling import Tool
+from ..core.tool import Tool
+from ..core.values import AgentFinish, Reply, StopReason
 from .json_reply import answer_begun
 from .markers import AFTER, AT_LINE_START, parts_of
 from .parsing import UnreadableReply, finish, parse, says_none, structured

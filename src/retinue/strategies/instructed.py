@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
-from ..ports import Flow, Sent, Strategy, Task, calls_natively, needs_tools
-from ..prompt import Ask, Prompt
-from ..schema import AgentFinish, Message
+from ..core.prompt import Ask, Prompt
+from ..core.protocols import Flow, Sent, Strategy, Task, calls_natively, needs_tools
+from ..core.values import AgentFinish, Message
 from .relaying import advanced
 
 

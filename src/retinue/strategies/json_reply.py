@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..schema import AgentAction
-from ..tooling import Tool
+from ..core.tool import Tool
+from ..core.values import AgentAction
 from .loose_json import Cut, as_text, found
 from .parsing import CUT_OFF as CUT_OFF, NO_TOOL, UnreadableReply, known, needs_input, read_input
 from .protocol import ACTIONS, ANSWERS, INPUTS, NAMES, key_of

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..prompt import Decided
-from ..schema import AgentAction, AgentFinish, Reply, StopReason, ToolInput
-from ..tooling import Tool
+from ..core.prompt import Decided
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish, Reply, StopReason, ToolInput
 from .loose_json import Cut, as_text
 from .markers import AFTER, ANYWHERE, AT_LINE_START, Part, parts_of
 from .protocol import INPUTS

@@ -14,10 +14,10 @@ from importlib.resources import files
 from string import Template
 from typing import TypeVar
 
-from ..grammar import Constraint, choice
-from ..ports import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
+from ..core.grammar import Constraint, choice
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
+from ..core.values import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
 from . import closing
 from .auto import chosen
 from .describing import described

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ..ports import Flow, Task
-from ..schema import AgentFinish
+from ..core.protocols import Flow, Task
+from ..core.values import AgentFinish
 from .planexec import PlanExec
 
 

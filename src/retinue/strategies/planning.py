@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..grammar import Constraint, json_pattern, seq
-from ..prompt import Decided
-from ..schema import AgentFinish, Decision, Reply
+from ..core.grammar import Constraint, json_pattern, seq
+from ..core.prompt import Decided
+from ..core.values import AgentFinish, Decision, Reply
 from .parsing import FENCED, without_empty_fence
 from .quoting import quoted
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..ports import Task
-from ..schema import Reply
-from ..tooling import Tool
+from ..core.protocols import Task
+from ..core.tool import Tool
+from ..core.values import Reply
 from .json_reply import read_reply
 from .loose_json import Cut
 from .markers import ANYWHERE, AT_LINE_START, parts_of

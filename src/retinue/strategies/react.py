@@ -14,9 +14,9 @@ from functools import cache, partial
 from importlib.resources import files
 from string import Template
 
-from ..ports import Flow, Task
-from ..prompt import Ask, Prompt
-from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
+from ..core.prompt import Ask, Prompt
+from ..core.protocols import Flow, Task
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from . import closing
 from .describing import described, examples
 from .parsing import UnreadableReply, answer_written, parse, thought_in, written

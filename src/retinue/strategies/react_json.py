@@ -15,13 +15,13 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..budgets import Budget
-from ..events import Asked, Finished, RunResult
-from ..grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
-from ..ports import Flow, Task
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
-from ..tooling import Tool
+from ..core.budgets import Budget
+from ..core.events import Asked, Finished, RunResult
+from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Flow, Task
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .describing import Example, Kind, fitting
 from .json_reply import cut_answer, read_reply
 from .parsing import UnreadableReply

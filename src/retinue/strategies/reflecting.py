@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..grammar import Constraint, Pattern, choice, json_pattern, line, seq
-from ..ports import Act, Flow, Request, Sent, Strategy, Task, act, ask
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
-from ..tooling import Tool
+from ..core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
 from .parsing import read_input
 from .planning import in_line
 from .relaying import Around, advanced

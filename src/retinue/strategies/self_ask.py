@@ -15,11 +15,11 @@ from importlib.resources import files
 from string import Template
 from typing import NamedTuple
 
-from ..grammar import Constraint, choice, seq
-from ..ports import Flow, Task
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
-from ..tooling import Tool
+from ..core.grammar import Constraint, choice, seq
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Flow, Task
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .describing import Example, Kind, described, fitting
 from .json_reply import CUT_OFF, read_reply
 from .parsing import UnreadableReply, known, needs_input, read_input, without_empty_fence

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..schema import AgentFinish
-from ..tooling import Tool
+from ..core.tool import Tool
+from ..core.values import AgentFinish
 from .json_reply import answer_begun
 from .markers import AFTER, AT_LINE_START
 from .parsing import INVENTED, NO_TOOL, UnreadableReply, parse

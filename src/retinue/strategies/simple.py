@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Flow, Task
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from ..ports import Flow, Task
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing import UnreadableReply, answer_written, written
 from .prose import acts
 from .steps import Read, Turn, noted, said, step_by_step

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from ..ports import Flow, act, ask
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentAction, AgentFinish, Message, Observation, Reply, StopReason
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Flow, act, ask
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, StopReason
 from .closing import CUT, cut
 from .parsing import NO_TOOL, UnreadableReply
 from .quoting import quoted

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal
 
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Flow, Task
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from ..ports import Flow, Task
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentAction, AgentFinish, Message, Observation, Reply
-from ..tooling import Tool
 from .loose_json import found
 from .parsing import UnreadableReply
 from .prose import acts

@@ -13,13 +13,13 @@ from typing import Any
 
 from ..agent import Agent
 from ..config.registry import COMPONENTS
-from ..contract import DeclaredComponent
-from ..declaring import component
+from ..core.component import DeclaredComponent
+from ..core.component_declaration import component
+from ..core.tool import Tool
 from ..errors import NodeFailed, UsageError
 from ..kinds import mismatch
 from ..models import PromptModel
 from ..pipelines import Pipeline
-from ..tooling import Tool
 from .case import Case, cases, require, require_same, shown, skip
 
 Values = Mapping[str, Any]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from ..core.values import Document
 from ..documents.conditions import Where
-from ..schema import Document
 from .case import Case, cases, require, require_same, shown, skip
 from .document_stores import (
     BAD_FILTERS,

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.values import Document
 from ..documents.conditions import Where
 from ..documents.stores import Store
 from ..errors import UsageError
-from ..schema import Document
 from .case import require, shown
 
 YEARS = (

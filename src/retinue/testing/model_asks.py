@@ -8,11 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..events import Delta
-from ..ports import Model, Retry
-from ..prompt import Ask, Decided, Prompt
-from ..schema import AgentAction, AgentFinish, Message, Reply
-from ..tooling import Tool
+from ..core.events import Delta
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Model, Retry
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish, Message, Reply
 from .case import require, shown
 
 Make = Callable[[], Model]

@@ -1,4 +1,4 @@
-"""What every model keeps to, whatever its engine: the contract of `retinue.ports.Model`."""
+"""What every model keeps to, whatever its engine: the contract of `retinue.core.protocols.Model`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import aclosing
 from dataclasses import fields
 from typing import get_args
 
+from ..core.events import Delta
+from ..core.grammar import Constraint, choice, regex
+from ..core.protocols import Retry
+from ..core.values import Abilities, Finish, Message, Reply, Usage
 from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
-from ..events import Delta
-from ..grammar import Constraint, choice, regex
-from ..ports import Retry
-from ..schema import Abilities, Finish, Message, Reply, Usage
 from .case import Case, cases, require, require_same, shown, skip
 from .model_asks import (
     Chunk,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..agent import Agent
-from ..budgets import Budget
-from ..events import Called, Event, RunResult
+from ..core.budgets import Budget
+from ..core.events import Called, Event, RunResult
+from ..core.prompt import Ask
+from ..core.protocols import Chunks, Model, Strategy
+from ..core.tool import Tool
+from ..core.values import Abilities, AgentAction, AgentFinish, Decision, Message, Reply, Usage
 from ..models import PromptModel
-from ..ports import Chunks, Model, Strategy
-from ..prompt import Ask
-from ..schema import Abilities, AgentAction, AgentFinish, Decision, Message, Reply, Usage
-from ..tooling import Tool
 
 QUESTION = "Who knows whom?"
 ANSWER = "47 of them"

@@ -1,4 +1,4 @@
-"""What every strategy keeps to, whoever wrote it: the contract of `retinue.ports.Strategy`."""
+"""What every strategy keeps to, whoever wrote it: the contract of `retinue.core.protocols.Strategy`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 from itertools import count
 
-from ..events import Asked, RunResult
-from ..ports import Task
-from ..prompt import Ask
-from ..schema import AgentAction, AgentFinish, Finish, Message, Reply, StopReason
+from ..core.events import Asked, RunResult
+from ..core.prompt import Ask
+from ..core.protocols import Task
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish, Finish, Message, Reply, StopReason
 from ..strategies.relaying import advanced
-from ..tooling import Tool
 from .case import Case, cases, require, require_same, shown
 from .strategy_runs import (
     ADD,

@@ -13,11 +13,11 @@ from jsonschema import Draft202012Validator, SchemaError
 
 from ..agent import Agent
 from ..containment import contained
+from ..core.signature import InvalidInput
+from ..core.tool import Tool, tool_of
+from ..core.toolbox import Toolbox
+from ..core.values import AgentAction, Observation, StopReason, ToolInput
 from ..models import PromptModel
-from ..schema import AgentAction, Observation, StopReason, ToolInput
-from ..signature import InvalidInput
-from ..toolbox import Toolbox
-from ..tooling import Tool, tool_of
 from .case import Case, cases, require, require_same, shown, skip
 
 _TURNS = 100  # of the event loop, in which a call begins

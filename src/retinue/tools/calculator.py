@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from ..core.tool import tool
 from ..errors import ToolError
-from ..tooling import tool
 
 MAX_CHARS = 1_000
 MAX_DIGITS = 1_000  # of an exact integer result

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from ..containment import contained, described
+from ..core.tool import Tool
 from ..errors import DataError, ForeignExit
-from ..tooling import Tool
 
 
 def load_module(file: Path) -> ModuleType:

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from ..core.tool import Tool
+from ..core.values import Document
 from ..errors import DataError
-from ..schema import Document
-from ..tooling import Tool
 from .keywords import TITLE_WEIGHT, TOKENIZE, match, stems, storable
 
 Rank = Callable[[str, list[Document]], list[Document]]  # the query, and what was found, in a better order

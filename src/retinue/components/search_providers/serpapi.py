@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...schema import Document
+from ...core.values import Document
 from ..fetching import Request
 from ..searching import Found, Question, answer, pages, text
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.tool import Tool
+from ...core.values import AgentAction, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
 from ...runs.ending import pending
 from ...runs.messages import Speech, Spoken, derived_id, message_body, message_id
 from ...runs.waiting import Waiting, arguments_of, kept
-from ...schema import AgentAction, Usage
 from ...store.log import Entry
 from ...store.rows import RunRow, Status
-from ...tooling import Tool
 from ..context import Options
 from ..wire.objects import Object, assistant_of, message_object, run_object, tool_call
 from .hosted_steps import call_deltas, included, is_hosted, logs_delta, shown, with_server_tools

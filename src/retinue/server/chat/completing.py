@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...events import Replied, Said, Stopped
+from ...core.events import Replied, Said, Stopped
+from ...core.values import AgentAction, StopReason
 from ...runs import Followed
 from ...runs.messages import Speech, Spoken
 from ...runs.waiting import waiting_for
-from ...schema import AgentAction, StopReason
 from ...store.log import Entry
 from ...store.rows import RunRow
 from ..failing import FAILED

@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...core.log_context import LogContext, within
 from ...errors import StoreLost, StoreUnavailable
-from ...log_context import LogContext, within
 from ..wire.bodies import most_bytes
 from ..wire.errors import ApiError
 from ..wire.ids import new_id

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
-from ...schema import Usage
+from ...core.values import Usage
 from ...store.scope import Scope
 from ..context import At
 from ..conversations.compaction import TYPE, expanded, sealed

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...events import Paused
+from ...core.events import Paused
 from ...runs import Followed
 from ...store.log import Entry, read
 from ...store.rows import RunRow

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...core.values import Observation
 from ...runs.citations import FILE_SEARCH, passages_in
-from ...schema import Observation
 from ...store.rows import RunRow
 from ..assistants.hosted_steps import CODE_INTERPRETER
 from ..wire.objects import Object

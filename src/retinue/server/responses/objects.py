@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...schema import Usage
+from ...core.values import Usage
 from ...store.rows import RunRow
 from ..wire.objects import Object
 from .parts import Part

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...events import Called, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.events import Called, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.tool import Tool
+from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
 from ...runs.messages import Speech, Spoken
 from ...runs.waiting import arguments_of
-from ...schema import AgentAction, Observation, StopReason, Usage
 from ...store.log import Entry
 from ...store.rows import RunRow
-from ...tooling import Tool
 from ..conversations.item_forms import shown
 from ..tailoring import inner_name
 from ..wire.objects import Object, call_id, outer_name

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...core.values import AgentAction
 from ...runs.waiting import waiting_for
-from ...schema import AgentAction
 from ...store.rows import RunRow
 from ...store.scope import Kept
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from .events import Delta, Event
 from .prompt import Ask
-from .schema import Abilities, AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
-from .tooling import Tool
+from .tool import Tool
+from .values import Abilities, AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
 
 
 @dataclass(frozen=True, slots=True)

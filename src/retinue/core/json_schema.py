@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .errors import DataError
+from ..errors import DataError
 from .schema_keywords import TooMuch, at_most, compiled, counted, size_of
 
 if TYPE_CHECKING:

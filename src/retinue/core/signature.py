@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from .errors import UsageError
+from ..errors import UsageError
 from .json_schema import errors_of
-from .schema import ToolInput
 from .schema_keywords import TooMuch
+from .values import ToolInput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -11,7 +11,7 @@ import json
 import re
 from functools import lru_cache
 
-from .schema import AgentAction, Outcome
+from .values import AgentAction, Outcome
 
 _ABOUT_THE_REQUEST = re.compile(
     r"\b(?:request|attempt|retry|trace|correlation)(?:[ _-]?(?:id|no\.?|number))?[\"']?[ \t]{0,4}[:=#(]?[ \t\"'#]{0,4}"

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from ..hiding import hidden
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
-from .hiding import hidden
 from .log_context import LogContext
-from .schema import StopReason
+from .values import StopReason
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("retinue.run_log")
 _FAILED = ("failed", "timed_out")
 _ON_PURPOSE = (StopReason.AWAITING_HUMAN, StopReason.CANCELLED)
 _MOST = 500  # characters of what others say

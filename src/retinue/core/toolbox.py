@@ -12,13 +12,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from .containment import TimedOut, contained, described
-from .errors import UsageError
-from .hiding import hidden
-from .schema import AgentAction, Observation, Outcome, Usage
+from ..containment import TimedOut, contained, described
+from ..errors import UsageError
+from ..hiding import hidden
 from .signature import InvalidInput
 from .stagnation import traces
-from .tooling import Effects, Tool
+from .tool import Effects, Tool
+from .values import AgentAction, Observation, Outcome, Usage
 
 logger = logging.getLogger(__name__)
 

@@ -6,15 +6,15 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
-from .containment import apart, described
-from .errors import UsageError
+from ..containment import apart, described
+from ..errors import UsageError
+from ..threads import in_thread
 from .event_stream import tell
 from .events import Delta, Event
-from .ports import Chunks, Model
 from .prompt import Ask
-from .schema import AgentAction, Decision, Observation, StopReason
-from .threads import in_thread
+from .protocols import Chunks, Model
 from .toolbox import Toolbox
+from .values import AgentAction, Decision, Observation, StopReason
 
 Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | None]
 

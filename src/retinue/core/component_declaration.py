@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict, overload
 
-from .contract import DeclaredComponent, Input
-from .errors import UsageError
-from .tooling import Tool
+from ..errors import UsageError
+from .component import DeclaredComponent, Input
+from .tool import Tool
 
 _UNKNOWN = (dict, tuple, Mapping, Union, types.UnionType)
 

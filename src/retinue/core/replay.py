@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 
-from .errors import LogMismatch, WindowExceeded
+from ..errors import LogMismatch, WindowExceeded
 from .events import Asked, Called, Delta, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
-from .ports import Chunks, Effects, Retry
 from .prompt import Ask
-from .schema import AgentAction, Decision, StopReason
+from .protocols import Chunks, Effects, Retry
+from .values import AgentAction, Decision, StopReason
 
 OfACall = Called | Observed | Paused | Resumed
 _LIMITS = {

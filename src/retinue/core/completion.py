@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from .containment import contained_await
-from .errors import ModelError, UsageError
+from ..containment import contained_await
+from ..errors import ModelError, UsageError
 from .grammar import Constraint
-from .ports import Model
 from .prompt import Ask, Decided, Prompt
-from .schema import AgentFinish, Message, Reply
+from .protocols import Model
+from .values import AgentFinish, Message, Reply
 
 
 async def ask_once(

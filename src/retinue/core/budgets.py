@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
-from .containment import exited, is_ours
-from .errors import UsageError
+from ..containment import exited, is_ours
+from ..errors import UsageError
+from ..suggestions import suggestion
 from .events import Asked, Event, Replied
-from .schema import Observation, StopReason, Usage
-from .suggestions import suggestion
+from .values import Observation, StopReason, Usage
 
 T = TypeVar("T")
 WARN_AT = 0.7  # of a budget

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, get_origin
 
-from .errors import DataError, UsageError
+from ..errors import DataError, UsageError
 from .json_schema import check_schema, errors_of
 from .schema_keywords import TooMuch
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from .errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
-from .schema import Abilities, AgentAction, Decision, Message, Observation, Reply, Step, StopReason, Usage
+from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
+from .values import Abilities, AgentAction, Decision, Message, Observation, Reply, Step, StopReason, Usage
 
 
 @dataclass(frozen=True, slots=True)

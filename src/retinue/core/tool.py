@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, cast, get_args, overload
 
-from .batches import in_order
-from .blocking import blocking
-from .containment import TimedOut, apart
-from .errors import ForeignExit, NotDone, ToolError, UsageError
+from ..batches import in_order
+from ..blocking import blocking
+from ..containment import TimedOut, apart
+from ..errors import ForeignExit, NotDone, ToolError, UsageError
+from ..representation import represented
+from ..suggestions import suggestion
+from ..threads import in_thread
 from .events import RunResult
-from .representation import represented
-from .schema import Document, ToolInput
 from .signature import InvalidInput, Signature, read_signature, summary
-from .suggestions import suggestion
-from .threads import in_thread
+from .values import Document, ToolInput
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Tool:
         return_direct: Its result is the run's answer.
         reflections: How often a call may be repeated with its input put in other words, when tool, input and result do
             not fit together. A `once` call that may have happened is not.
-        takes: What a function takes, where its type hints do not say it (`retinue.signature.signature_of`).
+        takes: What a function takes, where its type hints do not say it (`retinue.core.signature.signature_of`).
         not_done: Exceptions, or names of built-in ones with commas, that say, as `NotDone` does, that a call did not
             happen. After any other, and after its time limit, the outcome of a `once` call is not known, and it is not
             made again unless a person says so.

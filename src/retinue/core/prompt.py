@@ -8,8 +8,8 @@ from typing import Any, Generic, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from .grammar import Constraint
-from .schema import AgentAction, AgentFinish, Message, Reply
-from .tooling import Tool
+from .tool import Tool
+from .values import AgentAction, AgentFinish, Message, Reply
 
 T = TypeVar("T")
 Decided = tuple[AgentAction, ...] | AgentFinish  # what a strategy reads out of a reply

@@ -77,7 +77,7 @@ class _Root(logging.Handler):
     logging, warnings go where Python's own go then."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from .hiding import hidden  # not before there is something to say: `import retinue` is to cost next to nothing
+        from ..hiding import hidden  # not before there is something to say: `import retinue` is to cost next to nothing
 
         ContextFilter().filter(record)
         try:

@@ -7,7 +7,7 @@ import json
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from .errors import DataError
+from ..errors import DataError
 from .events import KINDS, Event, to_json
 
 _ADAPTERS: dict[str, TypeAdapter[Event]] = {}

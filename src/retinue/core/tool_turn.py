@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from .budgets import Deadline
 from .events import Called, Event, Observed, Paused, Resumed, Stopped
-from .ports import Effects
-from .schema import AgentAction, Decision, Observation, StopReason
+from .protocols import Effects
+from .values import AgentAction, Decision, Observation, StopReason
 
 AT_ONCE = 16  # calls of one reply that run side by side; the others wait, and so do the records of their intents
 

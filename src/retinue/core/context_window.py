@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .prompt import Known, Prompt
-from .schema import Message, Reply
+from .values import Message, Reply
 
 ROOM = 0.6  # of the window, for the prompt, after shortening
 REPLY = 512  # tokens kept for a reply that has no limit of its own

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from .errors import DataError
+from ..errors import DataError
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

@@ -17,17 +17,17 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 
-from .acting import Turn
+from ..containment import contained, described, is_told
+from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
+from ..strategies.relaying import advanced
 from .budgets import Budget, Deadline, Interrupted, Meter
-from .containment import contained, described, is_told
-from .errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
+from .context_window import ROOM, Window
 from .event_stream import told
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
-from .ports import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .prompt import Ask, Known, Prompt
-from .schema import AgentFinish, Decision, Message, Observation, Reply, StopReason
-from .strategies.relaying import advanced
-from .window import ROOM, Window
+from .protocols import Act, Consult, Effects, Flow, Request, Retry, Sent
+from .tool_turn import Turn
+from .values import AgentFinish, Decision, Message, Observation, Reply, StopReason
 
 logger = logging.getLogger(__name__)
 Events = AsyncGenerator[Event | Delta, None]
