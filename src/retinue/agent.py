@@ -9,8 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from .batches import in_order
-from .blocking import blocking, iterate
+from ._internal.concurrency import in_order
+from ._internal.representation import represented
+from ._internal.suggestions import nearest, suggestion
+from ._internal.sync_bridge import blocking, iterate
+from ._internal.tracebacks import show_shortened
+from ._internal.yaml_io import Filed, load
 from .core.answer_schema import schema_of
 from .core.budgets import Budget, Limits, limited_by
 from .core.effects import Human as Human
@@ -19,20 +23,16 @@ from .core.protocols import Memory, Model, Prompting, Strategy
 from .core.tool import Tool, tool_of
 from .core.toolbox import Toolbox
 from .core.values import Decision, Message
+from .display.live_trace import watched
 from .errors import LogMismatch, ModelError, UsageError
-from .filing import Filed, load
 from .models import PromptModel
 from .models.limited import limited
 from .remembering import several
-from .representation import represented
 from .run_spec import RunSpec
 from .running import Run as Run
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
-from .suggestions import nearest, suggestion
-from .tracebacks import show_shortened
-from .watching import watched
 
 Params = Mapping[str, Mapping[str, Any]]  # values for parameters, by node
 _BUNDLED = ("calculator", "passages")  # tools that come along

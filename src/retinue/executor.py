@@ -6,16 +6,16 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ._internal.sync_bridge import blocking
 from .agent import Agent, Human, Params, Run
-from .blocking import blocking
 from .core.budgets import Budget
 from .core.events import RunResult
 from .core.prompt import Ask
 from .core.protocols import Chunks
 from .core.values import Abilities, Message
+from .display.live_trace import watched
 from .errors import ModelRefused
 from .strategies.acting_out import ActingOut
-from .watching import watched
 
 Actions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .containment import contained_await, described, is_told
+from ._internal.containment import contained_await, described, is_told
 from .core.events import Called, Event, Observed, RunResult, result
 from .core.protocols import Memory, Recalled
 from .core.values import AgentAction, Message

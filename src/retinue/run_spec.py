@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from ._internal.suggestions import suggestion
 from .core.answer_schema import Check
 from .core.budgets import Budget
 from .core.effects import Human
@@ -16,7 +17,6 @@ from .strategies.acting_out import ActingOut
 from .strategies.answering import answering
 from .strategies.instructed import instructed
 from .strategies.reflecting import reflecting
-from .suggestions import suggestion
 
 
 @dataclass(frozen=True, slots=True)

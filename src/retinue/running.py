@@ -8,7 +8,9 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from .containment import contained, described, is_told
+from ._internal.containment import contained, described, is_told
+from ._internal.representation import represented
+from ._internal.tracebacks import shortened
 from .core.budgets import Deadline, Interrupted
 from .core.effects import LibraryEffects
 from .core.events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
@@ -19,13 +21,11 @@ from .core.replay import beginning, replaying
 from .core.run_log import log_event
 from .core.toolbox import Toolbox, spend
 from .core.values import Abilities, Decision, Message
+from .display.live_trace import is_shown, traced
 from .errors import ModelError, RetinueError, UsageError
 from .remembering import recalled, remember
-from .representation import represented
 from .run_spec import Specified
 from .strategies.auto import Auto, chosen
-from .tracebacks import shortened
-from .watching import is_shown, traced
 
 
 class Run:

@@ -20,10 +20,10 @@ from cli.test_ask import ACTION, ANSWER, environment
 from fakes.openai_server import OpenAIServer
 from fakes.said import Said
 from retinue import Agent, PromptModel, UsageError
+from retinue._internal.progress import told
 from retinue.core.protocols import Retry
 from retinue.core.values import Abilities, AgentAction, Reply, Usage
-from retinue.progress import told
-from retinue.terminal import Live, Measure, Wrapping, cells, clean
+from retinue.display.terminal import Live, Measure, Wrapping, cells, clean
 from retinue.tools import calculator
 
 COST = Usage(100, 20, 60, 1)

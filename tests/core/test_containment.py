@@ -35,8 +35,8 @@ from retinue import (
     component,
     tool,
 )
-from retinue.blocking import blocking
-from retinue.containment import apart, contained
+from retinue._internal.containment import apart, contained
+from retinue._internal.sync_bridge import blocking
 from retinue.core.completion import ask_once
 from retinue.core.events import Called, Observed
 from retinue.core.prompt import Ask, Prompt
@@ -221,7 +221,7 @@ def test_a_tool_that_ends_the_event_loop_ends_no_run(end: str) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_tool_that_refuses_to_be_cancelled_holds_up_nobody(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retinue.containment.GRACE", 0.01)
+    monkeypatch.setattr("retinue._internal.containment.GRACE", 0.01)
     free = asyncio.Event()
 
     @tool(effects="read", timeout=0.01)
@@ -243,7 +243,7 @@ def test_a_tool_that_refuses_to_be_cancelled_holds_up_nobody(strategy: str, monk
 
 
 def test_a_budget_of_seconds_holds_for_a_tool_that_refuses_to_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retinue.containment.GRACE", 0.01)
+    monkeypatch.setattr("retinue._internal.containment.GRACE", 0.01)
     free = asyncio.Event()
 
     @tool(effects="read")
@@ -620,7 +620,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_on_a_loop_in_the_main_thread_is_not_taken_for_a_tools() -> None:
     code = """
 import asyncio, os, signal, time
-from retinue.blocking import complete
+from retinue._internal.sync_bridge import complete
 
 async def main():
     try:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from retinue import Document
-from retinue.kinds import mismatch
+from retinue._internal.type_check import mismatch
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from retinue import Agent, ModelRefused, PromptModel, tool
-from retinue.blocking import blocking
+from retinue._internal.redaction import hide
+from retinue._internal.sync_bridge import blocking
 from retinue.core.log_context import ContextFilter, LogContext, current, within
-from retinue.hiding import hide
 from retinue.models.retrying import Retries
 
 SECRET = "sk-planted-in-a-tool-0123456789"

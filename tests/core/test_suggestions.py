@@ -7,10 +7,10 @@ import traceback
 import pytest
 
 from retinue import Agent, ModelRefused
+from retinue._internal.suggestions import nearest, suggestion
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.values import Abilities
-from retinue.suggestions import nearest, suggestion
 
 NAMES = ["react", "react_json", "tool_calling"]
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from retinue.supervision import supervised
+from retinue._internal.supervision import supervised
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from retinue import PythonRuntime, ToolError
-from retinue.batches import in_order
+from retinue._internal.concurrency import in_order
 
 AT_ONCE = 2
 

@@ -17,7 +17,7 @@ from fakes import mcp_server
 from fakes.mcp_server import served
 from fakes.parrot import Parrot
 from retinue import Agent, Tool, ToolError, UsageError
-from retinue.blocking import blocking
+from retinue._internal.sync_bridge import blocking
 from retinue.core.signature import InvalidInput
 from retinue.mcp import MCPTools
 

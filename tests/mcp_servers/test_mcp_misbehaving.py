@@ -15,7 +15,7 @@ import pytest
 from fakes import mcp_misbehaving
 from fakes.parrot import Parrot
 from retinue import Agent, NotDone, ToolError
-from retinue.blocking import blocking
+from retinue._internal.sync_bridge import blocking
 from retinue.mcp import MCPTools, stdio as transport
 from retinue.strategies import STRATEGIES
 

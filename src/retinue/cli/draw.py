@@ -8,9 +8,9 @@ import click
 
 from ..config import load_spec
 from ..config.files import chosen
+from ..display.terminal import clean
 from ..errors import UsageError
 from ..pipelines import Node, drawing
-from ..terminal import clean
 
 
 @click.command("draw")

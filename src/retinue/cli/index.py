@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from ..display.terminal import clean
 from ..documents import DocumentStore, index_folder
 from ..documents.embedding import MiniLM
 from ..documents.indexing import STORE
-from ..terminal import clean
 from .progress import Progress
 
 

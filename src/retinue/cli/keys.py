@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..display.terminal import clean
 from ..errors import UsageError
-from ..terminal import clean
 from .amounts import PER_MINUTE, SPAN, url_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from .. import __version__
+from .._internal.redaction import hidden
+from .._internal.suggestions import nearest
 from ..errors import RetinueError
-from ..hiding import hidden
-from ..suggestions import nearest
 
 _GROUPS = {
     "Answer": {

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from .._internal.sync_bridge import complete
 from ..agent import Agent
-from ..blocking import complete
 from ..config import load_spec
 from ..config.build import Builder
 from ..config.specs import FileSpec

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ..core.values import AgentAction, Decision
-from ..terminal import clean
+from ..display.terminal import clean
 
 _KEYS = {"a": "approve", "e": "edit", "r": "reject", "m": "respond"}
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import click
 
-from ..terminal import Measure, columns, is_terminal
+from ..display.terminal import Measure, columns, is_terminal
 
 
 class Progress:

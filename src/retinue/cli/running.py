@@ -10,11 +10,11 @@ from contextlib import aclosing
 
 import click
 
+from .._internal.sync_bridge import complete
 from ..agent import Run
-from ..blocking import complete
 from ..core.events import Delta, to_json
 from ..core.values import StopReason
-from ..watching import traced
+from ..display.live_trace import traced
 
 
 def carry_out(run: Run, *, as_json: bool) -> int:

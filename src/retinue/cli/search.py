@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from ..display.terminal import clean
 from ..documents import DocumentStore
 from ..documents.indexing import STORE
 from ..errors import DataError
-from ..terminal import clean
 from ..tools.passages import excerpt
 
 

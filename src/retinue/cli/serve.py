@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..blocking import complete
+from .._internal.sync_bridge import complete
 from ..errors import UsageError
 from .amounts import PER_MINUTE, url_of
 

@@ -12,10 +12,10 @@ from ..config import load_spec
 from ..config.build import Builder
 from ..config.files import chosen
 from ..core.tool import Tool
+from ..display.terminal import clean
 from ..models.wire import functions
 from ..strategies.describing import described
 from ..strategies.react_json import tools_as_json
-from ..terminal import clean
 
 
 @click.command("tools")

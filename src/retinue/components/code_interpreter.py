@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..threads import in_thread
+from .._internal.thread_pool import in_thread
 from .python_runtime import code_in, plain
 from .sandbox import Sandbox, SandboxLimits
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
+from .._internal.thread_pool import in_thread
 from ..core.values import Document
 from ..documents.cross_encoders import CrossEncoder, OnnxCrossEncoder
 from ..documents.embedding import titled
 from ..documents.scoring import EmbeddingScorer
 from ..errors import DataError, UsageError
-from ..threads import in_thread
 from .hosted import RERANKERS, HostedReranker
 
 Scorer = CrossEncoder | str

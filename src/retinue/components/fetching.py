@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus, urlsplit
 
+from .._internal.redaction import hide
 from ..errors import ToolError, UsageError
-from ..hiding import hide
 
 MAX_ANSWER = 4_000_000  # bytes
 AGENT = f"Retinue/{import_module('retinue').__version__}"  # how it names itself, which some services ask for

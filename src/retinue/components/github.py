@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
+from .._internal.suggestions import suggestion
 from ..core.tool import Tool
 from ..errors import ToolError, UsageError
 from ..models.retrying import retry_after
-from ..suggestions import suggestion
 from .fetching import Answer, Request, Service
 from .github_json import code_of, comment_of, issue_of, read, searched
 from .issue_link import REPOSITORY

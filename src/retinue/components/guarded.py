@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from typing import Any, cast
 from urllib.parse import urljoin
 
+from .._internal.thread_pool import in_thread
 from ..errors import ToolError, UsageError
-from ..threads import in_thread
 from .addresses import Address, is_public, read, shown
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]

@@ -9,10 +9,10 @@ from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from ..blocking import blocking
+from .._internal.suggestions import suggestion
+from .._internal.sync_bridge import blocking
 from ..documents.embedding import unit
 from ..errors import ToolError, UsageError
-from ..suggestions import suggestion
 from .fetching import Request, Service
 
 if TYPE_CHECKING:

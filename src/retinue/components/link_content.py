@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from ..batches import in_order
-from ..blocking import blocking
+from .._internal.concurrency import in_order
+from .._internal.sync_bridge import blocking
 from ..core.values import Document
 from ..documents.apart import text_apart
 from ..errors import DataError, ToolError

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..batches import in_order
-from ..blocking import blocking
+from .._internal.concurrency import in_order
+from .._internal.representation import represented
+from .._internal.sync_bridge import blocking
 from ..core.completion import ask_once
 from ..core.component import DeclaredComponent, Input
 from ..core.protocols import Model
 from ..errors import UsageError
 from ..models import PromptModel
-from ..representation import represented
 from .prompt_template import PromptTemplate, at_run_time
 
 _QUERY = PromptTemplate("query", "$query")

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import dedent
 from typing import Any, ClassVar
 
-from ..batches import in_order
-from ..blocking import blocking
+from .._internal.concurrency import in_order
+from .._internal.sync_bridge import blocking
+from .._internal.thread_pool import in_thread
 from ..errors import ToolError
-from ..threads import in_thread
 from .sandbox import Sandbox, SandboxLimits
 
 MAX_CODE = 100_000  # characters

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from ..batches import in_order
-from ..blocking import blocking
+from .._internal.concurrency import in_order
+from .._internal.sync_bridge import blocking
 
 R = TypeVar("R")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from ..blocking import blocking
+from .._internal.sync_bridge import blocking
 from ..core.values import Document
 from ..errors import UsageError
 from .cross_encoding import Scorer, best_first, cross_encoder as named, scored

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
-from ..blocking import blocking
+from .._internal.sync_bridge import blocking
 from ..core.values import Document
 from ..errors import UsageError
 from .prompt_node import PromptNode

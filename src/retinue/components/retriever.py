@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from .._internal.suggestions import suggestion
 from ..core.values import Document
 from ..documents.embedding import Embedder
 from ..documents.retrieval import MODES, Mode, retrieve, shown
 from ..documents.stores import Store, checked_store
 from ..errors import UsageError
-from ..suggestions import suggestion
 from .embedders import embedder as named
 
 

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from .._internal.suggestions import suggestion
 from ..errors import ToolError, UsageError
-from ..suggestions import suggestion
 
 if TYPE_CHECKING:
     from pydantic_monty import Frame, Monty, MontyError, MontySession

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..core.values import Document
 from ..errors import UsageError
-from ..suggestions import suggestion
 from .queried import Queried
 from .search_providers import PROVIDERS
 from .searching import Provider, Question, Search, Searched

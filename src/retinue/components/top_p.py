@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from math import exp, fsum, isfinite
 
-from ..blocking import blocking
+from .._internal.sync_bridge import blocking
 from ..core.values import Document
 from ..errors import UsageError
 from .cross_encoding import Scorer, best_first, cross_encoder as named, scored

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from ..batches import in_order
+from .._internal.concurrency import in_order
+from .._internal.suggestions import suggestion
+from .._internal.thread_pool import in_thread
 from ..core.values import Document
 from ..documents.splitting import split
 from ..errors import ToolError, UsageError
-from ..suggestions import suggestion
-from ..threads import in_thread
 from .link_content import LinkContentFetcher
 from .queried import Queried
 from .searching import Searched

@@ -6,12 +6,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..core.signature import InvalidInput
 from ..core.tool import Tool
 from ..core.toolbox import SO_FAR
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..suggestions import suggestion
 from .fetching import AGENT, Request, Service
 from .polite import ask, mapping, message, worded
 from .queried import Queried

@@ -9,11 +9,11 @@ from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..agent import Agent
 from ..core.component_declaration import component
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
-from ..suggestions import suggestion
 from .callables import existing
 from .places import Found, Path
 from .reach import parts, servers, shares

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, TypeVar
 
+from .._internal.yaml_io import Filed
 from ..agent import Agent
 from ..core.effects import Human
 from ..core.protocols import Model
 from ..core.tool import Tool
 from ..errors import DataError, UsageError
-from ..filing import Filed
 from ..mcp import MCPTools
 from ..mcp.offers import PINS
 from ..models import PromptModel

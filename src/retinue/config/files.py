@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .._internal.yaml_io import Filed
 from ..core.effects import Human
 from ..errors import DataError, UsageError
-from ..filing import Filed
 from .build import Builder
 from .checking import load_spec
 from .places import unknown

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..filing import Filed
+from .._internal.yaml_io import Filed
 from .reach import parts, reached, shares
 from .registry import COMPONENTS
 from .secrets import without_secrets

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from .._internal.suggestions import nearest as nearest, suggestion
 from ..errors import DataError
-from ..suggestions import nearest as nearest, suggestion
 
 Path = tuple[str | int, ...]  # the keys and positions that lead to a value
 MAX_FOUND = 100  # problems of one file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..hiding import NAMES
+from .._internal.redaction import NAMES
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 _QUERY = re.compile(r"([?&](?:[a-z]+_)?(?:api_?key|key|token|secret|password|sig)=)([^&#\s]+)", re.IGNORECASE)

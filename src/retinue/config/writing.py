@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from .._internal.yaml_io import Filed
 from ..agent import Agent
 from ..components import PromptNode
 from ..core.tool import Tool, exceptions
 from ..errors import UsageError
-from ..filing import Filed
 from ..mcp import MCPTools
 from ..mcp.offers import PINS
 from ..mcp.tools import Remote

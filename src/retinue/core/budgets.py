@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
-from ..containment import exited, is_ours
+from .._internal.containment import exited, is_ours
+from .._internal.suggestions import suggestion
 from ..errors import UsageError
-from ..suggestions import suggestion
 from .events import Asked, Event, Replied
 from .values import Observation, StopReason, Usage
 

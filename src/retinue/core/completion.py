@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from ..containment import contained_await
+from .._internal.containment import contained_await
 from ..errors import ModelError, UsageError
 from .grammar import Constraint
 from .prompt import Ask, Decided, Prompt

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from typing import Any
 
-from ..batches import in_order
-from ..blocking import blocking
-from ..containment import contained_await
+from .._internal.concurrency import in_order
+from .._internal.containment import contained_await
+from .._internal.sync_bridge import blocking
+from .._internal.thread_pool import in_thread
+from .._internal.type_check import mismatch, shown
 from ..errors import UsageError
-from ..kinds import mismatch, shown
-from ..threads import in_thread
 
 FIRST = "output_1"
 _BRANCH = re.compile(r"output_[1-9][0-9]*")

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
-from ..containment import apart, described
+from .._internal.containment import apart, described
+from .._internal.thread_pool import in_thread
 from ..errors import UsageError
-from ..threads import in_thread
 from .event_stream import tell
 from .events import Delta, Event
 from .prompt import Ask

@@ -77,7 +77,9 @@ class _Root(logging.Handler):
     logging, warnings go where Python's own go then."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from ..hiding import hidden  # not before there is something to say: `import retinue` is to cost next to nothing
+        from .._internal.redaction import (
+            hidden,  # not before there is something to say: `import retinue` is to cost next to nothing
+        )
 
         ContextFilter().filter(record)
         try:

@@ -17,7 +17,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 
-from ..containment import contained, described, is_told
+from .._internal.containment import contained, described, is_told
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from ..strategies.relaying import advanced
 from .budgets import Budget, Deadline, Interrupted, Meter

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ..hiding import hidden
+from .._internal.redaction import hidden
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
 from .log_context import LogContext
 from .values import StopReason

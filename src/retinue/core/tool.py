@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, cast, get_args, overload
 
-from ..batches import in_order
-from ..blocking import blocking
-from ..containment import TimedOut, apart
+from .._internal.concurrency import in_order
+from .._internal.containment import TimedOut, apart
+from .._internal.representation import represented
+from .._internal.suggestions import suggestion
+from .._internal.sync_bridge import blocking
+from .._internal.thread_pool import in_thread
 from ..errors import ForeignExit, NotDone, ToolError, UsageError
-from ..representation import represented
-from ..suggestions import suggestion
-from ..threads import in_thread
 from .events import RunResult
 from .signature import InvalidInput, Signature, read_signature, summary
 from .values import Document, ToolInput

@@ -12,9 +12,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from ..containment import TimedOut, contained, described
+from .._internal.containment import TimedOut, contained, described
+from .._internal.redaction import hidden
 from ..errors import UsageError
-from ..hiding import hidden
 from .signature import InvalidInput
 from .stagnation import traces
 from .tool import Effects, Tool

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..errors import UsageError
-from ..suggestions import suggestion
 from ..tools.keywords import storable
 
 Where = Mapping[str, Any]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from .._internal.suggestions import suggestion
 from ..core.values import Document
 from ..errors import UsageError
-from ..suggestions import suggestion
 from ..tools.passages import excerpt
 from .embedding import Embedder, titled
 from .stores import Store

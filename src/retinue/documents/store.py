@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from .._internal.representation import represented
 from ..core.values import Document
 from ..errors import UsageError
-from ..representation import represented
 from ..tools.keywords import TITLE_WEIGHT, match, storable
 from .conditions import Where, condition
 from .database import Database

@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from .._internal.suggestions import suggestion
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.events import RunResult
@@ -26,7 +27,6 @@ from ..core.values import AgentAction, Decision
 from ..errors import DataError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
-from ..suggestions import suggestion
 from ..tools import calculator, passages
 from .keeping import keep, records, setup_of, unreadable
 from .metrics import normalised

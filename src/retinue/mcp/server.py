@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..hiding import hide_in, hide_named, shown
+from .._internal.redaction import hide_in, hide_named, shown
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
 

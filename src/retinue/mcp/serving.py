@@ -22,8 +22,8 @@ from mcp_types import (
     ToolAnnotations,
 )
 
+from .._internal.containment import TimedOut, contained_await, described
 from ..agent import Agent
-from ..containment import TimedOut, contained_await, described
 from ..core.events import Asked, Called, Observed
 from ..core.signature import Argument, InvalidInput, Signature, signature_of
 from ..core.tool import Tool

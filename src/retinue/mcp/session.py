@@ -31,7 +31,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from ..blocking import blocking
+from .._internal.sync_bridge import blocking
 from ..errors import NotDone, ToolError
 from .asking import listed, said, shake_hands
 from .http import over_http

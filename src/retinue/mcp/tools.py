@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..blocking import blocking, in_background
+from .._internal.sync_bridge import blocking, in_background
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..errors import UsageError

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
-from ..blocking import begin
+from .._internal.sync_bridge import begin
 from ..errors import RetinueError
 
 logger = logging.getLogger(__name__)

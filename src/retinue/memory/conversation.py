@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..blocking import blocking
+from .._internal.sync_bridge import blocking
+from .._internal.thread_pool import in_thread
 from ..components import PromptNode, PromptTemplate
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model, Recalled
 from ..errors import ModelUnavailable, UsageError
-from ..threads import in_thread
 from .background import Background
 from .filling import filled, line, record, text
 from .keeping import Kept, Turn

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..blocking import blocking
+from .._internal.sync_bridge import blocking
+from .._internal.thread_pool import in_thread
 from ..core.protocols import Model, Recalled
 from ..errors import UsageError
-from ..threads import in_thread
 from .background import Background
 from .comparing import both_hold
 from .extracting import EntityExtractor

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ..batches import in_order
-from ..blocking import blocking
+from .._internal.concurrency import in_order
+from .._internal.sync_bridge import blocking
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model
 from ..errors import UsageError

@@ -9,12 +9,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..core.events import Delta
 from ..core.prompt import Ask, Known, Prompt
 from ..core.protocols import Chunks
 from ..core.values import Abilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
-from ..suggestions import suggestion
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .failures import names
 from .http import HttpClient, bearer

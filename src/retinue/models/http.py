@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
+from .._internal.redaction import hidden, hide, hide_in
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
-from ..hiding import hidden, hide, hide_in
 from .addresses import Route, route
 from .connections import Connection
 from .failures import answered, coded

@@ -16,11 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .._internal.progress import Progress, listener
 from ..core.prompt import Ask
 from ..core.protocols import Chunks
 from ..core.values import Abilities
 from ..errors import ModelRefused, UsageError
-from ..progress import Progress, listener
 from .engine import HttpEngine
 from .settings import Settings, TimeLimits
 from .vendors import VENDORS

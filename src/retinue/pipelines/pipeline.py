@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from ..batches import in_order as batch_in_order
-from ..blocking import blocking
+from .._internal.concurrency import in_order as batch_in_order
+from .._internal.representation import represented
+from .._internal.suggestions import suggestion
+from .._internal.sync_bridge import blocking
+from .._internal.yaml_io import Filed, load
 from ..core.component import DeclaredComponent, Input
 from ..core.component_declaration import component
 from ..errors import UsageError
-from ..filing import Filed, load
-from ..representation import represented
-from ..suggestions import suggestion
 from . import checking, drawing
 from .plan import Plan, needed, plan
 from .running import Running

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from ..batches import first
-from ..containment import contained, contained_await, described
+from .._internal.concurrency import first
+from .._internal.containment import contained, contained_await, described
+from .._internal.thread_pool import in_thread
 from ..core.component import FIRST, DeclaredComponent
 from ..errors import NodeFailed, UsageError
-from ..threads import in_thread
 from .plan import Plan
 from .values import Seen, merge, plain, with_outputs
 

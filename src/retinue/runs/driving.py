@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from .._internal.supervision import supervised
 from ..agent import Agent, Run
 from ..core.events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped, stopped_by
 from ..core.log_context import LogContext, current, enter
@@ -23,7 +24,6 @@ from ..errors import DataError, RetinueError, StoreUnavailable
 from ..store.database import Database
 from ..store.log import Change, Entry, Fenced, find, read
 from ..store.rows import RunRow
-from ..supervision import supervised
 from .claiming import acquit, claim, is_new, is_suspect
 from .crashing import crashpoint
 from .ending import ended, pending

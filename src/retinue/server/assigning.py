@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from .._internal.thread_pool import in_thread
 from ..core.tool import Tool
 from ..errors import UsageError
 from ..runs import Assignment
@@ -19,7 +20,6 @@ from ..store.database import Database
 from ..store.rows import RunRow
 from ..store.scope import Scope
 from ..store.tables import messages
-from ..threads import in_thread
 from .assistants.resources import resources_of
 from .conversing import question_in, shortened
 from .deployment import Deployment

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ..threads import in_thread
+from .._internal.thread_pool import in_thread
 
 T = TypeVar("T")
 Piece = tuple[Callable[[], Any], "asyncio.Future[Any]"]

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
+from .._internal.redaction import hidden
 from ..components import sandbox
 from ..core.log_context import ContextFilter
-from ..hiding import hidden
 
 Format = Literal["text", "json"]
 _MOST = 2_048  # bytes of a field

@@ -15,13 +15,13 @@ from functools import partial
 import uvicorn
 from fastapi import FastAPI
 
+from .._internal.supervision import supervised
 from ..documents.passages import Passages
 from ..errors import StoreUnavailable, UsageError
 from ..runs import Runs, Turns, recover
 from ..store.database import Database
 from ..store.keys import Keys, count, every, make
 from ..store.rows import RunRow
-from ..supervision import supervised
 from .app import create_app
 from .assigning import assigning
 from .connections import HEADERS, SOCKETS, connections

@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, select
 
+from .._internal.thread_pool import in_thread
 from ..errors import StoreLost, StoreUnavailable
-from ..threads import in_thread
 from .engines import engine_of, only_what_is_there
 from .locking import Lock, locked
 from .migrations import migrate

@@ -10,8 +10,8 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
+from .._internal.redaction import hide_in
 from ..errors import UsageError
-from ..hiding import hide_in
 
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
 _PRAGMAS = (

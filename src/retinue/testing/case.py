@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
-from ..containment import contained_await, described
+from .._internal.containment import contained_await, described
 from ..errors import UsageError
 
 S = TypeVar("S")

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .._internal.type_check import mismatch
 from ..agent import Agent
 from ..config.registry import COMPONENTS
 from ..core.component import DeclaredComponent
 from ..core.component_declaration import component
 from ..core.tool import Tool
 from ..errors import NodeFailed, UsageError
-from ..kinds import mismatch
 from ..models import PromptModel
 from ..pipelines import Pipeline
 from .case import Case, cases, require, require_same, shown, skip

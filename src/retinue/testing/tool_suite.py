@@ -11,8 +11,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
 
+from .._internal.containment import contained
 from ..agent import Agent
-from ..containment import contained
 from ..core.signature import InvalidInput
 from ..core.tool import Tool, tool_of
 from ..core.toolbox import Toolbox

@@ -9,9 +9,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from .._internal.redaction import hide_in
 from ..core.toolbox import idempotency_header
 from ..errors import NotDone, ToolError, UsageError
-from ..hiding import hide_in
 
 MAX_ANSWER = 1_000_000  # bytes
 _ELSEWHERE = (301, 307, 308)  # the request belongs to another address; 302 and 303 may follow something that was done

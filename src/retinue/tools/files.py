@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..containment import contained, described
+from .._internal.containment import contained, described
 from ..core.tool import Tool
 from ..errors import DataError, ForeignExit
 

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._internal.redaction import hidden, hide_named
 from ..core.toolbox import idempotency_key
 from ..errors import NotDone, ToolError
-from ..hiding import hidden, hide_named
 
 MAX_RESULT = 1_000_000  # bytes
 MAX_NOTE = 20_000  # bytes of what it says on standard error

@@ -15,7 +15,9 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Row, delete, func, select, update
 
-from ...cache import cache_folder
+from ..._internal.cache import cache_folder
+from ..._internal.supervision import supervised
+from ..._internal.thread_pool import in_thread
 from ...documents.apart import MAX_TEXT, text_apart
 from ...documents.database import is_damaged
 from ...documents.passages import Passages
@@ -23,8 +25,6 @@ from ...documents.texts import media_type_of, needs_parser, text_of
 from ...errors import DataError, StoreUnavailable, UsageError
 from ...store.database import Database
 from ...store.tables import contents, files, vector_store_files, vector_stores
-from ...supervision import supervised
-from ...threads import in_thread
 from .turns import Turns
 
 logger = logging.getLogger(__name__)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
+from ..._internal.thread_pool import in_thread
 from ...documents.passages import Passage
 from ...errors import DataError
 from ...store.database import Database
 from ...store.scope import Scope
 from ...store.tables import vector_store_files
-from ...threads import in_thread
 from ..wire.errors import ApiError
 from .attaching import store_of
 from .filters import Filter, holds

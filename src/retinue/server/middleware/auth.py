@@ -11,9 +11,9 @@ from functools import partial
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..._internal.supervision import supervised
 from ...errors import StoreUnavailable
 from ...store.keys import Key, Keys
-from ...supervision import supervised
 from ..wire.errors import ApiError
 from ..wire.sse import frame
 from .edge import answer_of

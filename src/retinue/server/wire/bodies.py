@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 
-from ...threads import in_thread
+from ..._internal.thread_pool import in_thread
 
 MAX_BYTES = 20_000_000  # of an upload
 MAX_OTHER_BYTES = 4_000_000  # of any other body: a conversation of a million tokens, the largest windows there are

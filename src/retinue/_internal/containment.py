@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from .errors import ForeignExit, RetinueError, ToolError
+from ..errors import ForeignExit, RetinueError, ToolError
 
 T = TypeVar("T")
 GRACE = 2.0  # seconds that what was cancelled may take to clean up; then it is left behind

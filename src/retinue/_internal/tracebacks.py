@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from .errors import RetinueError
+from ..errors import RetinueError
 
 E = TypeVar("E", bound=RetinueError)
-_OURS = tuple(str(Path(module).parent) + os.sep for module in (__file__, asyncio.__file__, concurrent.futures.__file__))
+_PACKAGES = (Path(__file__).parents[1], Path(asyncio.__file__).parent, Path(concurrent.futures.__file__).parent)
+_OURS = tuple(str(folder) + os.sep for folder in _PACKAGES)
 
 
 def shortened(error: E) -> E:

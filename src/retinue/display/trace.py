@@ -10,7 +10,7 @@ import os
 import re
 from typing import TextIO, assert_never
 
-from .core.events import (
+from ..core.events import (
     Asked,
     Called,
     Delta,
@@ -26,7 +26,7 @@ from .core.events import (
     Started,
     Stopped,
 )
-from .core.values import AgentAction, Observation, Reply, StopReason, Usage
+from ..core.values import AgentAction, Observation, Reply, StopReason, Usage
 from .terminal import Wrapping, cells, clean, columns, is_terminal, put
 
 _SHOWN = 600  # characters of an observation, and of a thought

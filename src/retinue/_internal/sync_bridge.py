@@ -19,8 +19,8 @@ from concurrent.futures import Future
 from functools import cache
 from typing import Any, TypeVar, cast
 
+from ..errors import RetinueError, UsageError
 from .containment import described, end_child, foreign_tasks, is_ours
-from .errors import RetinueError, UsageError
 from .tracebacks import shortened
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import ParamSpec, Protocol, TextIO, TypeVar
 
-from .core.events import Asked, Called, Delta, Event, RunResult
-from .core.log_context import shown
-from .progress import told
+from .._internal.progress import told
+from ..core.events import Asked, Called, Delta, Event, RunResult
+from ..core.log_context import shown
 from .terminal import Live, is_seen, put
 from .trace import Trace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .hiding import hidden
+from .redaction import hidden
 
 _MOST = 80  # characters of a value
 

@@ -1,0 +1,1 @@
+"""A run shown to a person, in a terminal or a notebook."""
