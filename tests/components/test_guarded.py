@@ -20,9 +20,9 @@ from fakes.certificates import certificate_for
 from fakes.connections import connections
 from fakes.pages_server import PagesServer
 from retinue import Document, LinkContentFetcher, ToolError, UsageError, WebRetriever
-from retinue.components.addresses import is_public, read
-from retinue.components.guarded import Guarded
 from retinue.components.searching import Searched
+from retinue.net.ssrf_guard import Guarded
+from retinue.net.url_policy import is_public, read
 
 DATA = Path(__file__).parents[1] / "data"
 HOSTILE = [json.loads(f'"{line}"', strict=False) for line in
@@ -292,7 +292,7 @@ def test_nothing_of_the_environment_and_no_cookie_is_sent(pages: PagesServer, mo
 TLS = """
 import asyncio, ssl, sys
 from aiohttp import web
-from retinue.components.guarded import Guarded
+from retinue.net.ssrf_guard import Guarded
 
 async def main(server):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -13,7 +13,7 @@ import pytest
 
 from fakes.serpapi_server import INVALID_KEY, KEY, OUT_OF_SEARCHES, SerpAPIServer, organic
 from retinue import Document, Pipeline, SerpAPIComponent, Tool, ToolError, UsageError
-from retinue.components import fetching
+from retinue.net import service_client
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_odd_shapes_are_nothing_found(serpapi: SerpAPIServer, body: bytes) -> No
 
 
 def test_size_packing_redirects_and_time_have_limits(serpapi: SerpAPIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "MAX_ANSWER", 1_000)
+    monkeypatch.setattr(service_client, "MAX_ANSWER", 1_000)
     serpapi.body = b" " * 1_001
     with pytest.raises(ToolError, match="larger than 1,000 bytes"):
         searching(serpapi).run("x")

@@ -32,7 +32,7 @@ from retinue.core.events import Finished, Started
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.values import Abilities
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 from retinue.strategies import STRATEGIES
 
 

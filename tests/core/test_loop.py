@@ -27,7 +27,7 @@ from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed,
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, ask
 from retinue.core.values import Abilities, Message, Reply, Usage
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 from retinue.strategies.parsing import written
 
 

@@ -12,7 +12,7 @@ from retinue import Agent, ModelRefused, PromptModel, tool
 from retinue._internal.redaction import hide
 from retinue._internal.sync_bridge import blocking
 from retinue.core.log_context import ContextFilter, LogContext, current, within
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 
 SECRET = "sk-planted-in-a-tool-0123456789"
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from retinue import PromptModel
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 
 from .anthropic_server import anthropic_server
 from .cohere_server import cohere_server

@@ -21,10 +21,10 @@ from hypothesis import given, strategies as st
 
 from fakes.raw_server import CLOSE, DROP, HANG, RawServer
 from retinue import ModelRefused, ModelUnavailable, UsageError
-from retinue.models import reaching
-from retinue.models.addresses import route
-from retinue.models.connections import Connection, ServerDisconnectedError, UnreadableAnswerError
-from retinue.models.http import HttpClient
+from retinue.net import connection_pool
+from retinue.net.http1 import Connection, ServerDisconnectedError, UnreadableAnswerError
+from retinue.net.http_client import HttpClient
+from retinue.net.proxy_route import route
 
 TEXT = b'{"a": "b"}'
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -271,7 +271,7 @@ def test_a_connection_that_ends_with_the_answer_is_not(answer: bytes) -> None:
 
 
 def test_a_connection_that_rested_too_long_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reaching, "_KEPT", -1.0)
+    monkeypatch.setattr(connection_pool, "_KEPT", -1.0)
     assert run(asked(PLAIN, PLAIN, times=2))[1].connections == 2
 
 

@@ -19,7 +19,7 @@ from retinue.core.grammar import Constraint, choice, gbnf, regex, seq
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.values import AgentAction, Reply, Usage
 from retinue.errors import WindowExceeded
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 
 ONCE = Retries(tries=1)
 streamed_or_not = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -19,7 +19,7 @@ from retinue.core.protocols import Chunks, Model, Retry
 from retinue.core.values import Abilities, AgentAction, Reply, Usage
 from retinue.errors import WindowExceeded
 from retinue.models.limited import limited
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 from retinue.testing import Case, ModelSubject, model_cases
 
 KEY = "sk-very-secret-" + "x" * 20

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.models.retrying import retry_after
+from retinue.net.retry import retry_after
 
 
 @pytest.mark.parametrize(

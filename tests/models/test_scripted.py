@@ -11,7 +11,7 @@ from fakes.asking import chunks, chunks_async, reply, request, retries, shown
 from retinue import DataError, Message, ModelError, PromptModel
 from retinue.core.prompt import Prompt
 from retinue.errors import ModelRefused, ModelUnavailable
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 
 
 def scripted(*rules: Any, tries: int = 3) -> PromptModel:

@@ -17,7 +17,7 @@ from fakes.app_server import Answer, Serving
 from fakes.served import Served
 from fakes.until import until
 from retinue import Agent, PromptModel
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 from retinue.server.middleware.repeating import Repeat, sweep
 from retinue.store.tables import assistants, requests, runs
 

@@ -12,7 +12,7 @@ import pytest
 from fakes.app_server import KEY, Serving
 from fakes.openai_server import Answer, OpenAIServer, failure
 from retinue import Agent, PromptModel, tool
-from retinue.models.retrying import Retries
+from retinue.net.retry import Retries
 from retinue.pipelines import Pipeline
 from retinue.server.deployment import as_agent
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import TypedDict
 
 from ..errors import ToolError
-from .fetching import Request, Service
-from .polite import ask, mapping, worded
+from ..net.retry_after import ask, mapping, worded
+from ..net.service_client import Request, Service
 from .queried import Queried
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)

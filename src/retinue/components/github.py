@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl
 from .._internal.suggestions import suggestion
 from ..core.tool import Tool
 from ..errors import ToolError, UsageError
-from ..models.retrying import retry_after
-from .fetching import Answer, Request, Service
+from ..net.retry import retry_after
+from ..net.retry_after import ask, message, worded
+from ..net.service_client import Answer, Request, Service
 from .github_json import code_of, comment_of, issue_of, read, searched
 from .issue_link import REPOSITORY
-from .polite import ask, message, worded
 from .queried import Queried
 from .searching import Searched
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 from ..core.toolbox import idempotency_header
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from .fetching import Request, Service
-from .polite import ask, mapping, worded
+from ..net.retry_after import ask, mapping, worded
+from ..net.service_client import Request, Service
 from .queried import Queried
 from .searching import text
 

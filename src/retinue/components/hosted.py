@@ -13,7 +13,7 @@ from .._internal.suggestions import suggestion
 from .._internal.sync_bridge import blocking
 from ..documents.embedding import unit
 from ..errors import ToolError, UsageError
-from .fetching import Request, Service
+from ..net.service_client import Request, Service
 
 if TYPE_CHECKING:
     from ..documents.onnx import Floats

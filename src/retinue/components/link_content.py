@@ -10,8 +10,8 @@ from .._internal.sync_bridge import blocking
 from ..core.values import Document
 from ..documents.apart import text_apart
 from ..errors import DataError, ToolError
-from .addresses import shown
-from .guarded import Guarded, Resolve, look_up
+from ..net.ssrf_guard import Guarded, Resolve, look_up
+from ..net.url_policy import shown
 from .searching import Searched
 
 SHOWN = 10_000  # characters of a page that a model is shown

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from .fetching import Request, Service
-from .polite import worded
+from ..net.retry_after import worded
+from ..net.service_client import Request, Service
 
 SHOWN = 3  # snippets that a model is shown where there is no answer
 _REFUSED = (401, 403)

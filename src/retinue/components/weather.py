@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from ..errors import ToolError
-from .fetching import Request, Service
-from .polite import ask, mapping, worded
+from ..net.retry_after import ask, mapping, worded
+from ..net.service_client import Request, Service
 from .queried import Queried
 from .searching import text
 

@@ -12,8 +12,8 @@ from ..core.tool import Tool
 from ..core.toolbox import SO_FAR
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from .fetching import AGENT, Request, Service
-from .polite import ask, mapping, message, worded
+from ..net.retry_after import ask, mapping, message, worded
+from ..net.service_client import AGENT, Request, Service
 from .queried import Queried
 from .searching import Searched, text
 

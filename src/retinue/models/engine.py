@@ -15,13 +15,13 @@ from ..core.prompt import Ask, Known, Prompt
 from ..core.protocols import Chunks
 from ..core.values import Abilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
+from ..net.error_mapping import names
+from ..net.http_client import HttpClient, bearer
+from ..net.retry import again
 from .dialects import DIALECTS, HOLD_TO_PATTERN
-from .failures import names
-from .http import HttpClient, bearer
 from .probing import problem_with_calls
 from .receiving import Receiver
 from .recognising import first_of_ollama, not_found, recognise, window
-from .retrying import again
 from .settings import Api, Settings, TimeLimits
 from .wire import Encoded, Headers, Terms, Wire
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.values import Reply
 from ..errors import ModelUnavailable
-from .failures import reported
+from ..net.error_mapping import reported
 from .stopping import StopCutter
 from .wire import Arriving, Wire
 

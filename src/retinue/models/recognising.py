@@ -9,7 +9,7 @@ from typing import Any
 
 from .._internal.suggestions import suggestion
 from ..errors import ModelError, ModelNotFound, ModelRefused
-from .http import HttpClient
+from ..net.http_client import HttpClient
 from .wire import at
 
 _LISTS = {  # where a server lists its models, under which key, and the key of a name

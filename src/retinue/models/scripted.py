@@ -18,8 +18,8 @@ from ..core.prompt import Ask, Decided
 from ..core.protocols import Chunks
 from ..core.values import Abilities, AgentAction, AgentFinish, Reply, Usage
 from ..errors import DataError, ModelRefused, ModelUnavailable
-from .failures import coded
-from .retrying import retrying
+from ..net.error_mapping import coded
+from ..net.retry import retrying
 from .settings import Settings
 
 _KEYS = ("when", "say", "call", "finish", "raw", "error", "delay", "pace", "times")

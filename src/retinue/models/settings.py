@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .retrying import Retries
+from ..net.retry import Retries
 
 Api = Literal["chat", "completions"]
 

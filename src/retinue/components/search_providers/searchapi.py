@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..fetching import Request
+from ...net.service_client import Request
 from ..searching import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "source": "source", "date": "date"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...core.values import Document
-from ..fetching import Request
+from ...net.service_client import Request
 from ..searching import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "source": "source", "date": "date"}

@@ -17,13 +17,13 @@ from weakref import WeakKeyDictionary, finalize, ref
 
 from .._internal.redaction import hidden, hide, hide_in
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
-from .addresses import Route, route
-from .connections import Connection
-from .failures import answered, coded
-from .reaching import CannotConnectError, Connections
-from .settings import TimeLimits
-from .sse import JsonLines, ServerSentEvents
-from .wire import Headers
+from ..models.settings import TimeLimits
+from ..models.wire import Headers
+from .connection_pool import CannotConnectError, Connections
+from .error_mapping import answered, coded
+from .http1 import Connection
+from .proxy_route import Route, route
+from .sse_parser import JsonLines, ServerSentEvents
 
 _READERS: Mapping[str, type[ServerSentEvents | JsonLines]] = {
     "text/event-stream": ServerSentEvents,

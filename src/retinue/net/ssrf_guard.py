@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 
 from .._internal.thread_pool import in_thread
 from ..errors import ToolError, UsageError
-from .addresses import Address, is_public, read, shown
+from .url_policy import Address, is_public, read, shown
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _HEADERS = {

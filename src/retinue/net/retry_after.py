@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ..errors import ToolError, UsageError
-from ..models.retrying import retry_after
-from .fetching import Answer, Request, Service
+from .retry import retry_after
+from .service_client import Answer, Request, Service
 
 MAX_QUERY = 2_000  # characters
 TRIES = 3

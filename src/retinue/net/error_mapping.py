@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ModelError, ModelNotFound, ModelRefused, ModelUnavailable, WindowExceeded
-from .retrying import retry_after
+from .retry import retry_after
 
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum (context|model) length|available context size|"
