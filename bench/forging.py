@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from retinue.core.tool import Tool
 from retinue.strategies import self_ask
-from retinue.strategies.json_reply import read_reply
-from retinue.strategies.parsing import UnreadableReply, parse
-from retinue.strategies.planning import UnreadablePlan, in_line, read_plan
-from retinue.strategies.reflecting import verdict
-from retinue.strategies.showing import after_marker, in_json
+from retinue.strategies.parsing.answer_stream import after_marker, in_json
+from retinue.strategies.parsing.json_reply import read_reply
+from retinue.strategies.parsing.react_text import UnreadableReply, parse
+from retinue.strategies.plan_text import UnreadablePlan, in_line, read_plan
+from retinue.strategies.wrappers.reflection import verdict
 
 GIVEN = '{"what": "everything"}'
 DECISIONS = (

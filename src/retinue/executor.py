@@ -15,7 +15,7 @@ from .core.protocols import Chunks
 from .core.values import Abilities, Message
 from .display.live_trace import watched
 from .errors import ModelRefused
-from .strategies.acting_out import ActingOut
+from .strategies.given_actions import ActingOut
 
 Actions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 

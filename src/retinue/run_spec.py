@@ -13,10 +13,10 @@ from .core.effects import Human
 from .core.protocols import Flow, Memory, Model, Strategy, Task
 from .core.tool import Tool
 from .errors import UsageError
-from .strategies.acting_out import ActingOut
-from .strategies.answering import answering
-from .strategies.instructed import instructed
-from .strategies.reflecting import reflecting
+from .strategies.given_actions import ActingOut
+from .strategies.wrappers.instructions import instructed
+from .strategies.wrappers.reflection import reflecting
+from .strategies.wrappers.structured_output import answering
 
 
 @dataclass(frozen=True, slots=True)

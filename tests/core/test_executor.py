@@ -16,7 +16,7 @@ from retinue.core.events import Asked, Called, Delta, Event, Observed
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, act, ask
 from retinue.core.values import Abilities, AgentAction, AgentFinish, Message, Reply, Usage
-from retinue.strategies.parsing import written
+from retinue.strategies.parsing.react_text import written
 
 
 @tool(effects="read")

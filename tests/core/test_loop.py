@@ -28,7 +28,7 @@ from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, ask
 from retinue.core.values import Abilities, Message, Reply, Usage
 from retinue.net.retry import Retries
-from retinue.strategies.parsing import written
+from retinue.strategies.parsing.react_text import written
 
 
 @tool(effects="read")

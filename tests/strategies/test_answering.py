@@ -15,9 +15,9 @@ from retinue import Agent, Budget, PromptModel, RunResult, StopReason, Tool
 from retinue.core.answer_schema import schema_of
 from retinue.core.events import Asked, Replied, Stopped
 from retinue.strategies import STRATEGIES
-from retinue.strategies.answering import TRIES, answering
 from retinue.strategies.planexec import PlanExec
 from retinue.strategies.react import React
+from retinue.strategies.wrappers.structured_output import TRIES, answering
 
 
 class Person(BaseModel):

@@ -11,8 +11,8 @@ from retinue import Agent, AgentAction, AgentFinish, Budget, Decision, StopReaso
 from retinue.core.protocols import Strategy
 from retinue.core.values import Abilities, Reply
 from retinue.strategies import PlanExec, React, ReactJson, SelfAsk, ToolCalling, UnreadableReply, simple
-from retinue.strategies.closing import answer_of
-from retinue.strategies.parsing import parse
+from retinue.strategies.parsing.final_answer import answer_of
+from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.planner import Planner
 
 

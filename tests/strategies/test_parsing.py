@@ -11,9 +11,9 @@ from hypothesis import given, settings, strategies as st
 from retinue import AgentAction, AgentFinish, StopReason, Tool
 from retinue.core.values import ToolInput
 from retinue.strategies import self_ask
-from retinue.strategies.closing import answer_of
-from retinue.strategies.parsing import UnreadableReply, parse, read_input, written
-from retinue.strategies.planning import read_plan
+from retinue.strategies.parsing.final_answer import answer_of
+from retinue.strategies.parsing.react_text import UnreadableReply, parse, read_input, written
+from retinue.strategies.plan_text import read_plan
 from sampling import examples
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from retinue.core.grammar import regex
 from retinue.core.values import Decision
-from retinue.strategies.planning import STEP_CHARS, Plan, UnreadablePlan, decided, in_line, plan_shape, read_plan
+from retinue.strategies.plan_text import STEP_CHARS, Plan, UnreadablePlan, decided, in_line, plan_shape, read_plan
 
 
 @pytest.mark.parametrize(

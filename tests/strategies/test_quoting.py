@@ -9,9 +9,9 @@ import pytest
 from bench.forging import still_taken, taken_by
 from hypothesis import given, settings, strategies as st
 
-from retinue.strategies.planning import in_line
-from retinue.strategies.quoting import TURNS as ROLES, quoted
-from retinue.strategies.skeleton import views
+from retinue.strategies.parsing.skeleton import views
+from retinue.strategies.plan_text import in_line
+from retinue.strategies.prompting.injection_guard import TURNS as ROLES, quoted
 from sampling import examples
 
 TOKEN = re.compile(

@@ -15,7 +15,7 @@ from retinue.core.values import AgentAction, AgentFinish
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import PlanExec
 from retinue.strategies.react import React
-from retinue.strategies.reflecting import reflecting, verdict
+from retinue.strategies.wrappers.reflection import reflecting, verdict
 
 WHO = "Who is Olivia Wilde's current boyfriend?"
 LOOK = " I look\nAction: Search\nAction Input: Olivia Wilde's boyfriend\n"

@@ -16,7 +16,7 @@ from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
 from retinue.core.values import Abilities
 from retinue.strategies import SelfAsk
-from retinue.strategies.parsing import UnreadableReply
+from retinue.strategies.parsing.react_text import UnreadableReply
 from retinue.strategies.self_ask import parse
 
 SEARCH = Tool("Search", lambda query: "74 years", "Search an encyclopedia", effects="read")

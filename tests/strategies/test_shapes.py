@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field
 
 from retinue import AgentAction, AgentFinish, Tool
 from retinue.core.grammar import Pattern, json_pattern, regex
-from retinue.strategies.closing import answer_of
-from retinue.strategies.parsing import parse
-from retinue.strategies.shapes import answer_shape, step_shape
+from retinue.strategies.parsing.final_answer import answer_of
+from retinue.strategies.parsing.react_text import parse
+from retinue.strategies.prompting.constraints import answer_shape, step_shape
 
 SLOW = settings(
     max_examples=50,

@@ -18,8 +18,8 @@ from retinue.core.protocols import Retry, Strategy, Task
 from retinue.core.serialization import from_json
 from retinue.core.values import Abilities, AgentAction, AgentFinish, Reply
 from retinue.strategies import STRATEGIES, PlanExec, React, ReactJson, SelfAsk, ToolCalling, simple
-from retinue.strategies.instructed import instructed
 from retinue.strategies.planner import Planner
+from retinue.strategies.wrappers.instructions import instructed
 from sampling import examples
 
 ANSWERS = (

@@ -14,7 +14,7 @@ from retinue.core.events import Asked
 from retinue.core.protocols import Strategy
 from retinue.core.values import Abilities, Reply
 from retinue.strategies import React, ReactJson, SelfAsk, ToolCalling, simple
-from retinue.strategies.parsing import parse
+from retinue.strategies.parsing.react_text import parse
 from retinue.tools import calculator
 
 

@@ -14,9 +14,9 @@ from retinue.core.prompt import Ask
 from retinue.core.protocols import Flow, Request, Sent, Strategy, Task
 from retinue.core.values import Reply
 from retinue.strategies import STRATEGIES, PlanExec, ReactJson, ToolCalling, simple
-from retinue.strategies.parsing import parse
+from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.react import React
-from retinue.strategies.relaying import advanced
+from retinue.strategies.wrappers.wrapper import advanced
 from retinue.testing import Case, StrategySubject, strategy_cases
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings, strategies as st
 from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, Tool, tool
 from retinue.strategies import self_ask
-from retinue.strategies.json_reply import read_reply
-from retinue.strategies.loose_json import Cut
-from retinue.strategies.parsing import UnreadableReply, parse
-from retinue.strategies.tagged import calls
+from retinue.strategies.parsing.json_reply import read_reply
+from retinue.strategies.parsing.lenient_json import Cut
+from retinue.strategies.parsing.react_text import UnreadableReply, parse
+from retinue.strategies.parsing.tagged_calls import calls
 
 
 @tool(effects="read")

@@ -13,7 +13,7 @@ from retinue.core.events import Started, Stopped, to_json
 from retinue.core.serialization import from_json
 from retinue.core.values import Abilities, Reply
 from retinue.strategies import ToolCalling
-from retinue.strategies.instructed import instructed
+from retinue.strategies.wrappers.instructions import instructed
 
 NATIVE = Abilities(calls_tools=True)
 TOOLS = [

@@ -14,7 +14,7 @@ from ..config.files import chosen
 from ..core.tool import Tool
 from ..display.terminal import clean
 from ..models.wire import functions
-from ..strategies.describing import described
+from ..strategies.prompting.tool_prompt import described
 from ..strategies.react_json import tools_as_json
 
 

@@ -12,9 +12,9 @@ from ..core.protocols import Strategy
 from ..errors import UsageError
 from ..executor import Executor
 from ..strategies import STRATEGIES
-from ..strategies.instructed import Instructed
 from ..strategies.planner import Planner
 from ..strategies.react import React
+from ..strategies.wrappers.instructions import Instructed
 
 AddComponent = Callable[[Any, str], str]
 

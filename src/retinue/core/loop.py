@@ -19,7 +19,7 @@ from functools import partial
 
 from .._internal.containment import contained, described, is_told
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
-from ..strategies.relaying import advanced
+from ..strategies.wrappers.wrapper import advanced
 from .budgets import Budget, Deadline, Interrupted, Meter
 from .context_window import ROOM, Window
 from .event_stream import told

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.completion import ask_once
 from ..core.grammar import Chars, Constraint, Repeat, choice, seq
 from ..core.protocols import Model
-from ..strategies.quoting import quoted
+from ..strategies.prompting.injection_guard import quoted
 from .filling import record, text
 
 _OUTDATED, _TRUE = "outdated", "still true"

@@ -12,7 +12,7 @@ from .._internal.sync_bridge import blocking
 from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..core.protocols import Model
 from ..models import PromptModel
-from ..strategies.quoting import quoted
+from ..strategies.prompting.injection_guard import quoted
 from .filling import filled, line, record, text
 from .known import USER, content, words
 from .turns import cut

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.completion import ask_once
 from ..core.grammar import Constraint
 from ..core.protocols import Model
-from ..strategies.loose_json import Cut, found
+from ..strategies.parsing.lenient_json import Cut, found
 
 
 async def filled(model: Model, prompt: str, form: Constraint, max_tokens: int) -> list[Any]:

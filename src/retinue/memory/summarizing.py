@@ -12,7 +12,7 @@ from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model
 from ..errors import UsageError
 from ..models import PromptModel
-from ..strategies.quoting import quoted
+from ..strategies.prompting.injection_guard import quoted
 from .filling import filled, line, record, text
 from .known import words
 

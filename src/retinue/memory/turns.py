@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..core.values import Message
-from ..strategies.quoting import quoted
+from ..strategies.prompting.injection_guard import quoted
 from .keeping import Turn
 
 BYTES = 3  # of UTF-8 to a token, about: somewhat on the safe side for English, and right for most other scripts

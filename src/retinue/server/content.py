@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from ..store.scope import Scope
 from ..store.tables import contents
-from ..strategies.quoting import quoted
+from ..strategies.prompting.injection_guard import quoted
 from .files.files import file_of
 from .wire.errors import ApiError
 from .wire.validation import invalid, missing, wrong_type

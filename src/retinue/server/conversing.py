@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.values import AgentAction, Message, Role
 from ..errors import UsageError
-from ..strategies.quoting import quoted
+from ..strategies.prompting.injection_guard import quoted
 from .tailoring import inner_name
 
 SYSTEM = ("system", "developer")

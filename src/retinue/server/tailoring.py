@@ -19,9 +19,9 @@ from ..models.limited import Limited, limited
 from ..models.settings import Settings
 from ..store.rows import RunRow
 from ..strategies.auto import Auto
-from ..strategies.instructed import Instructed
-from ..strategies.relaying import renaming
 from ..strategies.tool_calling import ToolCalling
+from ..strategies.wrappers.instructions import Instructed
+from ..strategies.wrappers.wrapper import renaming
 from .declared import left
 from .deployment import Deployment
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ..core.protocols import Strategy
 from .auto import Auto
-from .parsing import UnreadableReply
+from .parsing.react_text import UnreadableReply
 from .planexec import PlanExec
 from .react import React
 from .react_json import ReactJson

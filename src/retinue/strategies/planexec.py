@@ -18,11 +18,11 @@ from ..core.grammar import Constraint, choice
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
 from ..core.values import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
-from . import closing
 from .auto import chosen
-from .describing import described
-from .parsing import answer_written
-from .planning import (
+from .parsing import final_answer
+from .parsing.answer_stream import may_say
+from .parsing.react_text import answer_written
+from .plan_text import (
     END,
     RESULT_CHARS,
     Notes,
@@ -34,11 +34,11 @@ from .planning import (
     plan_written,
     read_plan,
 )
+from .prompting.constraints import answer_shape
+from .prompting.tool_prompt import described
+from .prompting.transcript import remembered
 from .react import React
-from .relaying import advanced, unshown
-from .shapes import answer_shape
-from .showing import may_say
-from .transcript import remembered
+from .wrappers.wrapper import advanced, unshown
 
 TRIES = 3  # how often a plan is asked for until it can be read
 _REPLY_TOKENS = 512
@@ -152,7 +152,7 @@ class _Run:
                 steps = error.steps[: self._by.max_steps] or steps
                 wrong = str(error)
             else:
-                answered = closing.cut(AgentFinish({"output": plan.answer}, reply.text), reply)
+                answered = final_answer.cut(AgentFinish({"output": plan.answer}, reply.text), reply)
                 return answered if plan.answer else (yield from self._graded(plan.steps))
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"{wrong}\nPlan:"))
@@ -244,14 +244,14 @@ class _Run:
         """Ask for the answer to the question and nothing else."""
         missing = _wordings()["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
-        shown = _shown_if_found if may_miss else closing.shown
+        shown = _shown_if_found if may_miss else final_answer.shown
         return Ask(prompt, news, answer_written, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
 
     def _finish(self, reply: Reply) -> AgentFinish:
         """The answer in a reply to "Final Answer:"; without output if there is none."""
-        finish = closing.answer_of(reply.text, self._task.tools)
+        finish = final_answer.answer_of(reply.text, self._task.tools)
         if finish.output:
-            return closing.cut(finish, reply)
+            return final_answer.cut(finish, reply)
         reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY
         return AgentFinish({}, reply.text, reason)
 
@@ -284,7 +284,7 @@ def _refused(decision: Decision) -> AgentFinish:
 
 
 def _shown_if_found(text: str) -> str:
-    shown = closing.shown(text)
+    shown = final_answer.shown(text)
     return "" if may_say(shown, "not found") else shown
 
 

@@ -17,14 +17,14 @@ from string import Template
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Flow, Task
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
-from . import closing
-from .describing import described, examples
-from .parsing import UnreadableReply, answer_written, parse, thought_in, written
-from .prose import prose_of
-from .shapes import FINAL, answer_shape, step_shape
-from .showing import after_marker
-from .steps import Read, Turn, extended, noted, said, step_by_step, whole_lines
-from .transcript import remembered
+from .parsing import final_answer
+from .parsing.answer_stream import after_marker
+from .parsing.prose import prose_of
+from .parsing.react_text import UnreadableReply, answer_written, parse, thought_in, written
+from .prompting.constraints import FINAL, answer_shape, step_shape
+from .prompting.tool_prompt import described, examples
+from .prompting.transcript import remembered
+from .step_loop import Read, Turn, extended, noted, said, step_by_step, whole_lines
 
 _STOP = ("Observation:",)
 _REPLY_TOKENS = 512  # of a model that is held to a pattern; others write as much as their window allows
@@ -106,7 +106,7 @@ class _Transcript:
         return Read((parsed.decision,), reply.text[: parsed.length], thought_in(parsed.decision.log))
 
     def closed(self, reply: Reply) -> AgentFinish:
-        finish = closing.answer_of(reply.text, self._task.tools)
+        finish = final_answer.answer_of(reply.text, self._task.tools)
         if len(finish.output) < self._strategy.answer_chars:
             return finish
         return replace(finish, return_values={"output": _whole_sentences(finish.output)})
@@ -139,7 +139,7 @@ def _expected(task: Task) -> str:
 
 def _shown_of_closing(text: str) -> str:
     """What may be cut back to its whole sentences is shown in whole sentences."""
-    return _whole_sentences(closing.shown(text))
+    return _whole_sentences(final_answer.shown(text))
 
 
 def _whole_sentences(text: str) -> str:

@@ -22,15 +22,15 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
-from .describing import Example, Kind, fitting
-from .json_reply import cut_answer, read_reply
-from .parsing import UnreadableReply
-from .prose import acts, prose_of
-from .quoting import quoted
-from .shapes import arguments_schema, defined, variant
-from .showing import in_json
-from .steps import Read, Turn, answered, extended, said, step_by_step
-from .transcript import remembered
+from .parsing.answer_stream import in_json
+from .parsing.json_reply import cut_answer, read_reply
+from .parsing.prose import acts, prose_of
+from .parsing.react_text import UnreadableReply
+from .prompting.constraints import arguments_schema, defined, variant
+from .prompting.injection_guard import quoted
+from .prompting.tool_prompt import Example, Kind, fitting
+from .prompting.transcript import remembered
+from .step_loop import Read, Turn, answered, extended, said, step_by_step
 
 SEED_BUDGET = Budget(steps=4, seconds=20)  # seed 004's limits
 RESPONSE = "\n Your response: "

@@ -20,15 +20,15 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
-from .describing import Example, Kind, described, fitting
-from .json_reply import CUT_OFF, read_reply
-from .parsing import UnreadableReply, known, needs_input, read_input, without_empty_fence
-from .prose import acts, prose_of
-from .shapes import answer_shape, deciding, input_pattern
-from .showing import before_fence, beginnings, in_json
-from .steps import Read, Turn, answered, extended, observations, said, step_by_step, whole_lines
-from .tagged import calls
-from .transcript import remembered
+from .parsing.answer_stream import before_fence, beginnings, in_json
+from .parsing.json_reply import CUT_OFF, read_reply
+from .parsing.prose import acts, prose_of
+from .parsing.react_text import UnreadableReply, known, needs_input, read_input, without_empty_fence
+from .parsing.tagged_calls import calls
+from .prompting.constraints import answer_shape, deciding, input_pattern
+from .prompting.tool_prompt import Example, Kind, described, fitting
+from .prompting.transcript import remembered
+from .step_loop import Read, Turn, answered, extended, observations, said, step_by_step, whole_lines
 
 NEEDED = "Are follow up questions needed here:"
 ANSWER = "So the final answer is:"

@@ -10,10 +10,10 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from .parsing import UnreadableReply, answer_written, written
-from .prose import acts
-from .steps import Read, Turn, noted, said, step_by_step
-from .transcript import flattened
+from .parsing.prose import acts
+from .parsing.react_text import UnreadableReply, answer_written, written
+from .prompting.transcript import flattened
+from .step_loop import Read, Turn, noted, said, step_by_step
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
 

@@ -15,13 +15,13 @@ from ..core.protocols import Flow, Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from .loose_json import found
-from .parsing import UnreadableReply
-from .prose import acts
+from .parsing.answer_stream import plain
+from .parsing.lenient_json import found
+from .parsing.prose import acts
+from .parsing.react_text import UnreadableReply
+from .prompting.transcript import flattened
 from .react_json import ReactJson, by_argument
-from .showing import plain
-from .steps import Read, Turn, answered, extended, noted, step_by_step
-from .transcript import flattened
+from .step_loop import Read, Turn, answered, extended, noted, step_by_step
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
-from ..core.tool import Tool
+from ...core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
+from ...core.tool import Tool
 
 THOUGHT_CHARS = 240
 INPUT_CHARS = 400

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .protocol import KEYS
-from .skeleton import View, views
+from ..parsing.reserved_words import KEYS
+from ..parsing.skeleton import View, views
 
 MARKERS = (
     "Thought", "Action", "Action Input", "Tool", "Tool Input", "Tool Call", "Observation", "Final Answer", "Question",

@@ -11,8 +11,8 @@ from typing import Any
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.prompt import Decided
 from ..core.values import AgentFinish, Decision, Reply
-from .parsing import FENCED, without_empty_fence
-from .quoting import quoted
+from .parsing.react_text import FENCED, without_empty_fence
+from .prompting.injection_guard import quoted
 
 END = "<END_OF_PLAN>"
 STEP_CHARS = 300

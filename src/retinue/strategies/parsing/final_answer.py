@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from ..core.tool import Tool
-from ..core.values import AgentFinish, Reply, StopReason
+from ...core.tool import Tool
+from ...core.values import AgentFinish, Reply, StopReason
+from .answer_stream import finished
 from .json_reply import answer_begun
 from .markers import AFTER, AT_LINE_START, parts_of
-from .parsing import UnreadableReply, finish, parse, says_none, structured
 from .prose import acts
-from .showing import finished
+from .react_text import UnreadableReply, finish, parse, says_none, structured
 
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
 _STEP_FIRST = re.compile(rf"[\s>*_#`-]*+(?:thought|action){AFTER}", re.IGNORECASE)

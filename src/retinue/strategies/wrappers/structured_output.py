@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.grammar import Constraint, json_pattern, seq
-from ..core.prompt import Ask, Decided, Prompt
-from ..core.protocols import Flow, Sent, Strategy, Task, ask
-from ..core.values import AgentFinish, Message, Reply, StopReason
-from .closing import CUT
-from .parsing import FENCED
-from .planning import in_line
-from .prose import acts
-from .quoting import quoted
-from .relaying import Around, advanced, unshown
+from ...core.grammar import Constraint, json_pattern, seq
+from ...core.prompt import Ask, Decided, Prompt
+from ...core.protocols import Flow, Sent, Strategy, Task, ask
+from ...core.values import AgentFinish, Message, Reply, StopReason
+from ..parsing.final_answer import CUT
+from ..parsing.prose import acts
+from ..parsing.react_text import FENCED
+from ..plan_text import in_line
+from ..prompting.injection_guard import quoted
+from .wrapper import Around, advanced, unshown
 
 TRIES = 3
 _ANSWER_CHARS = 2_000

@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..core.protocols import Task
-from ..core.tool import Tool
-from ..core.values import Reply
+from ...core.protocols import Task
+from ...core.tool import Tool
+from ...core.values import Reply
 from .json_reply import read_reply
-from .loose_json import Cut
+from .lenient_json import Cut
 from .markers import ANYWHERE, AT_LINE_START, parts_of
-from .parsing import UnreadableReply, bare_name, known
-from .tagged import calls
+from .react_text import UnreadableReply, bare_name, known
+from .tagged_calls import calls
 
 _FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: another form was tried
 _LABEL = re.compile(

@@ -16,9 +16,9 @@ from typing import Protocol
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, act, ask
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, StopReason
-from .closing import CUT, cut
-from .parsing import NO_TOOL, UnreadableReply
-from .quoting import quoted
+from .parsing.final_answer import CUT, cut
+from .parsing.react_text import NO_TOOL, UnreadableReply
+from .prompting.injection_guard import quoted
 
 TRIES = 2  # unreadable replies in a row that are followed by the expected form
 

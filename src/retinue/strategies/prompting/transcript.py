@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ..core.values import Message
+from ...core.values import Message
 
 
 def flattened(history: Sequence[Message]) -> tuple[Message, ...]:

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.tool import Tool
-from ..core.values import AgentAction
-from .loose_json import Cut, as_text, found
-from .parsing import CUT_OFF as CUT_OFF, NO_TOOL, UnreadableReply, known, needs_input, read_input
-from .protocol import ACTIONS, ANSWERS, INPUTS, NAMES, key_of
-from .tagged import Call, calls
+from ...core.tool import Tool
+from ...core.values import AgentAction
+from .lenient_json import Cut, as_text, found
+from .react_text import CUT_OFF as CUT_OFF, NO_TOOL, UnreadableReply, known, needs_input, read_input
+from .reserved_words import ACTIONS, ANSWERS, INPUTS, NAMES, key_of
+from .tagged_calls import Call, calls
 
 MAX_ACTIONS = 8  # in one reply; more are a model that rambles
 

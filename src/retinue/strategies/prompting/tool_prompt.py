@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..core.tool import Tool
+from ...core.tool import Tool
 
 Kind = Literal["look up", "calculate"]
 _KINDS: Mapping[Kind, re.Pattern[str]] = {

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..core.prompt import Decided
-from ..core.tool import Tool
-from ..core.values import AgentAction, AgentFinish, Reply, StopReason, ToolInput
-from .loose_json import Cut, as_text
+from ...core.prompt import Decided
+from ...core.tool import Tool
+from ...core.values import AgentAction, AgentFinish, Reply, StopReason, ToolInput
+from .lenient_json import Cut, as_text
 from .markers import AFTER, ANYWHERE, AT_LINE_START, Part, parts_of
-from .protocol import INPUTS
-from .tagged import Call, calls
+from .reserved_words import INPUTS
+from .tagged_calls import Call, calls
 
 NO_TOOL = "no appropriate tool available"
 CUT_OFF = "Invalid Format: the reply was cut off, be brief"

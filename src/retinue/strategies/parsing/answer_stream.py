@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..core.tool import Tool
-from ..core.values import AgentFinish
+from ...core.tool import Tool
+from ...core.values import AgentFinish
 from .json_reply import answer_begun
 from .markers import AFTER, AT_LINE_START
-from .parsing import INVENTED, NO_TOOL, UnreadableReply, parse
+from .react_text import INVENTED, NO_TOOL, UnreadableReply, parse
 
 _DECORATION = r"[ \t>*_#`-]*+"
 _BEFORE_COLON = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+"

@@ -15,15 +15,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
-from ..core.prompt import Ask, Decided, Prompt
-from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
-from ..core.tool import Tool
-from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
-from .parsing import read_input
-from .planning import in_line
-from .relaying import Around, advanced
-from .shapes import INPUT_CHARS
+from ...core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
+from ...core.prompt import Ask, Decided, Prompt
+from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
+from ...core.tool import Tool
+from ...core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
+from ..parsing.react_text import read_input
+from ..plan_text import in_line
+from ..prompting.constraints import INPUT_CHARS
+from .wrapper import Around, advanced
 
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
 _RESULT_CHARS = 1_500

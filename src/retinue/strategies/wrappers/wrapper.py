@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ..core.prompt import Ask
-from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, calls_natively, needs_tools
-from ..core.values import AgentFinish
-from ..errors import UsageError
+from ...core.prompt import Ask
+from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, calls_natively, needs_tools
+from ...core.values import AgentFinish
+from ...errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .loose_json import Cut, NotJson, value_at
+from .lenient_json import Cut, NotJson, value_at
 
 _BEGIN = re.compile(
     r"^[ \t>*_#`-]*+tool[ _]?call[ \t]*+\d*+[*_`]*+[ \t]*+[:\uff1a][*_`]*+\s*+(?=\{)"

@@ -1,0 +1,1 @@
+"""Strategies that stand around another one."""
