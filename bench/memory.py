@@ -17,7 +17,7 @@ import click
 
 from retinue import Agent, EntityMemory, PromptModel
 from retinue.evals.report import replace_section
-from retinue.memory.turns import tokens
+from retinue.memory.conversation_turns import tokens
 from retinue.tools import calculator
 
 ROOT = Path(__file__).parents[1]

@@ -15,6 +15,7 @@ from ._internal.suggestions import nearest, suggestion
 from ._internal.sync_bridge import blocking, iterate
 from ._internal.tracebacks import show_shortened
 from ._internal.yaml_io import Filed, load
+from .agent_run import Run as Run
 from .core.answer_schema import schema_of
 from .core.budgets import Budget, Limits, limited_by
 from .core.effects import Human as Human
@@ -25,11 +26,10 @@ from .core.toolbox import Toolbox
 from .core.values import Decision, Message
 from .display.live_trace import watched
 from .errors import LogMismatch, ModelError, UsageError
+from .memory.recall import several
 from .models import PromptModel
-from .models.limited import limited
-from .remembering import several
+from .models.reply_limits import limited
 from .run_spec import RunSpec
-from .running import Run as Run
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
@@ -143,7 +143,7 @@ class Agent(Filed):
     def with_params(self, params: Params) -> Self:
         """The same agent, whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`. Raises
         `UsageError` for a node that none of them has."""
-        from .pipelines.bound import bound  # few agents need it
+        from .pipelines.bound_parameters import bound  # few agents need it
 
         other = self._copy()
         other.tools = bound(self.tools, params)

@@ -20,7 +20,7 @@ from fakes.certificates import certificate_for
 from fakes.connections import connections
 from fakes.pages_server import PagesServer
 from retinue import Document, LinkContentFetcher, ToolError, UsageError, WebRetriever
-from retinue.components.searching import Searched
+from retinue.components.web_search import Searched
 from retinue.net.ssrf_guard import Guarded
 from retinue.net.url_policy import is_public, read
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 
 from fakes.ranking_server import KEY, RankingServer
 from retinue import Document, Ranker, ToolError, TopPSampler, UsageError
-from retinue.components.embedders import embedder
-from retinue.components.hosted import HostedEmbedder, HostedReranker
+from retinue.components.embedding_models import embedder
+from retinue.components.hosted_models import HostedEmbedder, HostedReranker
 
 TEXTS = ["cat", "Paris is the capital", "Paris"]
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from fakes.search_server import KEY, LIMITED, WRONG_KEY, SearchServer, results
 from retinue import Agent, Document, Pipeline, PromptModel, SearchEngine, SerpAPIComponent, Tool, ToolError, UsageError
 from retinue.components.search_providers import PROVIDERS
-from retinue.components.searching import Found, Question, within
+from retinue.components.web_search import Found, Question, within
 from retinue.net.service_client import Request
 
 RECORDED = Path(__file__).parents[1] / "data" / "formats" / "haystack_example_serperdev_response.json"

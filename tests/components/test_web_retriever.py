@@ -26,7 +26,7 @@ from retinue import (
 )
 from retinue.components.web_retriever import Limits
 from retinue.config import check
-from retinue.documents.store import DocumentStore
+from retinue.documents.document_store import DocumentStore
 
 
 class Web:

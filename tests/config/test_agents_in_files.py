@@ -27,7 +27,7 @@ from retinue.config.files import load
 from retinue.config.specs import AgentParams
 from retinue.config.toolfiles import Loading
 from retinue.core.events import Asked
-from retinue.models.limited import Limited
+from retinue.models.reply_limits import Limited
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator
 

@@ -64,7 +64,7 @@ def test_an_executor_and_agents_of_agents_are_written(tmp_path: Path) -> None:
 
 def test_a_function_of_a_file_beside_is_written_and_others_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def age(name: str) -> int:\n    'The age of a person.'\n    return 47\n")
-    from retinue.tools.files import load_module
+    from retinue.tools.function_loader import load_module
 
     agent = Agent(PromptModel(script=SCRIPT), [load_module(tmp_path / "mine.py").age])
     assert "callable_api: mine.py:age" in saved(agent, tmp_path)

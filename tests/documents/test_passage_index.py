@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retinue.documents.passages import Passages
-from retinue.documents.splitting import windows
+from retinue.documents.passage_index import Passages
+from retinue.documents.splitter import windows
 from retinue.errors import DataError
 
 CHUNKS = (3_200, 1_600)

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings, strategies as st
 
 from fakes.pages_server import pdf
 from retinue import DataError
-from retinue.documents.apart import text_apart
-from retinue.documents.texts import Text, text_of
+from retinue.documents.text_extraction import Text, text_of
+from retinue.documents.text_subprocess import text_apart
 
 KINDS = ["text/html", "application/pdf", "text/markdown", "text/plain", "application/json", "", "image/png", "text/"]
 

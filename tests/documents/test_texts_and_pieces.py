@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from retinue import DataError, Document
-from retinue.documents.splitting import split
-from retinue.documents.texts import Text, media_type_of, text_of
+from retinue.documents.splitter import split
+from retinue.documents.text_extraction import Text, media_type_of, text_of
 
 KINDS = ["text/html", "application/pdf", "text/markdown", "text/plain"]
 PROSE = st.text(alphabet=st.sampled_from("ab .!?\n\t。é💡"), max_size=200) | st.text(max_size=60)

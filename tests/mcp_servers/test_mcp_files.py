@@ -17,7 +17,7 @@ from retinue import Agent, DataError, UsageError
 from retinue.cli import main
 from retinue.config import check
 from retinue.mcp import MCPTools
-from retinue.mcp.offers import PINS, Offer, read_pins, write_pins
+from retinue.mcp.tool_pins import PINS, Offer, read_pins, write_pins
 from retinue.tools import calculator
 
 FILE = """\

@@ -25,8 +25,8 @@ from mcp.client.streamable_http import streamable_http_client
 from fakes.mcp_server import served
 from fakes.parrot import Parrot
 from retinue import Agent, Pipeline, Tool, UsageError, tool
-from retinue.mcp.serving import server_of
-from retinue.mcp.web import app_of
+from retinue.mcp.http_server import app_of
+from retinue.mcp.mcp_server import server_of
 from retinue.tools import calculator
 
 FILE = """

@@ -13,7 +13,7 @@ from fakes.memories import Replying
 from retinue import PromptNode, UsageError
 from retinue.core.protocols import Recalled
 from retinue.memory import ConversationMemory
-from retinue.memory.turns import tokens
+from retinue.memory.conversation_turns import tokens
 
 
 def talk(memory: ConversationMemory, *questions: str, answer: str = "Yes.") -> None:

@@ -14,7 +14,7 @@ import pytest
 from fakes.memories import Replying, literal
 from retinue import UsageError
 from retinue.memory import Entity, EntityMemory
-from retinue.memory.turns import tokens
+from retinue.memory.conversation_turns import tokens
 
 
 def talk(memory: EntityMemory, *questions: str) -> None:

@@ -16,7 +16,7 @@ from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Prompt
 from retinue.core.values import AgentAction, Usage
 from retinue.models import anthropic
-from retinue.models.wire import Arriving, Encoded
+from retinue.models.wire_format import Arriving, Encoded
 
 
 @pytest.fixture

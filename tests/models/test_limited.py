@@ -13,7 +13,7 @@ from fakes.said import Said
 from fakes.vendor_server import Answer
 from retinue import Agent, AgentAction, Budget, Reply, StopReason, Tool
 from retinue.core.values import Abilities
-from retinue.models.limited import limited
+from retinue.models.reply_limits import limited
 from retinue.strategies import ToolCalling
 
 SAMPLING = {"temperature": 0.7, "top_p": 0.9, "seed": 7, "presence_penalty": 0.5, "frequency_penalty": 0.25}

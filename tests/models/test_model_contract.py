@@ -18,7 +18,7 @@ from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Model, Retry
 from retinue.core.values import Abilities, AgentAction, Reply, Usage
 from retinue.errors import WindowExceeded
-from retinue.models.limited import limited
+from retinue.models.reply_limits import limited
 from retinue.net.retry import Retries
 from retinue.testing import Case, ModelSubject, model_cases
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue.models import anthropic, cohere, ollama, openai
-from retinue.models.wire import Arriving, Wire, read_arguments
+from retinue.models.wire_format import Arriving, Wire, read_arguments
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
 

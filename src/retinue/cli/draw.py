@@ -10,7 +10,7 @@ from ..config import load_spec
 from ..config.files import chosen
 from ..display.terminal import clean
 from ..errors import UsageError
-from ..pipelines import Node, drawing
+from ..pipelines import Node, diagram
 
 
 @click.command("draw")
@@ -24,10 +24,10 @@ def command(file: Path, pipeline: str | None, svg: Path | None) -> int:
     found = next(one for one in spec.pipelines or () if one.name == name)
     nodes = [Node(None, node.name, node.inputs) for node in found.nodes]
     if svg is None:
-        click.echo(clean(drawing.text(nodes)))
+        click.echo(clean(diagram.text(nodes)))
         return 0
     try:
-        svg.write_text(drawing.svg(nodes), encoding="utf-8")
+        svg.write_text(diagram.svg(nodes), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{svg} cannot be written: {error.strerror}") from error
     click.echo(f"{svg} is written")

@@ -10,7 +10,7 @@ import click
 from ..display.terminal import clean
 from ..documents import DocumentStore, index_folder
 from ..documents.embedding import MiniLM
-from ..documents.indexing import STORE
+from ..documents.folder_index import STORE
 from .progress import Progress
 
 

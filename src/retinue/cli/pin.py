@@ -13,7 +13,7 @@ from ..config.build import Builder
 from ..config.reach import servers
 from ..errors import UsageError
 from ..mcp import MCPTools
-from ..mcp.offers import PINS, Offer, Offered, read_pins
+from ..mcp.tool_pins import PINS, Offer, Offered, read_pins
 
 
 @click.command("pin")

@@ -8,7 +8,7 @@ import click
 
 from ..display.terminal import clean
 from ..documents import DocumentStore
-from ..documents.indexing import STORE
+from ..documents.folder_index import STORE
 from ..errors import DataError
 from ..tools.passages import excerpt
 

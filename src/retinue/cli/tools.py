@@ -13,7 +13,7 @@ from ..config.build import Builder
 from ..config.files import chosen
 from ..core.tool import Tool
 from ..display.terminal import clean
-from ..models.wire import functions
+from ..models.wire_format import functions
 from ..strategies.prompting.tool_prompt import described
 from ..strategies.react_json import tools_as_json
 

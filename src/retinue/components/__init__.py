@@ -16,7 +16,7 @@ from .reader import Reader
 from .retriever import Retriever
 from .sandbox import SandboxLimits
 from .search_engine import SearchEngine
-from .serpapi import SerpAPIComponent
+from .serpapi_component import SerpAPIComponent
 from .top_p import TopPSampler
 from .weather import Weather
 from .web_retriever import WebRetriever

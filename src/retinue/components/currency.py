@@ -10,7 +10,7 @@ from typing import TypedDict
 from ..errors import ToolError
 from ..net.retry_after import ask, mapping, worded
 from ..net.service_client import Request, Service
-from .queried import Queried
+from .query_component import Queried
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
 _CODE = re.compile(r"[A-Z]{3}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from ..core.values import Document
-from ..documents.splitting import split
+from ..documents.splitter import split
 from ..errors import UsageError
 
 

@@ -8,8 +8,8 @@ from typing import TypedDict
 from ..core.values import Document
 from ..documents.embedding import Embedder
 from ..documents.retrieval import vectors_of
-from ..documents.stores import Store, checked_store
-from .embedders import embedder as named
+from ..documents.store_protocol import Store, checked_store
+from .embedding_models import embedder as named
 
 
 class Written(TypedDict):

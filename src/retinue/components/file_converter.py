@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ..core.values import Document
-from ..documents.files import document_of
+from ..documents.file_documents import document_of
 from ..errors import DataError, UsageError
 
 

@@ -17,8 +17,8 @@ from ..net.retry_after import ask, message, worded
 from ..net.service_client import Answer, Request, Service
 from .github_json import code_of, comment_of, issue_of, read, searched
 from .issue_link import REPOSITORY
-from .queried import Queried
-from .searching import Searched
+from .query_component import Queried
+from .web_search import Searched
 
 OPERATIONS = ("search_issues", "search_code", "read_issue", "list_issues")
 MAX_COMMENTS = 10  # of an issue that is read

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core.values import Document
-from .searching import Searched, text
+from .web_search import Searched, text
 
 MAX_BODY = 4_000  # characters of an issue that is read,
 MAX_COMMENT = 1_000  # and of each comment

@@ -12,8 +12,8 @@ from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry_after import ask, mapping, worded
 from ..net.service_client import Request, Service
-from .queried import Queried
-from .searching import text
+from .query_component import Queried
+from .web_search import text
 
 SHOWN = 3  # answers, or documents where there are none, that a model is shown
 _OTHERS = ("answer", "content", "id", "score", "meta", "embedding")  # of a document or answer: not put into its meta

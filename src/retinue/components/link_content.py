@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from .._internal.concurrency import in_order
 from .._internal.sync_bridge import blocking
 from ..core.values import Document
-from ..documents.apart import text_apart
+from ..documents.text_subprocess import text_apart
 from ..errors import DataError, ToolError
 from ..net.ssrf_guard import Guarded, Resolve, look_up
 from ..net.url_policy import shown
-from .searching import Searched
+from .web_search import Searched
 
 SHOWN = 10_000  # characters of a page that a model is shown
 

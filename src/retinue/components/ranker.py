@@ -8,7 +8,7 @@ from typing import TypedDict
 from .._internal.sync_bridge import blocking
 from ..core.values import Document
 from ..errors import UsageError
-from .cross_encoding import Scorer, best_first, cross_encoder as named, scored
+from .relevance_models import Scorer, best_first, cross_encoder as named, scored
 
 
 class Ranked(TypedDict):

@@ -9,9 +9,9 @@ from .._internal.suggestions import suggestion
 from ..core.values import Document
 from ..documents.embedding import Embedder
 from ..documents.retrieval import MODES, Mode, retrieve, shown
-from ..documents.stores import Store, checked_store
+from ..documents.store_protocol import Store, checked_store
 from ..errors import UsageError
-from .embedders import embedder as named
+from .embedding_models import embedder as named
 
 
 class Retrieved(TypedDict):

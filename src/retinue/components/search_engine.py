@@ -10,9 +10,9 @@ from typing import Any
 from .._internal.suggestions import suggestion
 from ..core.values import Document
 from ..errors import UsageError
-from .queried import Queried
+from .query_component import Queried
 from .search_providers import PROVIDERS
-from .searching import Provider, Question, Search, Searched
+from .web_search import Provider, Question, Search, Searched
 
 _DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?:/[A-Za-z0-9._~/-]*)?")
 _CODE = re.compile(r"[A-Za-z][A-Za-z -]{0,40}")

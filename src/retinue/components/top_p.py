@@ -10,8 +10,8 @@ from math import exp, fsum, isfinite
 from .._internal.sync_bridge import blocking
 from ..core.values import Document
 from ..errors import UsageError
-from .cross_encoding import Scorer, best_first, cross_encoder as named, scored
 from .ranker import Ranked
+from .relevance_models import Scorer, best_first, cross_encoder as named, scored
 
 _ROUNDING = 1e-9
 

@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 from ..errors import ToolError
 from ..net.retry_after import ask, mapping, worded
 from ..net.service_client import Request, Service
-from .queried import Queried
-from .searching import text
+from .query_component import Queried
+from .web_search import text
 
 _NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
 _TODAY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"

@@ -13,11 +13,11 @@ from .._internal.concurrency import in_order
 from .._internal.suggestions import suggestion
 from .._internal.thread_pool import in_thread
 from ..core.values import Document
-from ..documents.splitting import split
+from ..documents.splitter import split
 from ..errors import ToolError, UsageError
 from .link_content import LinkContentFetcher
-from .queried import Queried
-from .searching import Searched
+from .query_component import Queried
+from .web_search import Searched
 
 Mode = Literal["snippet", "document"]
 _CACHED = "web_page"  # in a cache: the address that was asked for, under which a page is found again

@@ -14,8 +14,8 @@ from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry_after import ask, mapping, message, worded
 from ..net.service_client import AGENT, Request, Service
-from .queried import Queried
-from .searching import Searched, text
+from .query_component import Queried
+from .web_search import Searched, text
 
 OPERATIONS = ("search", "lookup")
 SENTENCES = 5  # of a page that is found

@@ -15,7 +15,7 @@ from ..core.tool import Tool
 from ..errors import UsageError
 from ..executor import Executor
 from ..models import PromptModel
-from ..models.limited import limited
+from ..models.reply_limits import limited
 from ..models.settings import TimeLimits
 from ..strategies import STRATEGIES
 from ..strategies.auto import Auto

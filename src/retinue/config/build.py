@@ -14,9 +14,9 @@ from ..core.protocols import Model
 from ..core.tool import Tool
 from ..errors import DataError, UsageError
 from ..mcp import MCPTools
-from ..mcp.offers import PINS
+from ..mcp.tool_pins import PINS
 from ..models import PromptModel
-from ..models.limited import limited
+from ..models.reply_limits import limited
 from ..models.settings import TimeLimits
 from ..pipelines import Node, Pipeline, problems
 from .agent_parts import Parts, agent_of

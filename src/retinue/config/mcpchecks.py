@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..mcp.server import problems
+from ..mcp.server_address import problems
 from .places import Found, Node, Source
 from .specs import ToolOptions
 from .wording import validated

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..models.prompt_model import ENGINES as _ENGINES
-from ..pipelines.wires import INPUTS
+from ..pipelines.graph import INPUTS
 
 Kind = Literal["text", "whole number", "number", "true or false", "list", "mapping", "text or mapping"]
 

@@ -19,9 +19,9 @@ from ..core.signature import Argument, Signature, signature_of
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
 from ..tools.endpoint import endpoint
-from ..tools.files import described_tools, function_of, load_module, picking, tool_of_module
+from ..tools.function_loader import described_tools, function_of, load_module, picking, tool_of_module
 from ..tools.packages import installed, lock_file, requirements
-from ..tools.separate import separate
+from ..tools.subprocess_tool import separate
 from .callables import BuiltIn, Endpoint, FileFunction, ModuleTool, environment, existing, target
 from .environment import resolve
 from .places import Found, Problem, Source, fail

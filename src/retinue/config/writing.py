@@ -16,10 +16,10 @@ from ..components import PromptNode
 from ..core.tool import Tool, exceptions
 from ..errors import UsageError
 from ..mcp import MCPTools
-from ..mcp.offers import PINS
-from ..mcp.tools import Remote
+from ..mcp.mcp_tools import Remote
+from ..mcp.tool_pins import PINS
 from ..models import PromptModel
-from ..models.limited import Limited
+from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, inputs_of
 from .agent_tools import built_in
 from .agent_words import described

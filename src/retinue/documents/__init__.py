@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .indexing import Indexed as Indexed, index_folder as index_folder
-    from .store import DocumentStore as DocumentStore
+    from .document_store import DocumentStore as DocumentStore
+    from .folder_index import Indexed as Indexed, index_folder as index_folder
 
-_MODULES = {"DocumentStore": "store", "Indexed": "indexing", "index_folder": "indexing"}
+_MODULES = {"DocumentStore": "document_store", "Indexed": "folder_index", "index_folder": "folder_index"}
 
 __all__ = sorted(_MODULES)
 

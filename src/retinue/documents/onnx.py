@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import DataError, UsageError
-from ..tools.keywords import storable
+from ..tools.keyword_search import storable
 
 if TYPE_CHECKING:
     import numpy

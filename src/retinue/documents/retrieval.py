@@ -11,7 +11,7 @@ from ..core.values import Document
 from ..errors import UsageError
 from ..tools.passages import excerpt
 from .embedding import Embedder, titled
-from .stores import Store
+from .store_protocol import Store
 
 if TYPE_CHECKING:
     from .onnx import Floats

@@ -12,9 +12,9 @@ from ..components.ranker import Ranker
 from ..components.top_p import TopPSampler
 from ..core.tool import Tool
 from ..core.values import Document
+from ..documents.document_store import DocumentStore
 from ..documents.embedding import Embedder, MiniLM
 from ..documents.retrieval import Mode, retrieve, shown, vectors_of
-from ..documents.store import DocumentStore
 from ..tools import passages
 
 RANKED = 20  # documents that the ranker looks at

@@ -3,6 +3,6 @@
 The SDK behind it takes a second to import, so that happens when a server is first used.
 """
 
-from .tools import MCPTools as MCPTools
+from .mcp_tools import MCPTools as MCPTools
 
 __all__ = ["MCPTools"]

@@ -33,12 +33,12 @@ from pydantic import ValidationError
 
 from .._internal.sync_bridge import blocking
 from ..errors import NotDone, ToolError
-from .asking import listed, said, shake_hands
-from .http import over_http
-from .lost import Lost
-from .offers import Offer, Offered, sorted_out
-from .server import Server
+from .disconnect import Lost
+from .handshake import listed, said, shake_hands
+from .server_address import Server
 from .stdio import over_stdio
+from .streamable_http import over_http
+from .tool_pins import Offer, Offered, sorted_out
 
 _REFUSED = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)  # JSON-RPC's: the call was not begun
 IDLE = 60.0  # seconds without a call, after which it is asked whether it is there and what it offers

@@ -21,8 +21,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from ..errors import ToolError
-from .lost import Lost
-from .server import Server
+from .disconnect import Lost
+from .server_address import Server
 
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes; an image in a result may be some
 GRACE = 1.0  # seconds to end by itself once its input is closed

@@ -1,9 +1,9 @@
 """What a conversation leaves behind for its next question."""
 
-from .conversation import ConversationMemory
-from .entities import EntityMemory
-from .extracting import EntityExtractor
-from .known import Entity, Fact
-from .summarizing import EntitySummarizer
+from .conversation_memory import ConversationMemory
+from .entity_extractor import EntityExtractor
+from .entity_memory import EntityMemory
+from .entity_summarizer import EntitySummarizer
+from .known_entities import Entity, Fact
 
 __all__ = ["ConversationMemory", "Entity", "EntityExtractor", "EntityMemory", "EntitySummarizer", "Fact"]

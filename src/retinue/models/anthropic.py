@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..core.values import AgentAction, Finish, Message, Usage
-from .wire import Arriving, Encoded, Terms, Wire, at, count, to_json, values, with_messages, words
+from .wire_format import Arriving, Encoded, Terms, Wire, at, count, to_json, values, with_messages, words
 
 _MOST = 4096  # tokens that every model of theirs can write
 _CHOICE = {"auto": "auto", "required": "any", "none": "none"}

@@ -6,7 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.values import Message, Usage
-from .wire import Arriving, Encoded, Terms, Wire, appended, at, count, function_calls, functions, with_messages, words
+from .wire_format import (
+    Arriving,
+    Encoded,
+    Terms,
+    Wire,
+    appended,
+    at,
+    count,
+    function_calls,
+    functions,
+    with_messages,
+    words,
+)
 
 _CHOICE = {"required": "REQUIRED", "none": "NONE"}
 _MOST_STOPS = 5

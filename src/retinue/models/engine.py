@@ -19,11 +19,11 @@ from ..net.error_mapping import names
 from ..net.http_client import HttpClient, bearer
 from ..net.retry import again
 from .dialects import DIALECTS, HOLD_TO_PATTERN
-from .probing import problem_with_calls
-from .receiving import Receiver
-from .recognising import first_of_ollama, not_found, recognise, window
+from .reply_stream import Receiver
+from .server_detection import first_of_ollama, not_found, recognise, window
 from .settings import Api, Settings, TimeLimits
-from .wire import Encoded, Headers, Terms, Wire
+from .tool_call_probe import problem_with_calls
+from .wire_format import Encoded, Headers, Terms, Wire
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 PROBED: dict[tuple[str, str, str], str] = {}  # what is wrong with the tool calls of each model tried here

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.values import Message, Usage
-from .wire import Arriving, Encoded, Terms, Wire, appended, at, count, functions, values, with_messages, words
+from .wire_format import Arriving, Encoded, Terms, Wire, appended, at, count, functions, values, with_messages, words
 
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
 _BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncate", "shift")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.values import Message, Usage
-from .wire import (
+from .wire_format import (
     Arriving,
     Call,
     Encoded,

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, finalize, ref
 from .._internal.redaction import hidden, hide, hide_in
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from ..models.settings import TimeLimits
-from ..models.wire import Headers
+from ..models.wire_format import Headers
 from .connection_pool import CannotConnectError, Connections
 from .error_mapping import answered, coded
 from .http1 import Connection

@@ -14,10 +14,10 @@ from .._internal.yaml_io import Filed, load
 from ..core.component import DeclaredComponent, Input
 from ..core.component_declaration import component
 from ..errors import UsageError
-from . import checking, drawing
+from . import diagram, graph_check
+from .execution import Running
+from .graph import ROOT, Node
 from .plan import Plan, needed, plan
-from .running import Running
-from .wires import ROOT, Node
 
 Params = Mapping[str, Mapping[str, Any]]
 
@@ -37,13 +37,13 @@ class Pipeline(Filed):
     ) -> None:
         self.name = name
         nodes = list(nodes)
-        inputs = checking.inputs_of(nodes) if inputs is None else inputs
+        inputs = graph_check.inputs_of(nodes) if inputs is None else inputs
         self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
-        checking.complain(name, checking.problems(nodes, self.inputs))
+        graph_check.complain(name, graph_check.problems(nodes, self.inputs))
         self._nodes: dict[str, Node] = {}
-        self._visible: dict[str, checking.Visible] = {ROOT: frozenset(self.inputs)}
+        self._visible: dict[str, graph_check.Visible] = {ROOT: frozenset(self.inputs)}
         self._plans: dict[tuple[str, ...], Plan] = {}
-        for node in checking.in_order(nodes):
+        for node in graph_check.in_order(nodes):
             self._add(node)
 
     @classmethod
@@ -74,17 +74,17 @@ class Pipeline(Filed):
         if inputs is None:
             inputs = [next(reversed(self._nodes), ROOT)]
         node = Node(component, name, inputs)
-        found = [*checking.bad_name(name, self._nodes), *checking.unreadable(node)]
-        found = found or list(checking.bad_wires(node, self._nodes, self._visible))
-        found = found or list(checking.missing(node, self._visible))
-        checking.complain(self.name, found)
+        found = [*graph_check.bad_name(name, self._nodes), *graph_check.unreadable(node)]
+        found = found or list(graph_check.bad_wires(node, self._nodes, self._visible))
+        found = found or list(graph_check.missing(node, self._visible))
+        graph_check.complain(self.name, found)
         self._add(node)
 
     def _add(self, node: Node) -> None:
         if isinstance(node.something, Pipeline) and node.something.holds(self):
             raise UsageError(f"pipeline {self.name!r}: node {node.name!r} would make it a part of itself")
         self._nodes[node.name] = node
-        self._visible[node.name] = checking.seen_after(node, self._visible)
+        self._visible[node.name] = graph_check.seen_after(node, self._visible)
         self._plans.clear()
 
     def _name_for(self, something: Any) -> str:
@@ -208,7 +208,7 @@ class Pipeline(Filed):
 
     def as_component(self) -> DeclaredComponent:
         """What another pipeline is told of this one."""
-        needs = checking.from_root(self._nodes.values(), self.inputs)
+        needs = graph_check.from_root(self._nodes.values(), self.inputs)
         inputs = {name: Input(required=name in needs) for name in self.inputs}
         inputs |= {"params": Input(required=False, default=None)}
         visible = [self._visible[node.name] for node in self._ends()]
@@ -222,11 +222,11 @@ class Pipeline(Filed):
 
     def draw(self) -> str:
         """A picture of it in text: layer by layer, from the root down."""
-        return drawing.text(self.nodes)
+        return diagram.text(self.nodes)
 
     def draw_svg(self) -> str:
         """A picture of it as SVG."""
-        return drawing.svg(self.nodes)
+        return diagram.svg(self.nodes)
 
     def _repr_svg_(self) -> str:
         return self.draw_svg()

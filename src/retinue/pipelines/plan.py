@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..core.component import DeclaredComponent
-from .checking import in_order
-from .wires import ROOT, Node, Wire
+from .graph import ROOT, Node, Wire
+from .graph_check import in_order
 
 
 @dataclass(frozen=True)

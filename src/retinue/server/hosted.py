@@ -17,7 +17,7 @@ from ..errors import ToolError, UsageError
 from ..runs.citations import FILE_SEARCH, mark
 from ..store.scope import Scope
 from ..store.tables import contents
-from ..tools.keywords import stems
+from ..tools.keyword_search import stems
 from .assistants.hosted_steps import CODE_INTERPRETER
 from .assistants.resources import Resources
 from .files.attaching import store_of

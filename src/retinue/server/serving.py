@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from .._internal.supervision import supervised
-from ..documents.passages import Passages
+from ..documents.passage_index import Passages
 from ..errors import StoreUnavailable, UsageError
 from ..runs import Runs, Turns, recover
 from ..store.database import Database

@@ -13,9 +13,9 @@ from ..core.protocols import Model, Strategy
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..errors import UsageError
-from ..mcp.schemas import plain
+from ..mcp.schema_conversion import plain
 from ..models import PromptModel
-from ..models.limited import Limited, limited
+from ..models.reply_limits import Limited, limited
 from ..models.settings import Settings
 from ..store.rows import RunRow
 from ..strategies.auto import Auto

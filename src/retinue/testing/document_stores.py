@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.values import Document
-from ..documents.conditions import Where
-from ..documents.stores import Store
+from ..documents.filters import Where
+from ..documents.store_protocol import Store
 from ..errors import UsageError
 from .case import require, shown
 

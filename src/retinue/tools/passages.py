@@ -12,7 +12,7 @@ from pathlib import Path
 from ..core.tool import Tool
 from ..core.values import Document
 from ..errors import DataError
-from .keywords import TITLE_WEIGHT, TOKENIZE, match, stems, storable
+from .keyword_search import TITLE_WEIGHT, TOKENIZE, match, stems, storable
 
 Rank = Callable[[str, list[Document]], list[Document]]  # the query, and what was found, in a better order
 RANKED = 20  # passages that are put in order

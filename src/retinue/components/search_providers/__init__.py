@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from ..searching import Provider
+from ..web_search import Provider
 from .searchapi import SearchAPI
 from .serpapi import SerpAPI
 from .serper import Serper
 from .tavily import Tavily
-from .wikipedia import Wikipedia
+from .wikipedia_search import Wikipedia
 
 PROVIDERS: Mapping[str, Callable[[], Provider]] = {
     "serper": Serper,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.values import Document
 from ...net.service_client import Request
-from ..searching import Found, Question, answer, pages, text
+from ..web_search import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "source": "source", "date": "date"}
 _ANSWERS = ("answer", "result", "snippet", "highlighted")  # where a box has its answer: the shortest form first

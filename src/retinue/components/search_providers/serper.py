@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...net.service_client import Request
-from ..searching import Found, Question, answer, pages, text
+from ..web_search import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "date": "date"}
 _ANSWERS = ("answer", "highlighted", "snippet", "title")  # the shortest form first

@@ -18,10 +18,10 @@ from sqlalchemy import URL, Connection, Row, delete, func, select, update
 from ..._internal.cache import cache_folder
 from ..._internal.supervision import supervised
 from ..._internal.thread_pool import in_thread
-from ...documents.apart import MAX_TEXT, text_apart
-from ...documents.database import is_damaged
-from ...documents.passages import Passages
-from ...documents.texts import media_type_of, needs_parser, text_of
+from ...documents.passage_index import Passages
+from ...documents.store_database import is_damaged
+from ...documents.text_extraction import media_type_of, needs_parser, text_of
+from ...documents.text_subprocess import MAX_TEXT, text_apart
 from ...errors import DataError, StoreUnavailable, UsageError
 from ...store.database import Database
 from ...store.tables import contents, files, vector_store_files, vector_stores

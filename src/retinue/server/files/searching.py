@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from ..._internal.thread_pool import in_thread
-from ...documents.passages import Passage
+from ...documents.passage_index import Passage
 from ...errors import DataError
 from ...store.database import Database
 from ...store.scope import Scope

@@ -1,0 +1,56 @@
+"""Which model scores: one that is given, or one that a file names by a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+from .._internal.thread_pool import in_thread
+from ..core.values import Document
+from ..documents.cross_encoders import CrossEncoder, OnnxCrossEncoder
+from ..documents.embedding import titled
+from ..documents.embedding_scorer import EmbeddingScorer
+from ..errors import DataError, UsageError
+from .hosted_models import RERANKERS, HostedReranker
+
+Scorer = CrossEncoder | str
+
+
+def cross_encoder(given: Scorer, name: str) -> CrossEncoder:
+    """`given`, or what it names: `minilm`, `cohere:MODEL`, `jina:MODEL`, `tei:ADDRESS`, or the folder of a
+    cross-encoder as ONNX; `name` is who asks.
+
+    Raises `UsageError` for anything else, and if what it needs is not here.
+    """
+    if not isinstance(given, str):
+        return given
+    if given == "minilm":
+        return EmbeddingScorer()
+    service, _, rest = given.partition(":")
+    if service == "tei" and rest:
+        return HostedReranker("tei", base_url=rest)
+    if service in RERANKERS and rest:
+        return HostedReranker(service, rest)
+    if not given.strip() or service in RERANKERS:
+        raise UsageError(f"{name}: want minilm, cohere:MODEL, jina:MODEL, tei:ADDRESS or a folder, not {given!r}")
+    return OnnxCrossEncoder(given)
+
+
+async def scored(scorer: CrossEncoder, query: str, documents: Sequence[Document]) -> list[Document]:
+    """`documents` with the scores that `scorer` gives them for `query`, in their order.
+
+    Raises `DataError` if what it gives is not a finite number for each.
+    """
+    if not documents:
+        return []
+    texts = [titled(document) for document in documents]
+    scores = [float(score) for score in await in_thread(scorer.score, query, texts)]
+    if len(scores) != len(texts) or not all(map(isfinite, scores)):
+        raise DataError(f"a cross-encoder must give a finite number for each of {len(texts)} texts, not {scores!r:.80}")
+    return [replace(document, score=score) for document, score in zip(documents, scores, strict=True)]
+
+
+def best_first(documents: Sequence[Document]) -> list[Document]:
+    """`documents` by descending score; those without one last, equals in their order."""
+    return sorted(documents, key=lambda document: float("inf") if document.score is None else -document.score)

@@ -1,0 +1,49 @@
+"""Wikipedia's own search: no key, and the first paragraphs of each article as its snippet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...net.service_client import Request
+from ..web_search import Found, Question, pages, text
+
+_FIXED = {
+    "action": "query", "format": "json", "formatversion": "2", "generator": "search",
+    "prop": "extracts|info", "inprop": "url", "exintro": "1", "explaintext": "1", "exchars": "600", "exlimit": "max",
+}  # fmt: skip
+_META = {"title": "title", "link": "fullurl"}
+
+
+class Wikipedia:
+    """The provider. The language chooses the Wikipedia: `de` asks de.wikipedia.org."""
+
+    name = "Wikipedia"
+    base_url = "https://{language}.wikipedia.org"
+    key_variables: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ("language",)
+    page_size, last_page = 20, 5
+
+    def request(self, asked: Question, key: str) -> Request:
+        """With `gsroffset`, which counts results, for further pages."""
+        params = _FIXED | {"gsrsearch": asked.query, "gsrlimit": str(min(asked.count, self.page_size))}
+        if asked.page > 1:
+            params["gsroffset"] = str((asked.page - 1) * self.page_size)
+        return Request("/w/api.php", params, {"User-Agent": "Retinue (search of agents)"})  # asked for by its rules
+
+    def problem(self, body: Mapping[str, Any]) -> str:
+        """Under `error`, with the status 200."""
+        error = body.get("error")
+        return text(error.get("info") or error.get("code")) if isinstance(error, Mapping) else text(error)
+
+    def read(self, body: Mapping[str, Any]) -> Found:
+        """The articles, which come in any order, by their `index`."""
+        query = body.get("query")
+        found = query.get("pages") if isinstance(query, Mapping) else None
+        items = [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+        return Found(pages=pages(sorted(items, key=_index), "extract", **_META))
+
+
+def _index(item: Mapping[str, Any]) -> float:
+    index = item.get("index")
+    return index if isinstance(index, int) else float("inf")

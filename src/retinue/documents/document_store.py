@@ -1,0 +1,259 @@
+"""`DocumentStore`: documents in one SQLite file, found by words (FTS5) and by vectors (sqlite-vec)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from .._internal.representation import represented
+from ..core.values import Document
+from ..errors import UsageError
+from ..tools.keyword_search import TITLE_WEIGHT, match, storable
+from .filters import Where, condition
+from .store_database import Database
+
+if TYPE_CHECKING:
+    import apsw
+    import numpy
+
+Vectors: TypeAlias = "Sequence[Sequence[float]] | numpy.ndarray[Any, Any]"
+_ALIVE = "(expires IS NULL OR expires > ?)"
+_DIMENSIONS = "SELECT value FROM settings WHERE name = 'dimensions'"
+_AT_ONCE = 500  # ids bound in one statement
+_Row = tuple[str, str, str, str]
+
+
+class DocumentStore:
+    """Documents that stay. A file is made if it is missing; without a path they are kept in memory.
+
+    Safe to use from several threads, and from several processes at once. `dimensions`: of the vectors,
+    else those of the first that are written. Raises `DataError` for a file that is no store, is damaged or
+    was written by a newer Retinue; `UsageError` without the extra `documents`.
+
+    >>> store = DocumentStore()
+    >>> store.write([Document("Paris is the capital of France.", meta={"title": "Paris"})])
+    1
+    >>> [document.content for document in store.keyword("the capital of France")]
+    ['Paris is the capital of France.']
+    """
+
+    def __init__(self, path: str | Path = ":memory:", *, dimensions: int | None = None) -> None:
+        if dimensions is not None and dimensions < 1:
+            raise UsageError(f"dimensions must be at least 1, not {dimensions}")
+        self.path = path
+        self.given = {"path": str(path), "dimensions": dimensions}  # for a file
+        self.database = Database(path)
+        if dimensions is not None:
+            with self.database.writing() as connection:
+                _hold_to(connection, dimensions)
+
+    def __repr__(self) -> str:
+        return represented(self, str(self.path), dimensions=self.given["dimensions"])
+
+    def write(
+        self,
+        documents: Iterable[Document],
+        vectors: Vectors | None = None,
+        *,
+        expires: float | None = None,
+    ) -> int:
+        """Keep `documents`, all or none; how many were new or changed.
+
+        One with an `id` replaces what has that id; one without gets a hash of its content and `meta`, so that
+        the same one twice is one. `vectors`: one for each document, of any length but zero; a changed document
+        written without one has none. `expires`: the Unix time from which on they are not there any more.
+        Raises `UsageError` for meta that is not JSON and for vectors that do not fit.
+        """
+        rows = [_row(document) for document in documents]
+        blobs = _blobs(vectors, len(rows)) if vectors is not None else [None] * len(rows)
+        with self.database.writing() as connection:
+            connection.execute("DELETE FROM documents WHERE expires <= ?", (time.time(),))
+            if vectors is not None and rows:
+                _hold_to(connection, len(vectors[0]))
+            return sum(_put(connection, row, blob, expires) for row, blob in zip(rows, blobs, strict=True))
+
+    def filter(self, where: Where | None = None) -> list[Document]:
+        """All documents that `where` (see `retinue.documents.filters`) holds for, in the order written."""
+        text, bound = condition(where)
+        return self._found(
+            f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND {text} ORDER BY number",
+            [time.time(), *bound],
+        )
+
+    def get(self, ids: Iterable[str]) -> list[Document]:
+        """Those of these documents that are there, in the order of `ids`."""
+        wanted = list(dict.fromkeys(ids))
+        found: dict[str, Document] = {}
+        for some in _in_parts(wanted):
+            sql = f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND id IN ({_marks(some)})"
+            found |= {document.id: document for document in self._found(sql, [time.time(), *some])}
+        return [found[one] for one in map(storable, wanted) if one in found]
+
+    def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
+        """Delete what `where` holds for and has one of `ids`; how many there were. Raises `UsageError` if
+        neither is given: `where={}` is all."""
+        if where is None and ids is None:
+            raise UsageError("delete what? Give `where` or `ids` (where={} deletes everything)")
+        text, bound = condition(where)
+        deleted = 0
+        with self.database.writing() as connection:
+            if ids is None:
+                connection.execute(f"DELETE FROM documents WHERE {text}", bound)
+                return connection.changes()
+            for some in _in_parts(list(dict.fromkeys(ids))):
+                connection.execute(f"DELETE FROM documents WHERE id IN ({_marks(some)}) AND {text}", [*some, *bound])
+                deleted += connection.changes()
+        return deleted
+
+    def keyword(self, query: str, top_k: int = 10, where: Where | None = None) -> list[Document]:
+        """The `top_k` documents that fit the words of `query` best, best first; `score` is BM25, higher is
+        better. A word in the title (`meta["title"]`) counts twice."""
+        wanted = match(storable(query))
+        allowed, bound = _allowed(where)
+        if not wanted:
+            return []
+        # the plus: a match is looked up among the allowed ones, rather than each of these among the matches
+        return self._found(
+            f"""
+            SELECT id, content, meta, score FROM documents JOIN (
+                SELECT rowid AS best, -bm25(words, {TITLE_WEIGHT}, 1.0) AS score FROM words
+                WHERE words MATCH ? AND +rowid {allowed} ORDER BY score DESC, rowid LIMIT ?
+            ) ON number = best ORDER BY score DESC, number
+            """,
+            [wanted, *bound, _count(top_k)],
+        )
+
+    def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
+        """The `top_k` documents whose vectors point most nearly where `vector` does, best first; `score` is
+        the cosine of the angle between them, 1.0 at most. Raises `UsageError` for a vector that does not fit."""
+        (blob,) = _blobs([vector], 1)
+        allowed, bound = _allowed(where)
+        held = self.database.rows(_DIMENSIONS)
+        if not held:
+            return []
+        _fit(held[0][0], len(vector))
+        return self._found(
+            f"""
+            SELECT id, content, meta, 1.0 - distance FROM documents JOIN (
+                SELECT number AS best, vec_distance_cosine(vector, ?) AS distance FROM vectors
+                WHERE number {allowed} ORDER BY distance, number LIMIT ?
+            ) ON number = best ORDER BY distance, number
+            """,
+            [blob, *bound, _count(top_k)],
+        )
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """All that is done in it, by this thread, happens together; where it raises, nothing. Others wait."""
+        return self.database.writing()
+
+    def __len__(self) -> int:
+        rows = self.database.rows(f"SELECT count(*) FROM documents WHERE {_ALIVE}", (time.time(),))
+        return int(rows[0][0])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _found(self, sql: str, bound: Sequence[Any]) -> list[Document]:
+        rows = self.database.rows(sql, bound)
+        return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
+
+
+def _allowed(where: Where | None) -> tuple[str, list[Any]]:
+    """What the number of a document that may be found must be, as SQL, and what is bound in it."""
+    if not where:
+        return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
+    text, bound = condition(where)
+    return f"IN (SELECT number FROM documents WHERE {_ALIVE} AND {text})", [time.time(), *bound]
+
+
+def _row(document: Document) -> _Row:
+    """Its id, meta, title and content as they are stored."""
+    try:
+        meta = json.dumps(dict(document.meta), sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the meta of {document.id or document.content[:40]!r} is not JSON: {error}") from error
+    content = storable(document.content)
+    made = hashlib.sha256(f"{meta}\n{content}".encode()).hexdigest()[:32]
+    return storable(document.id) or made, meta, storable(str(document.meta.get("title") or "")), content
+
+
+def _blobs(vectors: Vectors, count: int) -> list[bytes]:
+    """Each vector as sqlite-vec takes it: 32-bit floats, of length 1, so that none overflows."""
+    import numpy
+
+    if count == 0 == len(vectors):
+        return []
+    try:
+        array = numpy.asarray(vectors, dtype=numpy.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"vectors must be numbers, equally many each: {error}") from error
+    if array.ndim != 2 or len(array) != count:
+        raise UsageError(f"want one vector for each of {count} documents, not numbers of the shape {array.shape}")
+    lengths = numpy.hypot.reduce(array, axis=1, keepdims=True)
+    if not numpy.isfinite(lengths).all() or not lengths.all():
+        raise UsageError("a vector must be of finite numbers, not all of them 0")
+    return [row.tobytes() for row in (array / lengths).astype(numpy.float32)]
+
+
+def _put(connection: apsw.Connection, row: _Row, vector: bytes | None, expires: float | None) -> bool:
+    """Whether the document, or its vector, was new or changed."""
+    name = row[0]
+    connection.execute(
+        "INSERT INTO documents (id, meta, title, content) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
+        "SET meta = excluded.meta, title = excluded.title, content = excluded.content "
+        "WHERE meta IS NOT excluded.meta OR content IS NOT excluded.content",
+        row,
+    )
+    changed = connection.changes() > 0
+    connection.execute("UPDATE documents SET expires = ?1 WHERE id = ?2 AND expires IS NOT ?1", (expires, name))
+    if vector is not None:
+        connection.execute(
+            "INSERT INTO vectors SELECT number, ? FROM documents WHERE id = ? ON CONFLICT (number) DO UPDATE "
+            "SET vector = excluded.vector WHERE vector IS NOT excluded.vector",
+            (vector, name),
+        )
+        return changed or connection.changes() > 0
+    if changed:
+        connection.execute("DELETE FROM vectors WHERE number = (SELECT number FROM documents WHERE id = ?)", (name,))
+    return changed
+
+
+def _hold_to(connection: apsw.Connection, dimensions: int) -> None:
+    """All vectors of a store have as many dimensions as its first."""
+    connection.execute("INSERT OR IGNORE INTO settings VALUES ('dimensions', ?)", (dimensions,))
+    _fit(connection.execute(_DIMENSIONS).get, dimensions)
+
+
+def _fit(held: int, given: int) -> None:
+    if held != given:
+        raise UsageError(f"this store holds vectors of {held} dimensions, not {given}")
+
+
+def _count(top_k: int) -> int:
+    if top_k < 1:
+        raise UsageError(f"top_k must be at least 1, not {top_k}")
+    return min(top_k, 2**62)
+
+
+def _in_parts(ids: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield [storable(one) for one in ids[start : start + _AT_ONCE]]
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))

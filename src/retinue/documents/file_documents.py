@@ -1,0 +1,55 @@
+"""Files as documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..core.values import Document
+from ..errors import DataError
+from .text_extraction import media_type_of, text_of
+
+MAX_FILE = 50_000_000  # bytes
+
+
+def document_of(path: str | Path, folder: Path | None = None) -> Document:
+    """The text of a file, with its `path`, as given, and its `title` in `meta`; the path is also its id.
+
+    With a `folder`, the path is from there, and may not lead out of it. Raises `DataError` with the path for a
+    file that cannot be read, or is larger than 50 MB.
+    """
+    found = Path(path).expanduser() if folder is None else folder / path
+    try:
+        inside = folder is None or found.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links; a zero byte
+        raise DataError(f"{str(path)!r}: leads nowhere") from error
+    if not inside:
+        raise DataError(f"{path}: leads out of the folder")
+    return document(str(path), data_of(found, str(path)))
+
+
+def data_of(file: Path, shown: str) -> bytes:
+    """What is in a file, if it is one; `shown` is what it is called in a message."""
+    try:
+        if not file.is_file():  # a pipe would be waited for
+            raise DataError(f"{shown}: there is no such file")
+        with file.open("rb") as opened:
+            data = opened.read(MAX_FILE + 1)
+    except OSError as error:
+        raise DataError(f"{shown}: {error.strerror or error}") from error
+    if len(data) > MAX_FILE:
+        raise DataError(f"{shown}: is larger than {MAX_FILE / 1e6:,.0f} MB")
+    return data
+
+
+def document(path: str, data: bytes) -> Document:
+    """The text in `data`, which is a file called `path`. Raises `DataError` with the path."""
+    kind = media_type_of(path)
+    if kind is None:
+        raise DataError(f"{path}: cannot be read (want HTML, PDF, Markdown or plain text, and a name that says which)")
+    try:
+        read = text_of(data, kind)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    if not read.text:
+        raise DataError(f"{path}: there is no text in it")
+    return Document(read.text, path, {"path": path, "title": read.title or Path(path).stem})

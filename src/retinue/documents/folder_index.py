@@ -1,0 +1,193 @@
+"""A folder as documents that can be found: read once, and after that only what has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..core.values import Document
+from ..errors import DataError, UsageError
+from .document_store import DocumentStore
+from .embedding import Embedder
+from .file_documents import data_of, document
+from .retrieval import vectors_of
+from .splitter import split
+from .text_extraction import media_type_of
+
+STORE = Path(".retinue", "documents.sqlite")  # in the folder, where no other place is said
+_PAUSE = 1.0  # seconds of work that an interruption may lose
+
+Report = Callable[[str, int, int], None]  # a file's path, its number, and of how many
+
+
+@dataclass(slots=True)
+class Indexed:
+    """What indexing did: numbers of files, of their pieces, and a line for each file that could not be read."""
+
+    new: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    pieces: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file as it was when it was read. `made`: how its pieces were made. `pieces`: how many they are."""
+
+    path: str
+    size: int
+    modified: int
+    hash: str = ""
+    made: str = ""
+    pieces: int = 0
+
+
+def index_folder(
+    folder: str | Path,
+    store: DocumentStore,
+    *,
+    size: int = 1_000,
+    embedder: Embedder | None = None,
+    report: Report | None = None,
+) -> Indexed:
+    """Keep the files under `folder` in `store`, in pieces of at most `size` characters, with `embedder` with vectors.
+
+    HTML, PDF, Markdown and plain text are read; hidden files and folders and links are passed over. A file that
+    has the size and the time it had, or else the same content, is left alone; what is not there any more, or cannot
+    be read, is removed. Whenever it ends, each file is there whole or not at all. A piece has the file's `path`
+    from the folder, its `title` and `part` in `meta`; its id is `path#part`.
+
+    Raises `DataError` for what is no folder, `UsageError` for a store that holds another folder.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder")
+    if size < 1:
+        raise UsageError(f"size must be at least 1, not {size}")
+    _claim(store, folder)
+    return _Indexing(folder, store, size, embedder).run(report or (lambda *_: None))
+
+
+def _claim(store: DocumentStore, folder: Path) -> None:
+    """A store is of one folder, named from where the store is: both may move together."""
+    own = Path() if store.path == ":memory:" else Path(store.path).expanduser().resolve().parent
+    place = os.path.relpath(folder.resolve(), own)
+    with store.database.writing() as connection:
+        connection.execute("INSERT OR IGNORE INTO settings VALUES ('folder', ?)", (place,))
+        held = connection.execute("SELECT value FROM settings WHERE name = 'folder'").get
+    if held != place:
+        raise UsageError(f"{store.path} is the index of {(own / held).resolve()}; take another store for {folder}")
+
+
+class _Indexing:
+    """One pass over a folder."""
+
+    def __init__(self, folder: Path, store: DocumentStore, size: int, embedder: Embedder | None) -> None:
+        self._folder, self._store, self._size, self._embedder = folder, store, size, embedder
+        self._made = f"{size} {type(embedder).__name__} {embedder.dimensions}" if embedder else f"{size}"
+        rows = store.database.rows("SELECT path, size, modified, hash, made, pieces FROM files")
+        self._known = {row[0]: _File(*row) for row in rows}
+        self._done = Indexed()
+        self._waiting: list[tuple[_File, list[Document] | None, Any]] = []
+
+    def run(self, report: Report) -> Indexed:
+        files = sorted(_files(self._folder, self._done.problems))
+        saved = time.monotonic()
+        for number, (path, found) in enumerate(files, 1):
+            report(path, number, len(files))
+            self._look_at(path, found)
+            if time.monotonic() - saved > _PAUSE:
+                self._save()
+                saved = time.monotonic()
+        self._save()
+        self._remove(set(self._known) - {path for path, _ in files})
+        return self._done
+
+    def _look_at(self, path: str, found: os.stat_result) -> None:
+        now, known = _File(path, found.st_size, found.st_mtime_ns, made=self._made), self._known.get(path)
+        if known is not None and replace(known, hash="", pieces=0) == now:
+            self._done.unchanged += 1
+            return
+        try:
+            data = data_of(self._folder / path, path)
+            now = replace(now, hash=hashlib.sha256(data).hexdigest())
+            if known is not None and (known.hash, known.made) == (now.hash, now.made):
+                self._done.unchanged += 1
+                self._waiting.append((replace(now, pieces=known.pieces), None, None))
+                return
+            pieces = split([document(path, data)], self._size)
+        except DataError as error:
+            self._done.problems.append(str(error))
+            self._remove({path} & set(self._known))
+            return
+        vectors = vectors_of(pieces, self._embedder) if self._embedder else None
+        self._waiting.append((replace(now, pieces=len(pieces)), pieces, vectors))
+        self._done.new += known is None
+        self._done.changed += known is not None
+        self._done.pieces += len(pieces)
+
+    def _save(self) -> None:
+        """What was read since the last time, together: a file at a time would wait for the disk each time."""
+        waiting, self._waiting = self._waiting, []
+        with self._store.transaction() as connection:
+            for file, pieces, vectors in waiting:
+                if pieces is not None:
+                    self._forget(connection, file.path)
+                    self._store.write(pieces, vectors)
+                connection.execute(
+                    "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)",
+                    (file.path, file.size, file.modified, file.hash, file.made, file.pieces),
+                )
+
+    def _remove(self, paths: set[str]) -> None:
+        with self._store.transaction() as connection:
+            for path in paths:
+                self._forget(connection, path)
+        self._done.removed += len(paths)
+
+    def _forget(self, connection: Any, path: str) -> None:
+        if known := self._known.get(path):
+            self._store.delete(ids=[f"{path}#{part}" for part in range(known.pieces)])
+            connection.execute("DELETE FROM files WHERE path = ?", (path,))
+
+
+def _files(folder: Path, problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """The files under `folder` of kinds that can be read: each path from there, and what the system says of it."""
+    folders = [""]
+    while folders:
+        inner = folders.pop()
+        try:
+            yield from _files_in(folder, inner, folders, problems)
+        except OSError as error:
+            problems.append(f"{inner or folder}: {error.strerror or error}")
+
+
+def _files_in(
+    folder: Path, inner: str, folders: list[str], problems: list[str]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """The files in the folder `inner` itself; the folders in it are added to `folders`. Raises `OSError`."""
+    with os.scandir(folder / inner) as entries:
+        for entry in entries:
+            path = f"{inner}/{entry.name}" if inner else entry.name
+            if entry.name.startswith("."):
+                continue
+            if not _is_text(path):
+                problems.append(f"{path!r}: its name is not UTF-8")
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            elif entry.is_file(follow_symlinks=False) and media_type_of(path) is not None:
+                yield path, entry.stat(follow_symlinks=False)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False

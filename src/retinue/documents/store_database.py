@@ -1,0 +1,158 @@
+"""A store's SQLite file: opened, checked, lifted to the present schema, and its errors made ours."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DataError, UsageError
+from ..tools.keyword_search import TOKENIZE
+
+if TYPE_CHECKING:
+    import apsw
+
+_OURS = 0x52746E75  # "Rtnu", as application_id: no other program's database is taken for a store
+_BUSY = 30_000  # milliseconds to wait for another process that writes
+
+# Each lifts a file from the version that is its place here to the next: add, never change.
+_MIGRATIONS = (
+    f"""
+    CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE files (path TEXT PRIMARY KEY, size, modified, hash, made, pieces) WITHOUT ROWID;
+    CREATE TABLE documents (
+        number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, expires REAL, meta TEXT NOT NULL,
+        title TEXT NOT NULL, content TEXT NOT NULL);
+    CREATE INDEX expiring ON documents (expires) WHERE expires IS NOT NULL;
+    CREATE TABLE vectors (
+        number INTEGER PRIMARY KEY REFERENCES documents (number) ON DELETE CASCADE, vector BLOB NOT NULL);
+    CREATE VIRTUAL TABLE words USING fts5(
+        title, content, content = 'documents', content_rowid = 'number', tokenize = '{TOKENIZE}');
+    CREATE TRIGGER made AFTER INSERT ON documents BEGIN
+        INSERT INTO words (rowid, title, content) VALUES (new.number, new.title, new.content);
+    END;
+    CREATE TRIGGER gone AFTER DELETE ON documents BEGIN
+        INSERT INTO words (words, rowid, title, content) VALUES ('delete', old.number, old.title, old.content);
+    END;
+    CREATE TRIGGER changed AFTER UPDATE OF title, content ON documents BEGIN
+        INSERT INTO words (words, rowid, title, content) VALUES ('delete', old.number, old.title, old.content);
+        INSERT INTO words (rowid, title, content) VALUES (new.number, new.title, new.content);
+    END;
+    """,
+)
+
+
+def check_installed(what: str = "a DocumentStore") -> None:
+    """Raises `UsageError` without the extra that `what` needs."""
+    if any(find_spec(module) is None for module in ("apsw", "sqlite_vec", "numpy")):
+        raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
+
+
+def is_damaged(error: DataError) -> bool:
+    """Whether an error means that the file will never be one that can be used."""
+    import apsw
+
+    return isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError)
+
+
+class Database:
+    """One connection, used by one thread at a time. Raises `DataError` for a file that cannot be used,
+    `UsageError` without the extra that reads it."""
+
+    def __init__(self, path: str | Path) -> None:
+        check_installed()
+        self.path = path if path == ":memory:" else Path(path).expanduser()
+        self._lock = threading.RLock()
+        self._connection: apsw.Connection | None = None
+        with self._errors():
+            connection = _connected(self.path)
+            try:
+                _lifted(connection, self.path)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+
+    def rows(self, sql: str, bound: Any = ()) -> list[tuple[Any, ...]]:
+        """What a query finds. `bound`: its parameters."""
+        with self._open() as connection:
+            return connection.execute(sql, bound).fetchall()
+
+    @contextmanager
+    def writing(self) -> Iterator[apsw.Connection]:
+        """A transaction: all of it happens, or, where it raises, nothing. One in another is a part of that."""
+        with self._open() as connection:
+            if connection.in_transaction:
+                yield connection
+                return
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _open(self) -> Iterator[apsw.Connection]:
+        with self._lock, self._errors():
+            if self._connection is None:
+                raise UsageError(f"the store {self.path} has been closed")
+            yield self._connection
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        import apsw
+
+        try:
+            yield
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise DataError(f"{self.path} is no document store, or is damaged: {error}") from error
+        except apsw.BusyError as error:
+            raise DataError(f"{self.path} is being written by another process; try again later") from error
+        except apsw.Error as error:
+            raise DataError(f"{self.path} cannot be used as a document store: {error}") from error
+
+
+def _connected(path: str | Path) -> apsw.Connection:
+    import apsw
+    import sqlite_vec
+
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(_BUSY)
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    connection.enable_load_extension(False)
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _lifted(connection: apsw.Connection, path: str | Path) -> None:
+    """Make the tables in a new file, and those that are missing in an older one."""
+    if connection.pragma("user_version") == len(_MIGRATIONS) and connection.pragma("application_id") == _OURS:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        version = connection.pragma("user_version")
+        empty = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
+        if not empty and connection.pragma("application_id") != _OURS:
+            raise DataError(f"{path} is no document store, but a database of something else")
+        if version > len(_MIGRATIONS):
+            raise DataError(f"{path} was written by a newer Retinue (schema {version}, here {len(_MIGRATIONS)})")
+        for script in _MIGRATIONS[version:]:
+            connection.execute(script)
+        connection.pragma("application_id", _OURS)
+        connection.pragma("user_version", len(_MIGRATIONS))
+    connection.execute("COMMIT")

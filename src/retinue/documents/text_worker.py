@@ -1,0 +1,31 @@
+"""The process in which `apart` has texts read: what it imports is what each page waits for."""
+
+import json
+import os
+import sys
+from contextlib import suppress
+
+from ..errors import DataError, UsageError
+from .text_extraction import text_of
+
+MEMORY = 1 << 30  # bytes of address space
+
+
+def main(media_type: str, charset: str, seconds: str, most: str) -> None:
+    """Read data from the standard input; write its text, at most so many characters, or what is wrong, as JSON."""
+    with suppress(AttributeError, OSError):  # nobody waits for it as for an answer
+        os.nice(10)
+    with suppress(ImportError):  # there is none on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    try:
+        found = text_of(sys.stdin.buffer.read(), media_type, charset, float(seconds))
+        answer = {"text": found.text[: int(most)], "title": found.title[:1_000]}
+    except (DataError, UsageError) as error:
+        answer = {type(error).__name__: str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,143 @@
+"""What a server offers, and what of it was approved (pinned): a tool is its name, description and schema."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..core.tool import Effects
+from ..errors import DataError
+from .schema_conversion import plain
+
+PINS = "retinue.pins.json"
+MAX_TOOL = 65_536  # characters of one tool's definition
+MAX_FILE = 16_000_000  # bytes of a file of pins
+_ODD = re.compile(r"[-./ ]")
+_TOOL = re.compile(r"[A-Za-z0-9_]{1,64}")
+_EFFECTS = ("read", "idempotent", "once")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A tool as a server describes it. `effects` are the server's own hints: they decide on nothing but repeating."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    effects: Effects = "once"
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of name, description and schema: what a model is told of it."""
+        said = json.dumps([self.name, self.description, self.schema], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(said.encode()).hexdigest()
+
+    def called(self, server: str) -> str:
+        """Its name among an agent's tools: `server_tool`."""
+        return f"{server}_{_ODD.sub('_', self.name)}"
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What a server offers, by name, and what of it cannot be used and why."""
+
+    offers: Mapping[str, Offer]
+    refused: Mapping[str, str]
+
+
+def sorted_out(server: str, offers: Iterable[Offer]) -> Offered:
+    """Those that can be used, and those that cannot. Of two with one name neither can: one may shadow the other."""
+    usable: dict[str, Offer] = {}
+    refused: dict[str, str] = {}
+    by_name: dict[str, str] = {}
+    for offer in offers:
+        called = offer.called(server)
+        if problem := _problem(offer, called):
+            refused[offer.name] = problem
+        elif called in by_name:
+            for twin in (offer.name, by_name[called]):
+                usable.pop(twin, None)
+                refused[twin] = f"two of the server's tools would be called {called}"
+        else:
+            usable[offer.name] = offer
+            by_name[called] = offer.name
+    return Offered(usable, refused)
+
+
+def _problem(offer: Offer, called: str) -> str:
+    if not offer.name or not _TOOL.fullmatch(called):
+        return "its name has other characters than letters, digits, _ - . /, or more than 64 with its server's"
+    try:
+        if len(json.dumps([offer.name, offer.description, offer.schema])) > MAX_TOOL:
+            return f"its description and schema are longer than {MAX_TOOL:,} characters"
+        plain(offer.schema)
+    except (DataError, RecursionError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────
+
+Pins = dict[str, dict[str, Offer]]
+
+
+def read_pins(path: Path) -> Pins:
+    """What was approved, by server and tool; nothing if there is no such file. Raises `DataError`."""
+    try:
+        if not path.exists():
+            return {}
+        if path.stat().st_size > MAX_FILE:
+            raise DataError(f"{path}: larger than {MAX_FILE:,} bytes")
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({error})") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    servers = value.get("servers") if isinstance(value, dict) and value.get("pins") == 1 else None
+    if not isinstance(servers, dict):
+        raise DataError(f'{path}: want {{"pins": 1, "servers": {{…}}}}; write it with: retinue pin FILE')
+    return {server: _tools(path, server, tools) for server, tools in servers.items()}
+
+
+def _tools(path: Path, server: str, tools: Any) -> dict[str, Offer]:
+    if not isinstance(tools, dict):
+        raise DataError(f"{path}: {server}: want a mapping of tools")
+    return {name: _pinned(f"{path}: {server}.{name}", name, one) for name, one in tools.items()}
+
+
+def _pinned(place: str, name: str, one: Any) -> Offer:
+    match one:
+        case {"sha256": str(sha256), "description": str(description), "schema": dict(schema), "effects": str(effects)}:
+            offer = Offer(name, description, schema, effects)  # type: ignore[arg-type]
+        case _:
+            raise DataError(f"{place}: want sha256, description, schema and effects; write it with: retinue pin FILE")
+    if offer.effects not in _EFFECTS:
+        raise DataError(f"{place}: effects: want {', '.join(_EFFECTS)}")
+    if offer.sha256 != sha256:
+        raise DataError(f"{place}: this is not what was approved (its sha256 is another); run: retinue pin FILE")
+    return offer
+
+
+def write_pins(path: Path, pins: Pins) -> None:
+    """Write the file, whole or not at all."""
+    servers = {
+        server: {
+            offer.name: {
+                "sha256": offer.sha256,
+                "effects": offer.effects,
+                "description": offer.description,
+                "schema": offer.schema,
+            }
+            for offer in tools.values()
+        }
+        for server, tools in pins.items()
+    }
+    new = path.with_name(f"{path.name}.tmp")
+    new.write_text(json.dumps({"pins": 1, "servers": servers}, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    new.replace(path)

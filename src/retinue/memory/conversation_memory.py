@@ -1,0 +1,150 @@
+"""`ConversationMemory`: the last turns of a conversation, and a summary of those before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .._internal.sync_bridge import blocking
+from .._internal.thread_pool import in_thread
+from ..components import PromptNode, PromptTemplate
+from ..core.grammar import Constraint, json_pattern, seq
+from ..core.protocols import Model, Recalled
+from ..errors import ModelUnavailable, UsageError
+from .background_work import Background
+from .conversation_turns import BYTES, cut, fitting, messages, tokens, transcript, turn
+from .json_record import filled, line, record, text
+from .state_file import Kept, Turn
+
+_SHARE = 4  # the summary may take one part in so many of the tokens
+_WAITING = 8  # windows of turns that may wait for a summary, should the model fail for long
+_LABEL = "What was said before: "
+_LINE = 200  # tokens of each side of a turn that the summary's model is shown
+_PROMPT = PromptTemplate(
+    prompt_text="""\
+You keep the summary of a conversation between a user and an assistant. Write the new summary: what still \
+matters of the old one, and of the new lines what the user said of themselves, of others and of their plans, and what \
+was found out, in whole sentences. Where the new lines say otherwise, the old summary is outdated. At most $words words.
+
+Old summary: The user is Paul, who will go to Rome in May.
+New lines:
+User: I'll go to Rome in June instead, with my aunt Greta.
+Assistant: I hope you will enjoy it.
+User: How long is the flight from Oslo?
+Assistant: It takes about three hours.
+New summary as JSON: {"summary": "The user is Paul, who will go to Rome in June with his aunt Greta. The flight from \
+Oslo takes three hours."}
+
+Old summary: $summary
+New lines:
+$conversation
+New summary as JSON:"""
+)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Its state: the turns that are in no summary yet, oldest first, and the summary of those before."""
+
+    turns: list[Turn] = field(default_factory=list)
+    summary: str = ""
+
+
+class ConversationMemory:
+    """The last `window` turns of one conversation, within `max_tokens` (estimated, three bytes each).
+
+    With a model for `summary` (a `Model`, what `PromptModel` takes, or a `PromptNode`), turns that fall
+    out of the window are worked into a running summary, in the background and each time anew; it takes a quarter of the
+    tokens at most. A turn stays as it is until then. With a `path` the memory is kept there, a JSON file
+    that is replaced after each turn, and goes on from it.
+
+    Raises `UsageError`, and `DataError` for a file that is no such memory.
+    """
+
+    def __init__(
+        self,
+        window: int = 10,
+        *,
+        max_tokens: int = 1_000,
+        summary: Model | PromptNode | str | None = None,
+        path: str | Path | None = None,
+    ) -> None:
+        if window < 1 or max_tokens < 40:
+            raise UsageError("ConversationMemory: window must be at least 1, and max_tokens at least 40")
+        self.given = {
+            "window": window,
+            "max_tokens": max_tokens,
+            "summary": summary,
+            "path": None if path is None else str(path),
+        }
+        self._window = window
+        self._node = summary if isinstance(summary, PromptNode | None) else PromptNode(summary)
+        self._for_summary = max_tokens // _SHARE if self._node else 0
+        self._for_turns = max_tokens - self._for_summary - (tokens(_LABEL) if self._node else 0)
+        characters = max(1, self._for_summary * BYTES)
+        schema = record(summary=text(characters))
+        self._form = Constraint(seq(" ", json_pattern(schema, characters), "\n"), schema)
+        self._kept = Kept(Conversation, path)
+        self._background = Background("the summary", lambda: bool(self._fallen()), self._fold)
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns that are in no summary, oldest first."""
+        with self._kept.lock:
+            return tuple(self._kept.state.turns)
+
+    @property
+    def summary(self) -> str:
+        """The summary of the turns before; empty if there is none."""
+        return self._kept.state.summary
+
+    async def recall(self, question: str) -> Recalled:
+        """The turns that fit, and the summary; the same for every question."""
+        turns = self.turns
+        last = turns[len(turns) - fitting(turns, len(turns), self._for_turns) :]
+        if not last and turns:
+            last = (Turn(*(cut(text, self._for_turns // 2) for text in (turns[-1].question, turns[-1].answer))),)
+        said = self.summary
+        return Recalled(messages(last), f"{_LABEL}{said}" if said else "")
+
+    async def remember(self, question: str, answer: str) -> None:
+        """Take note of a turn, and save. Raises `UsageError` if the file cannot be written."""
+        with self._kept.lock:
+            turns = self._kept.state.turns
+            turns.append(turn(question, answer))
+            kept = self._window * (_WAITING if self._node else 1)
+            del turns[: max(0, len(turns) - kept)]
+        await in_thread(self._kept.save)
+        self._background.nudge()
+
+    async def settled_async(self) -> None:
+        """Wait for the summary of what has fallen out of the window, and save it."""
+        await self._background.settled_async()
+        await in_thread(self._kept.save)
+
+    def settled(self) -> None:
+        """`settled_async`, blocking."""
+        blocking(self.settled_async())
+
+    def _fallen(self) -> Sequence[Turn]:
+        """The turns that are waiting for the summary."""
+        turns = self.turns
+        return turns[: len(turns) - fitting(turns, self._window, self._for_turns)] if self._node else ()
+
+    async def _fold(self) -> None:
+        """Work what fell out of the window into the summary."""
+        assert self._node is not None
+        fallen = self._fallen()[: self._window]
+        said = transcript(fallen, _LINE)
+        prompt = (self._node.default_prompt_template or _PROMPT).fill(
+            summary=self.summary or "(none)", conversation=said, words=self._for_summary // 2
+        )
+        values = await filled(self._node.model, prompt, self._form, self._for_summary * 2)
+        summary = next((str(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
+        if not summary:
+            raise ModelUnavailable("the model gave no summary")
+        with self._kept.lock:
+            self._kept.state.summary = cut(line(summary), self._for_summary)
+            done = {id(one) for one in fallen}
+            self._kept.state.turns = [one for one in self._kept.state.turns if id(one) not in done]

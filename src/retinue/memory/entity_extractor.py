@@ -1,0 +1,243 @@
+"""`EntityExtractor`: who and what a conversation is about, and what is said of them, as a component."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypedDict
+
+from .._internal.concurrency import in_order
+from .._internal.sync_bridge import blocking
+from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
+from ..core.protocols import Model
+from ..models import PromptModel
+from ..strategies.prompting.injection_guard import quoted
+from .conversation_turns import cut
+from .json_record import filled, line, record, text
+from .known_entities import USER, content, words
+
+KINDS = ("person", "place", "organization", "animal", "event", "other")
+ABOUT = ("name", "home", "work", "origin", "relation", "plans", "date", "age", "health", "likes", "other")
+_PLAIN_QUESTION = re.compile(r"(?:[^.!?,;:。！？，；：؟]{1,80}[?？؟]\s*)+")  # nothing is said beside it
+_NAME_CHARS, _FACT_CHARS, _FACTS = 40, 100, 6
+_USERS, _ASSISTANTS = ("user", "human"), ("assistant", "ai")
+_SAID, _BEFORE, _TOKENS = 400, 80, 320  # tokens: of what the user says, of what was said before, and of a reply
+
+
+class SaidOf(TypedDict):
+    """Something said of an entity: `about` is one of `ABOUT`."""
+
+    about: str
+    fact: str
+
+
+class FoundEntity(TypedDict):
+    """An entity of a conversation; its kind is one of `KINDS`, and who speaks to the assistant is called User."""
+
+    name: str
+    kind: str
+    facts: list[SaidOf]
+
+
+class Extracted(TypedDict):
+    """What an extractor gives."""
+
+    entities: list[FoundEntity]
+
+
+class EntityExtractor:
+    """Extracts entities from a conversation's transcript, with what the user says of them.
+
+    `model` is a `Model` or what `PromptModel` takes; where its engine can, it is held to the form, so a small
+    one will do. It is asked once for each thing that the user says, except for plain questions, and what was said
+    before only shows it who is meant. So what an assistant found somewhere does not become a fact; and what has
+    no word of the user's in it is left out: it was made up.
+    """
+
+    output_variable = "entities"
+
+    def __init__(self, model: Model | str = "local", *, name: str = "EntityExtractor") -> None:
+        self.name = name
+        self.given = {"model": model}
+        self.model: Model = PromptModel(model) if isinstance(model, str) else model
+        self._form = _form()
+
+    async def run_async(self, query: str, before: str = "") -> Extracted:
+        """The people, places, organizations and other entities in a conversation's transcript.
+
+        Args:
+            query: The transcript: lines of "User: …" and "Assistant: …". Other text is taken as the user's.
+            before: What was said before; it only shows who is meant.
+
+        Raises `ModelError`.
+        """
+        found: dict[str, FoundEntity] = {}
+        last = (_pieces(before) or [("", "")])[-1]
+        for piece in _pieces(query):
+            for row in await self._rows(piece[0], last):
+                entity = found.setdefault(row.entity, FoundEntity(name=row.entity, kind=row.kind, facts=[]))
+                fact = SaidOf(about=row.about, fact=row.fact)
+                if fact not in entity["facts"]:
+                    entity["facts"].append(fact)
+            last = piece
+        return Extracted(entities=list(found.values()))
+
+    def run(self, query: str, before: str = "") -> Extracted:
+        """`run_async`, blocking."""
+        return blocking(self.run_async(query, before))
+
+    async def run_batch_async(self, transcripts: Iterable[str], *, at_once: int = 4) -> list[Extracted]:
+        """`run_async` for each transcript, at most `at_once` at a time; results in their order."""
+        return await in_order(self.run_async, transcripts, at_once)
+
+    def run_batch(self, transcripts: Iterable[str], *, at_once: int = 4) -> list[Extracted]:
+        """`run_batch_async`, blocking."""
+        return blocking(self.run_batch_async(transcripts, at_once=at_once))
+
+    async def _rows(self, said: str, last: tuple[str, str]) -> list[_Row]:
+        if _PLAIN_QUESTION.fullmatch(said):
+            return []
+        said = quoted(cut(said, _SAID))
+        question, answer = (quoted(cut(text, _BEFORE)) for text in last)
+        before = f"User: {question} Assistant: {answer}" if question or answer else ""
+        values = await filled(self.model, _HEAD + _asked(before, f"User: {said}"), self._form, _TOKENS)
+        return [row for row in _rows(values) if _is_said(row, said, before)]
+
+
+# ── what the model is shown, and what it may write ───────────────────────────────────────────────
+
+
+class _Row(NamedTuple):
+    entity: str
+    kind: str
+    fact: str
+    about: str
+
+
+_EXAMPLES = (
+    (
+        "",
+        "User: Hello! I'm Paul, and right now I'm in Lima. My aunt Greta loves sailing.",
+        (
+            _Row(USER, "person", "is called Paul", "name"),
+            _Row(USER, "person", "is in Lima right now", "home"),
+            _Row("Greta", "person", "is the User's aunt", "relation"),
+            _Row("Greta", "person", "loves sailing", "likes"),
+        ),
+    ),
+    (
+        "User: Greta taught me to sail. Assistant: Good for you.",
+        "User: How many minutes are 3 hours? And what is the capital of Peru?",
+        (),
+    ),
+    (
+        "User: Which hospitals are there in Oslo? Assistant: Ullevi, for one.",
+        "User: Greta has just moved to Oslo and is a nurse there. I have to be in Rome on Friday.",
+        (
+            _Row("Greta", "person", "has moved to Oslo", "home"),
+            _Row("Greta", "person", "is a nurse at Ullevi in Oslo", "work"),
+            _Row(USER, "person", "has to be in Rome on Friday", "plans"),
+        ),
+    ),
+    (
+        "User: And how do I get to Rome? Assistant: By train.",
+        "User: Did Marie Curie win two Nobel Prizes? And who wrote Hamlet?",
+        (),
+    ),
+    (
+        "User: My cat is called Mimi. Assistant: A sweet name.",
+        "User: She is nine and hates dogs.",
+        (_Row("Mimi", "animal", "is nine years old", "age"), _Row("Mimi", "animal", "hates dogs", "likes")),
+    ),
+    (
+        "User: I was at the market. Assistant: What did you buy?",
+        "User: Only cheese. My friend Ben from Ghent plays the drums. I cannot eat nuts.",
+        (
+            _Row("Ben", "person", "is the User's friend", "relation"),
+            _Row("Ben", "person", "comes from Ghent", "origin"),
+            _Row("Ben", "person", "plays the drums", "other"),
+            _Row(USER, "person", "cannot eat nuts", "health"),
+        ),
+    ),
+    (
+        "User: I moved to Quito. Assistant: How is it there?",
+        "User: Write me a song about the sea. Can you recommend a film, too?",
+        (),
+    ),
+)
+
+
+def _asked(before: str, said: str) -> str:
+    return f"Before: {before or '-'}\n{said}\nFacts:"
+
+
+_HEAD = (
+    "Write down what the user says of themselves and of people, places, organizations, animals and events in their "
+    "life. Nothing else: [] for questions and small talk. What was said before only shows who is meant.\n\n"
+    + "".join(f"{_asked(before, said)} {json.dumps(rows)}\n\n" for before, said, rows in _EXAMPLES)
+)
+
+
+def _form() -> Constraint:
+    """Rows, which cost half the tokens of objects; of engines that know only JSON Schema, objects."""
+    said = {"entity": text(_NAME_CHARS), "kind": {"enum": KINDS}, "fact": text(_FACT_CHARS), "about": {"enum": ABOUT}}
+    cells: list[Pattern | str] = [", "] * 7
+    cells[::2] = [json_pattern(schema) for schema in said.values()]
+    row = seq("[", *cells, "]")
+    rows = choice("[]", seq("[", row, Repeat(seq(", ", row), 0, _FACTS - 1), "]"))
+    facts = {"type": "array", "items": record(**{key: {"type": "string"} | one for key, one in said.items()})}
+    return Constraint(seq(" ", rows, "\n"), record(facts=facts))
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _pieces(transcript: str) -> list[tuple[str, str]]:
+    """What the user says each time, and the answers to it."""
+    pieces: list[tuple[str, str]] = []
+    for spoken in transcript.splitlines():
+        speaker, colon, said = (part.strip() for part in spoken.partition(":"))
+        if colon and speaker.casefold() in _ASSISTANTS:
+            question, answer = pieces.pop() if pieces else ("", "")
+            pieces.append((question, f"{answer} {said}".strip()))
+        elif colon and speaker.casefold() in _USERS:
+            pieces.append((said, ""))
+        elif spoken.strip():
+            question, answer = pieces.pop() if pieces and not pieces[-1][1] else ("", "")
+            pieces.append((f"{question} {spoken.strip()}".strip(), answer))
+    return pieces
+
+
+def _rows(values: Iterable[Any]) -> Iterator[_Row]:
+    """The rows in what the model wrote; what is none is left out."""
+    for value in values:
+        if isinstance(value, Mapping):
+            inner = value.get("facts")
+            if isinstance(inner, list):
+                yield from _rows(inner)
+            else:
+                yield from _row([value.get(key) for key in _Row._fields])
+        elif isinstance(value, list):
+            yield from _rows(value) if value and not isinstance(value[0], str) else _row(value)
+
+
+def _row(cells: list[Any]) -> Iterator[_Row]:
+    if len(cells) == len(_Row._fields) and all(isinstance(cell, str) and cell.strip() for cell in cells):
+        entity, kind, fact, about = (line(cell) for cell in cells)
+        yield _Row(
+            entity[:_NAME_CHARS],
+            kind if kind in KINDS else "other",
+            fact[:_FACT_CHARS],
+            about if about in ABOUT else "other",
+        )
+
+
+def _is_said(row: _Row, said: str, before: str) -> bool:
+    """Whether the user said that: the entity has a name that was named, and the fact has words in common with
+    what was said, beside that name. Whose relation somebody is may have been said before."""
+    named = set(words(row.entity)) - {"s"}
+    if not any(word[0].isalpha() for word in named) or not named <= set(words(f"{said} {before} {USER}")):
+        return False
+    source = f"{said} {before}" if row.about == "relation" and named <= set(words(said)) else said
+    return bool((content(row.fact) - content(row.entity)) & content(source))

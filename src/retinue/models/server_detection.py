@@ -1,0 +1,94 @@
+"""What a server says of itself: its kind, its models, the window of a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._internal.suggestions import suggestion
+from ..errors import ModelError, ModelNotFound, ModelRefused
+from ..net.http_client import HttpClient
+from .wire_format import at
+
+_LISTS = {  # where a server lists its models, under which key, and the key of a name
+    "openai": ("/models", "data", "id"),
+    "ollama": ("/tags", "models", "name"),
+    "cohere": ("/../v1/models", "models", "name"),
+}
+_SECONDS = 10.0  # for a list that only makes an error clearer
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """A server's dialect, `none` if its kind is not known, and the first model it lists, if it lists any."""
+
+    dialect: str
+    model: str
+
+
+async def recognise(client: HttpClient) -> Recognised:
+    """The kind of a server that speaks OpenAI's format.
+
+    Raises `ModelError` if the server cannot be reached or refuses the key.
+    """
+    try:
+        models = _listed(await client.get("/models"))
+    except ModelRefused as refused:
+        if "answered 404" in str(refused):
+            return Recognised("none", "")
+        raise
+    first: Mapping[str, Any] = models[0] if models else {}
+    owner, name = str(first.get("owned_by", "")), str(first.get("id", ""))
+    if owner in ("llamacpp", "vllm"):
+        return Recognised(owner, name)
+    info = await _asked(client, "/../info")
+    return Recognised("tgi" if at(info, "model_id") and at(info, "max_input_tokens") else "none", name)
+
+
+async def first_of_ollama(client: HttpClient) -> str:
+    """The first model that an Ollama has; empty if it has none. Raises `ModelError`."""
+    models = at(await client.get("/tags"), "models")
+    return str(at(models[0], "name") or "") if isinstance(models, list) and models else ""
+
+
+async def window(client: HttpClient, dialect: str, model: str) -> int | None:
+    """The window of `model` in tokens, if servers of this kind say so and this one does."""
+    found: Any = None
+    match dialect:
+        case "vllm":
+            models = _listed(await _asked(client, "/models"))
+            found = next((one.get("max_model_len") for one in models if one.get("id") == model), None)
+        case "llamacpp":
+            found = at(await _asked(client, "/../props"), "default_generation_settings", "n_ctx")
+        case "tgi":
+            found = at(await _asked(client, "/../info"), "max_total_tokens")
+    return found if isinstance(found, int) and found > 0 else None
+
+
+async def not_found(client: HttpClient, dialect: str, model: str, refused: ModelNotFound) -> ModelNotFound:
+    """`refused`, which says that there is no such model, with the one that was probably meant of those there are."""
+    path, key, name = _LISTS.get(dialect, _LISTS["openai"])
+    try:
+        async with asyncio.timeout(_SECONDS):
+            listed = at(await _asked(client, path), key)
+    except TimeoutError:
+        listed = None
+    names = [str(at(one, name)) for one in listed if at(one, name)] if isinstance(listed, list) else []
+    if not names or model in names:  # then the server's own words say more
+        return refused
+    return ModelNotFound(f"{client.redacted(client.base_url)} has no model {model!r}; {suggestion(model, names)}")
+
+
+async def _asked(client: HttpClient, path: str) -> Any:
+    """The JSON at `path`, if there is any: some servers show a page for people at every path."""
+    try:
+        return await client.get(path)
+    except ModelError:
+        return None
+
+
+def _listed(answer: Any) -> list[Mapping[str, Any]]:
+    models = at(answer, "data")
+    return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list) else []

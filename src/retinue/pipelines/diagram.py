@@ -1,0 +1,152 @@
+"""Pictures of a pipeline: text, and SVG. Both are drawn layer by layer, from the root down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from ..core.component import FIRST
+from .graph import ROOT, Node, Wire, root_of
+from .graph_check import in_order
+
+_WIDTH = 100  # of a line of text
+_BOX, _LAYER, _GAP, _MARGIN = 34, 78, 28, 16  # heights of a box and a layer; between boxes; around all
+_LETTER = 7.6
+
+
+def text(nodes: Iterable[Node]) -> str:
+    """A layer a line; beside a node, in brackets, what it comes from."""
+    ordered = in_order(nodes)
+    lines = [root_of(ordered)]
+    for layer in _layers(ordered):
+        lines.append("  ↓")
+        line = ""
+        for node in layer:
+            shown = f"{node.name} (← {', '.join(dict.fromkeys(map(_label, node.wires)))})"
+            if line and len(line) + len(shown) + 3 > _WIDTH:
+                lines.append(line)
+                line = ""
+            line = f"{line}   {shown}" if line else shown
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _label(wire: Wire) -> str:
+    return str(wire) + (f".{wire.key}" if wire.key else "")
+
+
+def _layers(nodes: Sequence[Node]) -> list[list[Node]]:
+    """Each node one layer below the lowest of those before it. `nodes`: in order."""
+    depth = {ROOT: 0}
+    layers: list[list[Node]] = []
+    for node in nodes:
+        depth[node.name] = 1 + max(depth[source] for source in node.sources)
+        if depth[node.name] > len(layers):
+            layers.append([])
+        layers[depth[node.name] - 1].append(node)
+    return layers
+
+
+@dataclass(eq=False)
+class _Place:
+    """Something in a layer: a node's box, or, without a name, where a line passes."""
+
+    name: str = ""
+    above: list[tuple[_Place, str]] = field(default_factory=list)  # with the line's label
+    x: float = 0.0
+    y: float = 0.0
+    round: bool = False
+
+    @property
+    def width(self) -> float:
+        return len(self.name) * _LETTER + 24 if self.name else 8.0
+
+
+def svg(nodes: Iterable[Node]) -> str:
+    """Boxes in layers, with arrows between them; no script, no reference to anything outside."""
+    ordered = in_order(nodes)
+    layers = _placed(_layers(ordered), _Place(root_of(ordered), round=True))
+    width = max(_MARGIN * 2 + sum(place.width + _GAP for place in layer) - _GAP for layer in layers)
+    for number, layer in enumerate(layers):
+        _spread(layer, number, width)
+    places = [place for layer in layers for place in layer]
+    height = _MARGIN * 2 + _LAYER * (len(layers) - 1) + _BOX
+    lines = [_line(above, below, label) for below in places for above, label in below.above]
+    boxes = [_box(place) for place in places if place.name]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+            f'height="{height:.0f}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="13">',
+            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
+            'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#667"/></marker></defs>',
+            *lines,
+            *boxes,
+            "</svg>",
+        ]
+    )
+
+
+def _placed(layers: list[list[Node]], root: _Place) -> list[list[_Place]]:
+    """The layers' places: the boxes, and one in each layer that a line passes on its way down.
+
+    Lines that come out of one node by one branch go down together.
+    """
+    places: list[list[_Place]] = [[root], *([] for _ in layers)]
+    bends: dict[tuple[str, str, int], _Place] = {}
+    at = {ROOT: (0, root)}
+    for number, layer in enumerate(layers, 1):
+        for node in layer:
+            place = _Place(node.name)
+            for wire in node.wires:
+                label = wire.branch if wire.explicit or wire.branch != FIRST else ""
+                place.above.append((_led_down(wire, *at[wire.source], places[:number], bends), label))
+            places[number].append(place)
+            at[node.name] = number, place
+    return places
+
+
+def _led_down(
+    wire: Wire, depth: int, above: _Place, places: list[list[_Place]], bends: dict[tuple[str, str, int], _Place]
+) -> _Place:
+    """The place in the last of the layers `places` on a line from `above`, which is in the layer `depth`."""
+    for passed in range(depth + 1, len(places)):
+        way = wire.source, wire.branch, passed
+        if way not in bends:
+            bends[way] = _Place(above=[(above, "")])
+            places[passed].append(bends[way])
+        above = bends[way]
+    return above
+
+
+def _spread(layer: list[_Place], number: int, width: float) -> None:
+    """Put a layer's places side by side, in the order of those above them, and centred."""
+    layer.sort(key=lambda place: sum(above.x for above, _ in place.above) / max(1, len(place.above)))
+    x = (width - sum(place.width + _GAP for place in layer) + _GAP) / 2
+    for place in layer:
+        place.x = x + place.width / 2
+        place.y = _MARGIN + number * _LAYER
+        x += place.width + _GAP
+
+
+def _line(above: _Place, below: _Place, label: str) -> str:
+    x1, y1, x2, y2 = above.x, above.y + _BOX, below.x, below.y
+    middle = (y1 + y2) / 2
+    through = "" if below.name else f" L{x2:.1f},{y2 + _BOX:.1f}"  # a line that passes goes on to the next layer
+    arrow = ' marker-end="url(#arrow)"' if below.name else ""
+    path = (
+        f'<path d="M{x1:.1f},{y1:.1f} C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}{through}" '
+        f'fill="none" stroke="#667"{arrow}/>'
+    )
+    if label:
+        path += f'<text x="{x2 + 6:.1f}" y="{y2 - 10:.1f}" font-size="10" fill="#667">{escape(label)}</text>'
+    return path
+
+
+def _box(place: _Place) -> str:
+    left, round_ = place.x - place.width / 2, _BOX / 2 if place.round else 6
+    return (
+        f'<rect x="{left:.1f}" y="{place.y:.1f}" width="{place.width:.1f}" height="{_BOX}" rx="{round_}" '
+        f'fill="#eef2fb" stroke="#446"/><text x="{place.x:.1f}" y="{place.y + _BOX / 2 + 4.5:.1f}" '
+        f'text-anchor="middle" fill="#223">{escape(place.name)}</text>'
+    )

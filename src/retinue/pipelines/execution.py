@@ -1,0 +1,159 @@
+"""One run of a pipeline. All of its state is here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from .._internal.concurrency import first
+from .._internal.containment import contained, contained_await, described
+from .._internal.thread_pool import in_thread
+from ..core.component import FIRST, DeclaredComponent
+from ..errors import NodeFailed, UsageError
+from .plan import Plan
+from .variables import Seen, merge, plain, with_outputs
+
+
+class Running:
+    """A run: `plan`, what it begins with, and the parameters of single nodes.
+
+    A chain runs when all before it have ended; one after which several can run goes on with the first
+    of them itself and starts a task for each of the others. So a pipeline without branches needs no task.
+    """
+
+    def __init__(self, plan: Plan, values: Mapping[str, Any], params: Mapping[str, Mapping[str, Any]]) -> None:
+        self._plan = plan
+        self._params = params
+        self._seen: list[Seen | None] = [None] * len(plan.names)  # after each node that has run
+        self._seen[0] = {name: (0, value) for name, value in values.items()}
+        self._branches = [FIRST] * len(plan.names)
+        self._arriving: dict[int, Seen] = {}
+        self._waits = list(plan.waits)
+        self._stopped = False
+
+    async def finish(self) -> dict[str, Any]:
+        """Run all; what is visible at the ends. Raises `NodeFailed` and `UsageError`, for the first that fails."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._follow(0, group)
+        except ExceptionGroup as failed:
+            error = first(failed)
+            raise error from error.__cause__
+        ends = [seen for node in self._ends() if (seen := self._seen[node]) is not None]
+        here = len(self._plan.names)
+        return plain(merge(here, ends, self._plan.before))
+
+    def _ends(self) -> list[int]:
+        """Where the run ended: at its targets, or after the nodes whose branch nobody listens to."""
+        if self._plan.ends:
+            return list(self._plan.ends)
+        listeners = self._plan.listeners
+        return [node for node in range(1, len(listeners)) if self._branches[node] not in listeners[node]]
+
+    async def _follow(self, chain: int, group: asyncio.TaskGroup) -> None:
+        try:
+            while True:
+                await self._run(self._plan.chains[chain])
+                ready = self._ready_after(chain)
+                if not ready:
+                    return
+                for other in ready[1:]:
+                    group.create_task(self._follow(other, group))
+                chain = ready[0]
+        except BaseException:
+            self._stopped = True  # also for what runs in a thread
+            raise
+
+    def _ready_after(self, chain: int) -> list[int]:
+        ready = []
+        for after in self._plan.after[chain]:
+            self._waits[after] -= 1
+            if self._waits[after] == 0:
+                ready.append(after)
+        return ready
+
+    async def _run(self, chain: tuple[int, ...]) -> None:
+        """One node after the other; those without async, as many as follow each other, in one thread."""
+        at = 1 if chain[0] == 0 else 0
+        while at < len(chain):
+            node, component = chain[at], self._component(chain[at])
+            if not self._reached(node):
+                return
+            if component.is_async:
+                at += 1
+                await self._await(node, component)
+            else:
+                start = at
+                while at < len(chain) and not self._component(chain[at]).is_async:
+                    at += 1
+                await in_thread(self._call_all, chain[start:at])
+
+    async def _await(self, node: int, component: DeclaredComponent) -> None:
+        arguments = self._arguments(node, component)
+        try:
+            value = await contained_await(component.function(**arguments))
+        except Exception as error:
+            raise _failed(component, error) from error
+        self._note(node, component, value)
+
+    def _call_all(self, nodes: tuple[int, ...]) -> None:
+        for node in nodes:
+            if self._stopped or not self._reached(node):
+                return
+            component = self._component(node)
+            arguments = self._arguments(node, component)
+            try:
+                value = contained(component.function, **arguments)
+            except Exception as error:
+                raise _failed(component, error) from error
+            self._note(node, component, value)
+
+    def _component(self, node: int) -> DeclaredComponent:
+        component = self._plan.components[node]
+        assert component is not None, "the root runs nothing"
+        return component
+
+    def _reached(self, node: int) -> bool:
+        """Whether one of a node's inputs was chosen. The others were not, or the nodes there did not run."""
+        return any(self._is_live(source, wire.branch) for source, wire in self._plan.wires[node])
+
+    def _is_live(self, source: int, branch: str) -> bool:
+        return self._seen[source] is not None and self._branches[source] == branch
+
+    def _arguments(self, node: int, component: DeclaredComponent) -> dict[str, Any]:
+        inputs: dict[int, Seen] = {}
+        mapped: dict[str, Any] = {}
+        for source, wire in self._plan.wires[node]:
+            seen = self._seen[source]
+            if seen is None or self._branches[source] != wire.branch:
+                continue
+            inputs[source] = seen
+            if wire.parameter:
+                if wire.key not in seen:
+                    raise UsageError(f"node {component.name!r}: {wire.source!r} gave no {wire.key!r}")
+                mapped[wire.parameter] = seen[wire.key][1]
+        arriving = merge(node, list(inputs.values()), self._plan.before)
+        self._arriving[node] = arriving
+        if component.takes_all or not component.required <= arriving.keys():
+            values = plain(arriving)  # all of it: to be taken, or to say what there is
+        else:
+            values = {name: arriving[name][1] for name in component.inputs if name in arriving}
+        if "inputs" in component.inputs and "inputs" not in values:
+            values["inputs"] = [plain(seen) for seen in inputs.values()]
+        try:
+            return component.arguments({**values, **mapped, **self._params.get(component.name, {})})
+        except UsageError as error:
+            raise UsageError(f"node {error}") from None
+
+    def _note(self, node: int, component: DeclaredComponent, value: Any) -> None:
+        try:
+            outputs, self._branches[node] = component.outcome(value)
+        except UsageError as error:
+            raise UsageError(f"node {error}") from None
+        self._seen[node] = with_outputs(self._arriving.pop(node), node, outputs)
+
+
+def _failed(component: DeclaredComponent, error: Exception) -> NodeFailed:
+    told = isinstance(error, NodeFailed | UsageError)
+    return NodeFailed(component.name, str(error) if told else described(error))

@@ -1,0 +1,195 @@
+"""What is wrong with the definition of a pipeline: all of it, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
+
+from ..core.component import FIRST
+from ..errors import UsageError
+from .graph import INPUTS, ROOT, Node, Wire, root_of
+
+Visible = frozenset[str] | None  # the values there are after a node; None: it may give any
+
+
+def inputs_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """What the root hands on, by what these nodes call it; of a node that cannot be read, nothing is known."""
+    return INPUTS[root_of(node for node in nodes if not any(unreadable(node)))]
+
+
+def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> list[str]:
+    """All that is wrong with a pipeline of `nodes`, which may stand in any order. Nothing is run."""
+    found: list[str] = []
+    nodes = list(nodes)
+    inputs = inputs_of(nodes) if inputs is None else inputs
+    readable: dict[str, Node] = {}
+    for node in nodes:
+        wrong = [*bad_name(node.name, readable), *unreadable(node)]
+        found += wrong
+        if not wrong:
+            readable[node.name] = node
+    names = {ROOT, *(node.name for node in nodes if isinstance(node.name, str))}
+    used = {source for node in readable.values() for source in node.sources}
+    for node in readable.values():
+        if not node.wires and node.name in used:
+            found.append(f"node {node.name!r} has no inputs, so it is a second root beside {ROOT!r}; there is only one")
+        found += bad_wires(node, readable, names, used)
+    found += [f"{' → '.join([*loop, loop[0]])} is a cycle; a pipeline has none" for loop in cycles(readable)]
+    if not found:
+        visible: dict[str, Visible] = {ROOT: frozenset(inputs)}
+        for node in in_order(readable.values()):
+            found += missing(node, visible)
+            visible[node.name] = seen_after(node, visible)
+    return found
+
+
+def bad_name(name: str, taken: Collection[str]) -> Iterator[str]:
+    """Why `name` cannot be a node's."""
+    if not isinstance(name, str) or not name.isprintable() or not name.strip() or "." in name:
+        yield f"a node cannot be called {name!r}: want a text without dots and line breaks"
+    elif name in INPUTS:
+        yield f"a node cannot be called {name!r}: that is the root's name"
+    elif name in taken:
+        yield f"two nodes are called {name!r}; a name stands for one"
+
+
+def unreadable(node: Node) -> Iterator[str]:
+    """Why a node's component or its inputs cannot be read."""
+    try:
+        _ = node.component
+    except UsageError as error:
+        yield f"node {node.name!r}: {error}"
+    try:
+        _ = node.wires
+    except UsageError as error:
+        yield str(error)
+
+
+def bad_wires(
+    node: Node, nodes: Mapping[str, Node], names: Collection[str], used: Collection[str] = ()
+) -> Iterator[str]:
+    """What is wrong with one node's inputs. `names`: also those of nodes that cannot be read."""
+    if not node.wires and node.name not in used:
+        yield f"node {node.name!r} is not connected: it has no inputs; the root is {ROOT!r}"
+    seen: set[str] = set()
+    for wire in node.wires:
+        yield from _bad_source(node, wire, nodes, names)
+        if not wire.parameter and str(wire) in seen:
+            yield f"node {node.name!r}: its input {str(wire)!r} stands there twice"
+        seen.add(str(wire))
+        if wire.parameter and wire.parameter not in node.component.inputs and not node.component.takes_all:
+            yield f"node {node.name!r} takes no {wire.parameter!r}; it takes: {_listed(node.component.inputs)}"
+
+
+def _bad_source(node: Node, wire: Wire, nodes: Mapping[str, Node], names: Collection[str]) -> Iterator[str]:
+    if wire.source not in names:
+        near = get_close_matches(wire.source, names, 1)
+        known = f"do you mean {near[0]!r}?" if near else f"there are: {_listed(names)}"
+        yield f"node {node.name!r}: its input {wire.source!r} is no node of this pipeline; {known}"
+    elif wire.source == ROOT:
+        if wire.branch != FIRST:
+            yield f"node {node.name!r}: {ROOT!r} has no {wire.branch}"
+    elif wire.source in nodes:
+        branches = nodes[wire.source].component.branches or 0
+        if branches > 1 and not wire.explicit:
+            options = " or ".join(f"{wire.source}.output_{number}" for number in range(1, branches + 1))
+            yield f"node {node.name!r}: {wire.source!r} has {branches} branches; say which: {options}"
+        elif branches and int(wire.branch.removeprefix("output_")) > branches:
+            yield f"node {node.name!r}: {wire.source!r} has no {wire.branch}, only {branches}"
+
+
+def cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
+    """The cycles among `nodes`: one of each knot, in the direction of the values."""
+    left = {name: [source for source in node.sources if source in nodes] for name, node in nodes.items()}
+    found: list[list[str]] = []
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            loop = error.args[1][:-1]
+            found.append(list(loop))
+            left = {name: [s for s in sources if s not in loop] for name, sources in left.items() if name not in loop}
+        else:
+            return found
+
+
+def in_order(nodes: Iterable[Node]) -> list[Node]:
+    """`nodes` so that each comes after those it takes values from; otherwise as they stand."""
+    nodes = list(nodes)
+    place = {node.name: at for at, node in enumerate(nodes)}
+    sorter = TopologicalSorter(
+        {at: [place[source] for source in node.sources if source in place] for at, node in enumerate(nodes)}
+    )
+    sorter.prepare()
+    ready: list[int] = []
+    ordered: list[Node] = []
+    while sorter.is_active():
+        for at in sorter.get_ready():
+            heappush(ready, at)
+        first = heappop(ready)
+        ordered.append(nodes[first])
+        sorter.done(first)
+    return ordered
+
+
+def missing(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
+    """What a node needs and nothing before it gives."""
+    mapped = set()
+    for wire in node.wires:
+        given = visible[wire.source]
+        if wire.parameter:
+            mapped.add(wire.parameter)
+            if given is not None and wire.key not in given:
+                yield f"node {node.name!r}: {wire.source!r} gives no {wire.key!r}; it gives: {_listed(given)}"
+    there = _before(node, visible)
+    if there is None:
+        return
+    for name in node.component.inputs:
+        if name in node.component.required and name not in there | mapped | {"inputs"}:
+            yield (
+                f"node {node.name!r} needs {name!r}, which nothing before it gives (there is: {_listed(there)}); "
+                f'rename one of them, or say inputs={{"{name}": "{node.sources[0]}.…"}}'
+            )
+
+
+def seen_after(node: Node, visible: Mapping[str, Visible]) -> Visible:
+    """The values there are after `node`."""
+    before = _before(node, visible)
+    outputs = node.component.outputs
+    return None if before is None or outputs is None else before | outputs.keys()
+
+
+def from_root(nodes: Iterable[Node], inputs: Collection[str]) -> frozenset[str]:
+    """Those of `inputs` that some node needs and only the root gives. `nodes`: in order."""
+    needed: set[str] = set()
+    visible: dict[str, Visible] = {ROOT: frozenset()}
+    for node in nodes:
+        mapped = {wire.parameter for wire in node.wires}
+        needed |= {wire.key for wire in node.wires if wire.parameter and wire.source == ROOT}
+        there = _before(node, visible)
+        if there is not None:
+            needed |= node.component.required - there - mapped
+        visible[node.name] = seen_after(node, visible)
+    return frozenset(needed & set(inputs))
+
+
+def _before(node: Node, visible: Mapping[str, Visible]) -> Visible:
+    before: frozenset[str] = frozenset()
+    for source in node.sources:
+        given = visible[source]
+        if given is None:
+            return None
+        before |= given
+    return before
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
+def complain(pipeline: str, found: Sequence[str]) -> None:
+    """Raise `UsageError` with all of `found`, if there is anything."""
+    if found:
+        raise UsageError(f"pipeline {pipeline!r}: " + "\n".join(found))
