@@ -9,7 +9,7 @@ from statistics import mean
 
 from retinue import Document
 from retinue.evals.report import levels
-from retinue.evals.searching import ways
+from retinue.evals.search_methods import ways
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data" / "hotpotqa"

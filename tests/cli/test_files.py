@@ -103,7 +103,7 @@ def test_draw(tmp_path: Path) -> None:
     ],
 )
 def test_migrate_keeps_comments_and_is_idempotent(before: str, after: str, tmp_path: Path) -> None:
-    from retinue.config.migrating import migrate
+    from retinue.config.migration import migrate
 
     path = tmp_path / "old.yml"
     path.write_bytes(before.encode())

@@ -23,9 +23,9 @@ from retinue import (
     UsageError,
 )
 from retinue.config import check
-from retinue.config.files import load
 from retinue.config.specs import AgentParams
-from retinue.config.toolfiles import Loading
+from retinue.config.tool_files import Loading
+from retinue.config.yaml_files import load
 from retinue.core.events import Asked
 from retinue.models.reply_limits import Limited
 from retinue.strategies import STRATEGIES

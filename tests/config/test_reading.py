@@ -13,9 +13,9 @@ import yaml
 from hypothesis import given, settings, strategies as st
 
 from retinue import DataError
-from retinue.config import reading
+from retinue.config import yaml_reader
 from retinue.config.places import Place, fail
-from retinue.config.reading import read_file, read_text
+from retinue.config.yaml_reader import read_file, read_text
 from sampling import examples
 
 DATA = Path(__file__).parents[1] / "data" / "formats"
@@ -63,19 +63,19 @@ def test_the_seeds_files_mean_the_same_as_to_pyyaml(path: Path, monkeypatch: pyt
     ours = read_file(path)
     assert ours.problems == ()
     assert ours.value == yaml.safe_load(path.read_text("utf-8"))
-    monkeypatch.setattr(reading, "_LOADER", yaml.SafeLoader)  # where libyaml is missing
+    monkeypatch.setattr(yaml_reader, "_LOADER", yaml.SafeLoader)  # where libyaml is missing
     assert read_file(path) == ours
 
 
 @settings(max_examples=examples(400))
 @given(st.one_of(st.text(), st.binary(), st.lists(WORDS).map("".join)), st.booleans())
 def test_nothing_but_problems_comes_of_any_text(text: str | bytes, in_python: bool) -> None:
-    kept = reading._LOADER
-    reading._LOADER = yaml.SafeLoader if in_python else kept
+    kept = yaml_reader._LOADER
+    yaml_reader._LOADER = yaml.SafeLoader if in_python else kept
     try:
         found = read_text(text)
     finally:
-        reading._LOADER = kept
+        yaml_reader._LOADER = kept
     lines = text.count("\n") + text.count("\r") + 1 if isinstance(text, str) else math.inf
     assert all(1 <= problem.line <= lines and problem.column >= 1 for problem in found.problems)
     if found.problems:

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings, strategies as st
 
 from fakes.config_files import SEED, opea
 from retinue.config import dump, load_spec
-from retinue.config.reading import read_text
-from retinue.config.saving import dump_value
+from retinue.config.yaml_reader import read_text
+from retinue.config.yaml_writer import dump_value
 from sampling import examples
 
 SCALARS = st.sampled_from(

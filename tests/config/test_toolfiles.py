@@ -16,7 +16,7 @@ from aiohttp import web
 from fakes.loopback import Loopback
 from retinue import DataError, NotDone, ToolError
 from retinue.config import load_tools
-from retinue.config.toolfiles import Loading
+from retinue.config.tool_files import Loading
 from retinue.core.signature import InvalidInput
 from retinue.core.tool import Tool
 from retinue.core.toolbox import Toolbox

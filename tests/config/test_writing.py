@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from retinue import Agent, Budget, Executor, Pipeline, PromptModel, PromptNode, PromptTemplate, Tool, UsageError, tool
 from retinue.config import check, dump, load_spec
-from retinue.config.reading import read_text
-from retinue.config.saving import dump_value
+from retinue.config.yaml_reader import read_text
+from retinue.config.yaml_writer import dump_value
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planner import Planner
 from retinue.tools import calculator

@@ -15,7 +15,7 @@ import pytest
 from retinue import Agent, Budget, DataError, PromptModel, Tool
 from retinue.evals.hotpotqa import Answered, Question, evaluate, questions, report
 from retinue.evals.report import chart, levels, replace_section
-from retinue.evals.searching import SEARCHES
+from retinue.evals.search_methods import SEARCHES
 
 FILM = Question("q1", "Who directed The Piano?", "Jane Campion")
 RIVER = Question("q2", "Is the Seine a river?\u2028", "yes")

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_FILES = "retinue.config.files"
+_FILES = "retinue.config.yaml_files"
 
 
 class Filed:

@@ -14,8 +14,8 @@ from ..models import PromptModel
 from ..strategies import STRATEGIES
 from ..tools import calculator, passages
 from ..tools.passages import Rank
-from .person import decide
-from .running import carry_out
+from .approval_prompt import decide
+from .run_output import carry_out
 
 
 @click.command("ask")

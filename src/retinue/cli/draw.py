@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..config import load_spec
-from ..config.files import chosen
+from ..config.yaml_files import chosen
 from ..display.terminal import clean
 from ..errors import UsageError
 from ..pipelines import Node, diagram

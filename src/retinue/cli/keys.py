@@ -12,7 +12,7 @@ import click
 
 from ..display.terminal import clean
 from ..errors import UsageError
-from .amounts import PER_MINUTE, SPAN, url_of
+from .option_types import PER_MINUTE, SPAN, url_of
 
 if TYPE_CHECKING:
     from ..store.keys import Key

@@ -8,7 +8,7 @@ import click
 
 from ..config.dependencies import dependencies
 from ..tools import packages
-from .progress import Progress
+from .progress_line import Progress
 
 
 @click.command("lock")

@@ -11,7 +11,7 @@ import click
 from .._internal.sync_bridge import complete
 from ..agent import Agent
 from ..config import load_spec
-from ..config.build import Builder
+from ..config.builder import Builder
 from ..config.specs import FileSpec
 from ..core.tool import Tool
 from ..errors import DataError, UsageError

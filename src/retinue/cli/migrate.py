@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..config.migrating import migrate
+from ..config.migration import migrate
 
 
 @click.command("migrate")

@@ -9,7 +9,7 @@ import click
 from ..errors import UsageError
 from ..models import bundles, weights
 from ..models.bundles import BUNDLES
-from .progress import Progress
+from .progress_line import Progress
 
 
 @click.group("models")

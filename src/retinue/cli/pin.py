@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from ..config import load_spec
-from ..config.build import Builder
-from ..config.reach import servers
+from ..config.builder import Builder
+from ..config.references import servers
 from ..errors import UsageError
 from ..mcp import MCPTools
 from ..mcp.tool_pins import PINS, Offer, Offered, read_pins

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ..config.files import load
-from .person import decide
-from .running import carry_out
+from ..config.yaml_files import load
+from .approval_prompt import decide
+from .run_output import carry_out
 
 
 @click.command("run")

@@ -12,7 +12,7 @@ import click
 
 from .._internal.sync_bridge import complete
 from ..errors import UsageError
-from .amounts import PER_MINUTE, url_of
+from .option_types import PER_MINUTE, url_of
 
 if TYPE_CHECKING:
     from ..server.deployment import Deployment

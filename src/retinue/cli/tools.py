@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from ..config import load_spec
-from ..config.build import Builder
-from ..config.files import chosen
+from ..config.builder import Builder
+from ..config.yaml_files import chosen
 from ..core.tool import Tool
 from ..display.terminal import clean
 from ..models.wire_format import functions

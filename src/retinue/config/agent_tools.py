@@ -16,10 +16,10 @@ from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
 from .callables import existing
 from .places import Found, Path
-from .reach import parts, servers, shares
+from .references import parts, servers, shares
 from .registry import TOOLS
 from .specs import AgentSpec, FileSpec, ToolRef, Tools
-from .toolfiles import Loading, entry_tools, load_tools
+from .tool_files import Loading, entry_tools, load_tools
 
 AGENT_SECONDS = 600.0  # of an agent that is a tool; its budget may say less
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from ..tools.packages import lock_file, requirements
 from .callables import existing
-from .checking import load_spec
+from .file_check import load_spec
 from .places import fail
+from .pydantic_errors import validated
 from .registry import TOOLS
 from .specs import ToolEntry, ToolFile, Tools
-from .toolchecks import check_tool_file, tool_files
-from .wording import validated
+from .tool_checks import check_tool_file, tool_files
 
 
 def dependencies(path: str | Path) -> dict[Path, tuple[str, ...]]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UsageError
-from .checking import spec_of
-from .reading import read_text
-from .saving import dump_value
+from .file_check import spec_of
 from .scalars import scalar
 from .specs import FileSpec
+from .yaml_reader import read_text
+from .yaml_writer import dump_value
 
 NAMES = ("AGENT_NAME", "agent_name")
 _TEXTS = (

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .._internal.yaml_io import Filed
-from .reach import parts, reached, shares
+from .references import parts, reached, shares
 from .registry import COMPONENTS
-from .secrets import without_secrets
+from .secret_variables import without_secrets
 from .specs import AgentSpec, FileSpec
 
 VERSION = 1

@@ -9,11 +9,11 @@ from typing import Any
 
 from .callables import BuiltIn, Endpoint, existing, target
 from .places import Found
-from .reach import Part, parts, servers, shares
-from .reading import read_file
+from .pydantic_errors import validated
+from .references import Part, parts, servers, shares
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef, Tools
-from .toolchecks import tool_files
-from .wording import validated
+from .tool_checks import tool_files
+from .yaml_reader import read_file
 
 LABELS = ("untrusted", "private", "effects")
 _UNTRUSTED = (

@@ -24,10 +24,10 @@ from ..core.events import RunResult
 from ..errors import DataError
 from ..models import PromptModel
 from ..strategies.react import React
-from .keeping import keep, records, setup_of, unreadable
+from .kept_results import keep, records, setup_of, unreadable
 from .metrics import exact_match, f1
 from .report import chart, replace_section
-from .searching import SEARCHES
+from .search_methods import SEARCHES
 
 STEPS = 6
 TOP_K = 3

@@ -28,7 +28,7 @@ from ..errors import DataError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
 from ..tools import calculator, passages
-from .keeping import keep, records, setup_of, unreadable
+from .kept_results import keep, records, setup_of, unreadable
 from .metrics import normalised
 from .report import replace_section
 

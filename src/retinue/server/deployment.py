@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..agent import Agent
 from ..config import load_spec
-from ..config.build import Builder
+from ..config.builder import Builder
 from ..config.specs import FileSpec
 from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool

@@ -8,13 +8,13 @@ from typing import Any
 from .._internal.yaml_io import Filed
 from ..core.effects import Human
 from ..errors import DataError, UsageError
-from .build import Builder
-from .checking import load_spec
+from .builder import Builder
+from .export import put, written
+from .file_check import load_spec
 from .places import unknown
-from .saving import dump_value
 from .specs import FileSpec
-from .toolfiles import Loading
-from .writing import put, written
+from .tool_files import Loading
+from .yaml_writer import dump_value
 
 _WORDS = {"agents": "agent_name", "pipelines": "pipeline_name"}
 

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
-from .agents import check_agents
-from .mcpchecks import check_servers
-from .names import check_components, check_names, check_pipelines
+from .agent_checks import check_agents
+from .component_checks import check_components, check_names, check_pipelines
+from .mcp_checks import check_servers
 from .places import Found, Node, Problem, Source, fail
-from .reading import read_file
+from .pydantic_errors import validated
 from .registry import PYTHON_ROOTS
 from .roles import lifted
 from .rule_of_two import check_rule_of_two
 from .specs import FileSpec
-from .toolchecks import ToolFiles
-from .wording import validated
+from .tool_checks import ToolFiles
+from .yaml_reader import read_file
 
 logger = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..strategies import STRATEGIES
+from .component_checks import check_circles, check_reference, names
 from .memories import check_memory
-from .names import check_circles, check_reference, names
 from .places import Found, Node, shown, unknown
-from .prompts import check_prompts
+from .prompt_checks import check_prompts
 from .registry import ENGINES, TOOLS
-from .toolchecks import ToolFiles, check_entries
+from .tool_checks import ToolFiles, check_entries
 
 _MODELS = ("model", "prompt_node", "llm_model_id", "script")  # each names the model
 _MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")

@@ -26,10 +26,10 @@ from .environment import resolve_component
 from .memories import memories_of
 from .origins import Origin
 from .places import Found, Path, fail, unknown
-from .reach import needed_by, parts, reached
+from .references import needed_by, parts, reached
 from .registry import COMPONENTS
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec
-from .toolfiles import Loading
+from .tool_files import Loading
 
 T = TypeVar("T")
 

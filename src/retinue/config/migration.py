@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 from ..errors import DataError
+from .export import put
 from .origins import VERSION
 from .places import Source, fail
-from .reading import read_file, read_text
 from .roles import kind_of
-from .writing import put
+from .yaml_reader import read_file, read_text
 
 _LINE = f"retinue: {VERSION}"
 _OTHERS = {

@@ -25,10 +25,10 @@ from ..tools.subprocess_tool import separate
 from .callables import BuiltIn, Endpoint, FileFunction, ModuleTool, environment, existing, target
 from .environment import resolve
 from .places import Found, Problem, Source, fail
+from .pydantic_errors import validated
 from .registry import PYTHON_ROOTS, TOOLS
 from .specs import ToolEntry, ToolFile
-from .toolchecks import TYPES, check_tool_file, tool_files
-from .wording import validated
+from .tool_checks import TYPES, check_tool_file, tool_files
 
 PythonFor = Callable[[Path, tuple[str, ...]], Path]
 

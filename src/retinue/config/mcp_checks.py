@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from ..mcp.server_address import problems
 from .places import Found, Node, Source
+from .pydantic_errors import validated
 from .specs import ToolOptions
-from .wording import validated
 
 
 def check_servers(root: Node) -> Iterator[Found]:

@@ -21,12 +21,12 @@ from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, inputs_of
+from .agent_export import described
 from .agent_tools import built_in
-from .agent_words import described
-from .build import builder_of
+from .builder import builder_of
 from .origins import VERSION, Origin
 from .registry import COMPONENTS, TOOLS
-from .secrets import without_secrets
+from .secret_variables import without_secrets
 from .specs import FileSpec
 
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")

@@ -10,10 +10,10 @@ from typing import Any
 from ..tools.packages import requirements
 from .callables import BuiltIn, Endpoint, FileFunction, environment, existing, located, target
 from .places import Found, Node, Problem, Source, shown, unknown
-from .reading import read_file
+from .pydantic_errors import validated
 from .registry import PYTHON_ROOTS, TOOLS, Known, fits
 from .specs import ToolFile
-from .wording import validated
+from .yaml_reader import read_file
 
 TYPES: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 Roots = tuple[str, ...]

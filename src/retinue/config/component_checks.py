@@ -11,7 +11,7 @@ from .._internal.suggestions import nearest
 from .callables import located
 from .places import MAX_FOUND, Found, Node, shown, unknown
 from .registry import COMPONENTS, ROOTS
-from .toolchecks import check_params
+from .tool_checks import check_params
 
 _OWN = ". One of your own is a tool (callable_api: file.py:function), or put together in Python"
 SECTIONS = {"components": "component", "pipelines": "pipeline", "agents": "agent"}
