@@ -23,8 +23,8 @@ from retinue.core.serialization import dump
 from retinue.core.values import Abilities, AgentAction, AgentFinish, Usage
 from retinue.runs import Assignment, Runs
 from retinue.store.database import Database
-from retinue.store.log import find
-from retinue.store.rows import RunRow
+from retinue.store.event_log import find
+from retinue.store.run_row import RunRow
 from retinue.store.tables import runs
 
 ROUNDS = {10: 60, 200: 11}  # by the number of a run's steps

@@ -16,7 +16,7 @@ from bench.persistence import Noting, new_run
 from retinue import Agent, Budget
 from retinue.runs import Assignment, Runs
 from retinue.store.database import Database
-from retinue.store.rows import RunRow
+from retinue.store.run_row import RunRow
 from retinue.store.tables import events, runs
 
 _STEPS = (10, 100, 1_000)

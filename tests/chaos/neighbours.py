@@ -24,8 +24,8 @@ import aiohttp
 
 from fakes.served import Served, serving
 from fakes.until import until_async
+from retinue.store.api_keys import make
 from retinue.store.database import Database
-from retinue.store.keys import make
 
 CHAT, INDEXED = 0.5, 5.0  # seconds: the 99th of 100 chat completions, and any small file until it can be found
 _EVERY, _FILE = 0.1, 3.0  # seconds between two of the other's completions, and of its files

@@ -12,7 +12,7 @@ import pytest
 
 from cli.test_ask import refused, retinue
 from retinue.cli import main
-from retinue.store.keys import hashed
+from retinue.store.api_keys import hashed
 
 
 def test_a_key_is_shown_once_and_listed_without_it(tmp_path: Path) -> None:

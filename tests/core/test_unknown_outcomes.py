@@ -584,7 +584,7 @@ def cut(log: Sequence[Event], random: Random) -> Sequence[Event]:
 
 
 def paused_in(log: Sequence[Event]) -> Iterator[Paused]:
-    from retinue.runs.ending import pending
+    from retinue.runs.run_status import pending
 
     if log and isinstance(log[-1], Stopped):
         problems = {event.action.id: event for event in log if isinstance(event, Paused)}

@@ -21,8 +21,8 @@ from retinue.server.context import Options
 from retinue.server.deployment import Deployment
 from retinue.server.middleware.limits import Limits
 from retinue.server.serving import Serving as How, assembled, listen, until
+from retinue.store.api_keys import Keys
 from retinue.store.database import Database
-from retinue.store.keys import Keys
 from retinue.store.tables import events, runs
 
 from .until import until_async

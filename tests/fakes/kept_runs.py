@@ -15,11 +15,11 @@ from retinue import Agent, PromptModel
 from retinue.core.events import Event
 from retinue.core.values import Decision
 from retinue.runs import Assignment, Runs
-from retinue.runs.halting import halt
-from retinue.runs.waiting import decide
+from retinue.runs.cancellation import halt
+from retinue.runs.submissions import decide
 from retinue.store.database import Database
-from retinue.store.log import find, read
-from retinue.store.rows import RunRow
+from retinue.store.event_log import find, read
+from retinue.store.run_row import RunRow
 from retinue.store.tables import messages, runs
 
 RESTING = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")

@@ -12,7 +12,7 @@ import aiohttp
 from sqlalchemy import insert, select
 
 from retinue import Agent, PromptModel
-from retinue.store.keys import hashed
+from retinue.store.api_keys import hashed
 from retinue.store.tables import events, keys, metadata, runs
 
 from .app_server import Answer, Serving

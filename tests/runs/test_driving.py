@@ -19,7 +19,7 @@ from retinue import Agent, PromptModel, tool
 from retinue.core.events import Called, Observed, Paused, Replied, Said
 from retinue.core.protocols import Flow, Task
 from retinue.core.values import Decision
-from retinue.store.log import Entry
+from retinue.store.event_log import Entry
 from retinue.store.tables import events, runs
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from hypothesis import given, strategies as st
 
 from retinue.core.events import Asked, Event, Finished, Replied, Said, Stopped
 from retinue.core.values import AgentAction, Reply, StopReason
-from retinue.runs.messages import Speech, messages_of
-from retinue.store.log import Entry
-from retinue.store.rows import RunRow
+from retinue.runs.thread_messages import Speech, messages_of
+from retinue.store.event_log import Entry
+from retinue.store.run_row import RunRow
 
 RUN = RunRow("run_1", "t", "thread_1", 1, "in_progress", True, None, 1, {}, {})
 TEXTS = st.text("ab ", max_size=6).map(str.strip)

@@ -12,12 +12,12 @@ from fakes.kept_runs import Gate, calling
 from fakes.until import until_async
 from retinue import tool
 from retinue.runs import Assignment, Runs, Turns, recover
-from retinue.runs.halting import halt
+from retinue.runs.cancellation import halt
 from retinue.store.database import Database
-from retinue.store.log import find
-from retinue.store.rows import RunRow
-from retinue.store.scope import Scope
+from retinue.store.event_log import find
+from retinue.store.run_row import RunRow
 from retinue.store.tables import runs
+from retinue.store.tenant_view import Scope
 
 pytestmark = pytest.mark.anyio
 

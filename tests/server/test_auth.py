@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from fakes.app_server import KEY, Serving
-from retinue.store.keys import hashed, make
+from retinue.store.api_keys import hashed, make
 from retinue.store.tables import keys
 
 

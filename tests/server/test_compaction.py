@@ -17,7 +17,7 @@ from sqlalchemy import select
 from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
 from retinue import Agent, PromptModel
-from retinue.store.keys import make
+from retinue.store.api_keys import make
 from retinue.store.tables import runs
 
 pytestmark = MARKS

@@ -11,8 +11,8 @@ from sqlalchemy import insert
 from fakes.app_server import Serving
 from retinue.server.conversations.items import append_items, items_of
 from retinue.server.wire.errors import ApiError
-from retinue.store.scope import Scope
 from retinue.store.tables import conversations, runs
+from retinue.store.tenant_view import Scope
 
 HELLO = {"role": "user", "content": "Hello"}
 

@@ -19,7 +19,7 @@ from fakes.sdk import MARKS
 from retinue.documents.embedding import MiniLM
 from retinue.server.fair_batches import FairBatches
 from retinue.server.middleware.limits import Bounds, Limits
-from retinue.store.keys import make
+from retinue.store.api_keys import make
 
 pytestmark = [*(MARKS if isinstance(MARKS, list) else [MARKS]), pytest.mark.model]
 TEXTS = ["The cat sleeps.", "A kitten naps.", "Interest rates rose."]

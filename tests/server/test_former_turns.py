@@ -220,8 +220,8 @@ def ended(served: Serving, how: str) -> None:
     """End the run that waits."""
     from sqlalchemy import select
 
-    from retinue.runs.halting import halt
-    from retinue.store.rows import RunRow
+    from retinue.runs.cancellation import halt
+    from retinue.store.run_row import RunRow
     from retinue.store.tables import runs
 
     with served.database.engine.begin() as connection:

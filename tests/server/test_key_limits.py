@@ -24,7 +24,7 @@ from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, tool
 from retinue.server.middleware.limits import Bounds, Limits, duration
-from retinue.store.keys import hashed, id_of, make
+from retinue.store.api_keys import hashed, id_of, make
 
 ID = id_of(hashed(KEY))
 CHAT: Any = {"model": "agent-1", "messages": [{"role": "user", "content": "Begin"}]}

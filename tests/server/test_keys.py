@@ -17,7 +17,7 @@ from fakes.app_server import KEY, Serving
 from fakes.served import Served, serving
 from fakes.until import until
 from retinue.cli import main
-from retinue.store.keys import find, hashed, id_of, make
+from retinue.store.api_keys import find, hashed, id_of, make
 
 AGENT = """
 agents:

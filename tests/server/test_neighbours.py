@@ -18,7 +18,7 @@ from fakes.until import until
 from retinue.server.context import Options
 from retinue.server.files.turns import Turns
 from retinue.server.shares import Shares
-from retinue.store.scope import Quota
+from retinue.store.tenant_view import Quota
 
 
 def asking(content: str = "Hi", **more: Any) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.server.conversations.items import items_of
 from retinue.server.wire.ids import new_id
-from retinue.store.scope import Scope
 from retinue.store.tables import conversations, runs
+from retinue.store.tenant_view import Scope
 from retinue.strategies.tool_calling import ToolCalling
 
 SCRIPT: Any = [

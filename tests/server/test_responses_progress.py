@@ -26,8 +26,8 @@ from retinue.runs import Followed
 from retinue.server.responses.objects import asked_of
 from retinue.server.responses.parts import Part
 from retinue.server.responses.progress import ResponseProgress
-from retinue.store.log import Entry
-from retinue.store.rows import RunRow, Status
+from retinue.store.event_log import Entry
+from retinue.store.run_row import RunRow, Status
 
 RUN = RunRow(
     id="run_0123456789abcdef01234567", tenant="t", thread_id=None, created_at=1, status="queued", holds=True,

@@ -25,7 +25,7 @@ from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.models import Retries
 from retinue.server.middleware.limits import Bounds, Limits
-from retinue.store.keys import hashed, id_of, make, revoke
+from retinue.store.api_keys import hashed, id_of, make, revoke
 from retinue.store.tables import runs
 
 pytestmark = MARKS

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.app_server import KEY, Serving
 from fakes.tenants import Customer
-from retinue.store.keys import make
+from retinue.store.api_keys import make
 
 ALONE = ("read", "runs", "agents")
 _POSTS = {

@@ -21,7 +21,7 @@ from fakes.served import Served, serving
 from fakes.streams import DONE, Streams, Told
 from retinue import Agent, PromptModel
 from retinue.server.wire import sse
-from retinue.store.keys import make
+from retinue.store.api_keys import make
 
 pytestmark = MARKS
 SPEAKER = """

@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from fakes.app_server import KEY, Serving
 from retinue.server.middleware.wrong_keys import AT_ONCE, EVERY, WrongKeys
-from retinue.store.keys import make
+from retinue.store.api_keys import make
 
 
 def statuses(served: Serving, keys: list[str]) -> list[tuple[int, str]]:

@@ -17,14 +17,14 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from fakes.postgres import Postgres
 from retinue.core.events import Started
 from retinue.errors import DataError, StoreUnavailable, UsageError
+from retinue.store.api_keys import make
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
-from retinue.store.keys import make
-from retinue.store.log import Change, Entry, Fenced, alter, append, find, length, read
+from retinue.store.event_log import Change, Entry, Fenced, alter, append, find, length, read
 from retinue.store.migrations import MIGRATIONS
-from retinue.store.rows import RunRow
-from retinue.store.scope import Page, Scope
+from retinue.store.run_row import RunRow
 from retinue.store.tables import items, keys, messages, metadata, runs, threads, versions
+from retinue.store.tenant_view import Page, Scope
 
 pytestmark = pytest.mark.anyio
 RUN: dict[str, Any] = {

@@ -15,7 +15,7 @@ from ..errors import UsageError
 from .option_types import PER_MINUTE, SPAN, url_of
 
 if TYPE_CHECKING:
-    from ..store.keys import Key
+    from ..store.api_keys import Key
 
 _MISSING = "keys need the extra 'server': pip install 'retinue[server]'"
 _DB = click.option(
@@ -116,8 +116,8 @@ def revoke(id_: str, db: str) -> int:
 def _store() -> tuple[Any, Any]:
     """What works on the keys, and what opens their database."""
     try:
-        from ..store import keys
-        from ..store.visiting import visited
+        from ..store import api_keys as keys
+        from ..store.admin_transaction import visited
     except ModuleNotFoundError as error:
         raise UsageError(_MISSING) from error
     return keys, visited

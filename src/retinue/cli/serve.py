@@ -78,7 +78,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         from ..server.logs import Logging
         from ..server.middleware.limits import NAMES, Bounds
         from ..server.serving import Serving, serve
-        from ..store.scope import Quota
+        from ..store.tenant_view import Quota
     except ModuleNotFoundError as error:
         raise UsageError(_MISSING) from error
     deployment = _deployment(file)

@@ -1,8 +1,8 @@
 """Runs that survive: driven from their logs, by whoever has their last epoch."""
 
-from .driving import Assignment, Runs
-from .following import Followed, Followers
-from .recovering import recover
-from .turns import Turns
+from .driver import Assignment, Runs
+from .fair_scheduler import Turns
+from .recovery import recover
+from .subscriptions import Followed, Followers
 
 __all__ = ["Assignment", "Followed", "Followers", "Runs", "Turns", "recover"]

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.values import Decision
-from ..runs.waiting import Waiting, waiting_for
-from ..store.rows import RunRow
+from ..runs.submissions import Waiting, waiting_for
+from ..store.run_row import RunRow
 from .tailoring import inner_name
 from .wire.errors import ApiError
 from .wire.objects import call_id

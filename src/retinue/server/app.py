@@ -15,7 +15,7 @@ from starlette.routing import WebSocketRoute
 
 from .. import __version__
 from ..errors import StoreUnavailable
-from ..store.keys import Keys
+from ..store.api_keys import Keys
 from . import embeddings, health, models, pages
 from .assistants import assistants, messages, runs, steps, threads
 from .chat import chat, stored as chat_stored

@@ -14,12 +14,12 @@ from .._internal.thread_pool import in_thread
 from ..core.tool import Tool
 from ..errors import UsageError
 from ..runs import Assignment
-from ..runs.claiming import is_new
-from ..store.asked import conversation_of
+from ..runs.leases import is_new
 from ..store.database import Database
-from ..store.rows import RunRow
-from ..store.scope import Scope
+from ..store.run_conversation import conversation_of
+from ..store.run_row import RunRow
 from ..store.tables import messages
+from ..store.tenant_view import Scope
 from .assistants.resources import resources_of
 from .conversing import question_in, shortened
 from .deployment import Deployment

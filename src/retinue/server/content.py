@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ..store.scope import Scope
 from ..store.tables import contents
+from ..store.tenant_view import Scope
 from ..strategies.prompting.injection_guard import quoted
 from .files.files import file_of
 from .wire.errors import ApiError

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from ..runs import Runs
 from ..store.database import Database
-from ..store.rows import RunRow
-from ..store.scope import Quota, Scope
+from ..store.run_row import RunRow
+from ..store.tenant_view import Quota, Scope
 from .deployment import Deployment
 from .fair_batches import FairBatches
 from .files.indexing import Indexing

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from ..core.events import Called, Event, Observed, Paused
 from ..core.values import AgentAction, Observation
-from ..store.log import read_kinds
+from ..store.event_log import read_kinds
 from .wire.objects import call_id
 
 _KINDS = ("called", "paused", "observed")

@@ -8,8 +8,8 @@ from functools import partial
 from ..core.events import Called
 from ..core.tool import Tool
 from ..errors import DataError
-from ..store.log import Entry, read
-from ..store.rows import RunRow
+from ..store.event_log import Entry, read
+from ..store.run_row import RunRow
 from .context import Server
 from .hosted import HOSTED
 from .tailoring import tools_of

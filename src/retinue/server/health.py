@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from sqlalchemy import Connection, func, select
 
 from ..errors import StoreUnavailable
-from ..store.scope import Scope
 from ..store.tables import runs, versions
+from ..store.tenant_view import Scope
 from .context import At
 from .wire.errors import ApiError
 from .wire.objects import Object

@@ -15,8 +15,8 @@ from ..components.code_interpreter import CodeInterpreter
 from ..core.tool import Tool
 from ..errors import ToolError, UsageError
 from ..runs.citations import FILE_SEARCH, mark
-from ..store.scope import Scope
 from ..store.tables import contents
+from ..store.tenant_view import Scope
 from ..tools.keyword_search import stems
 from .assistants.hosted_steps import CODE_INTERPRETER
 from .assistants.resources import Resources

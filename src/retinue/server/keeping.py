@@ -12,11 +12,11 @@ from typing import TypeVar
 from sqlalchemy import Connection, delete, false, func, select, update
 
 from ..errors import RetinueError, StoreUnavailable
-from ..runs.halting import discard, halt, set_aside
+from ..runs.cancellation import discard, halt, set_aside
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.log import find, remove
-from ..store.rows import ACTIVE, RunRow
+from ..store.event_log import find, remove
+from ..store.run_row import ACTIVE, RunRow
 from ..store.tables import runs
 from .assistants.starting import next_in_turn, promote
 from .context import Server

@@ -19,9 +19,9 @@ from .._internal.supervision import supervised
 from ..documents.passage_index import Passages
 from ..errors import StoreUnavailable, UsageError
 from ..runs import Runs, Turns, recover
+from ..store.api_keys import Keys, count, every, make
 from ..store.database import Database
-from ..store.keys import Keys, count, every, make
-from ..store.rows import RunRow
+from ..store.run_row import RunRow
 from .app import create_app
 from .assigning import assigning
 from .connections import HEADERS, SOCKETS, connections

@@ -17,7 +17,7 @@ from ..mcp.schema_conversion import plain
 from ..models import PromptModel
 from ..models.reply_limits import Limited, limited
 from ..models.settings import Settings
-from ..store.rows import RunRow
+from ..store.run_row import RunRow
 from ..strategies.auto import Auto
 from ..strategies.tool_calling import ToolCalling
 from ..strategies.wrappers.instructions import Instructed

@@ -21,11 +21,11 @@ from sqlalchemy import Connection, Engine, select
 
 from .._internal.thread_pool import in_thread
 from ..errors import StoreLost, StoreUnavailable
+from .database_lock import Lock, locked
+from .db_errors import telling
 from .engines import engine_of, only_what_is_there
-from .locking import Lock, locked
 from .migrations import migrate
 from .tables import versions
-from .telling import telling
 from .transactions import Piece, Work, committed, log_settled
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreLost, StoreUnavailable
+from .database_lock import Lock
+from .db_errors import telling
 from .engines import begin_at_once
-from .locking import Lock
-from .telling import telling
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]

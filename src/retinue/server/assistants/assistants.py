@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from ...errors import RetinueError
-from ...store.scope import Scope
 from ...store.tables import assistants
+from ...store.tenant_view import Scope
 from ..context import At
 from ..deployment import Deployment
 from ..tailoring import client_tools, inner_name

@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
-from ...store.scope import Kept, Scope
 from ...store.tables import messages, threads
+from ...store.tenant_view import Kept, Scope
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, not_found

@@ -12,11 +12,11 @@ from ...core.tool import Tool
 from ...core.values import AgentAction, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
-from ...runs.ending import pending
-from ...runs.messages import Speech, Spoken, derived_id, message_body, message_id
-from ...runs.waiting import Waiting, arguments_of, kept
-from ...store.log import Entry
-from ...store.rows import RunRow, Status
+from ...runs.run_status import pending
+from ...runs.submissions import Waiting, arguments_of, kept
+from ...runs.thread_messages import Speech, Spoken, derived_id, message_body, message_id
+from ...store.event_log import Entry
+from ...store.run_row import RunRow, Status
 from ..context import Options
 from ..wire.objects import Object, assistant_of, message_object, run_object, tool_call
 from .hosted_steps import call_deltas, included, is_hosted, logs_delta, shown, with_server_tools

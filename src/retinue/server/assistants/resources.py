@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...store.run_row import RunRow
 from ...store.tables import files, threads
+from ...store.tenant_view import Scope
 from ..files.attaching import attach, make_store, store_of
 from ..files.files import file_of
 from ..files.requests import Expiry, FileWish, StoreCreate

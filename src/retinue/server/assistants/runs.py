@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
-from ...runs.crashing import crashpoint
-from ...runs.halting import halt
-from ...runs.waiting import decide
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...runs.cancellation import halt
+from ...runs.failpoints import crashpoint
+from ...runs.submissions import decide
+from ...store.run_row import RunRow
 from ...store.tables import runs, threads
+from ...store.tenant_view import Scope
 from ..answers import decisions_in
 from ..context import At, Context
 from ..wire.bodies import JsonRoute

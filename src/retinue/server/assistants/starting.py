@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, update
 
-from ...runs.halting import halt
-from ...store.asked import put_beside
+from ...runs.cancellation import halt
 from ...store.clock import CLOCK
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...store.run_conversation import put_beside
+from ...store.run_row import RunRow
 from ...store.tables import assistants, runs, threads
+from ...store.tenant_view import Scope
 from ..context import Options, Server
 from ..deployment import Deployment
 from ..middleware.limits import too_many

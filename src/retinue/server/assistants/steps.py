@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ...runs import Followed
-from ...store.log import read
-from ...store.scope import Scope
+from ...store.event_log import read
+from ...store.tenant_view import Scope
 from ..context import At, Context
 from ..tailoring import tools_of
 from ..wire.bodies import JsonRoute

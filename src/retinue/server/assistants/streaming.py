@@ -7,8 +7,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from ...store.log import find
-from ...store.rows import RunRow
+from ...store.event_log import find
+from ...store.run_row import RunRow
 from ..context import Server
 from ..tailoring import tools_of
 from ..wire.errors import ApiError

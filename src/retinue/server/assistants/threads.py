@@ -8,10 +8,10 @@ from dataclasses import replace
 from fastapi import APIRouter
 from sqlalchemy import Connection, select
 
-from ...store.log import remove as remove_logs
-from ...store.rows import RunRow
-from ...store.scope import Kept, Scope
+from ...store.event_log import remove as remove_logs
+from ...store.run_row import RunRow
 from ...store.tables import messages, runs, threads
+from ...store.tenant_view import Kept, Scope
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.finding import Wanted, deleted, found, listing

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 
-from ...store.log import Entry
-from ...store.rows import RunRow
+from ...store.event_log import Entry
+from ...store.run_row import RunRow
 from ..context import At, Context, Server
 from ..failing import FAILED, failed
 from ..wire.attending import gone

@@ -9,10 +9,10 @@ from typing import Any
 from ...core.events import Replied, Said, Stopped
 from ...core.values import AgentAction, StopReason
 from ...runs import Followed
-from ...runs.messages import Speech, Spoken
-from ...runs.waiting import waiting_for
-from ...store.log import Entry
-from ...store.rows import RunRow
+from ...runs.submissions import waiting_for
+from ...runs.thread_messages import Speech, Spoken
+from ...store.event_log import Entry
+from ...store.run_row import RunRow
 from ..failing import FAILED
 from ..tailoring import inner_name
 from ..wire.errors import failure

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...store.scope import Scope
+from ...store.tenant_view import Scope
 from ..content import Readable
 from ..conversing import text_of
 from ..wire.errors import ApiError

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ...runs.waiting import decide
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...runs.submissions import decide
+from ...store.run_row import RunRow
 from ...store.tables import runs, threads
+from ...store.tenant_view import Scope
 from ..answers import decisions_in, mark_of
 from ..assistants.messages import add_messages
 from ..assistants.requests import MessageCreate, ThreadCreate

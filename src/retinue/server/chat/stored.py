@@ -9,11 +9,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from sqlalchemy import Connection, func
 
-from ...store.asked import conversation_of
-from ...store.log import read, remove
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...store.event_log import read, remove
+from ...store.run_conversation import conversation_of
+from ...store.run_row import RunRow
 from ...store.tables import runs
+from ...store.tenant_view import Scope
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, not_found

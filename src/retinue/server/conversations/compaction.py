@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...store.secrets import secret
+from ...store.server_secrets import secret
 from ..wire.bodies import MAX_BYTES
 from ..wire.errors import ApiError
 from ..wire.objects import Object

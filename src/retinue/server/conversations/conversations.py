@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
-from ...store.scope import Kept, Scope
 from ...store.tables import conversations, items
+from ...store.tenant_view import Kept, Scope
 from ..assistants.requests import MetadataUpdate
 from ..context import At
 from ..wire.bodies import JsonRoute

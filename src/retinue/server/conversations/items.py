@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from ...store.scope import Kept, Page, Scope
 from ...store.tables import conversations, items
+from ...store.tenant_view import Kept, Page, Scope
 from ..wire.errors import ApiError
 from ..wire.ids import new_id
 from ..wire.objects import Object

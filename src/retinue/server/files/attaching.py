@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select
 
 from ...documents.store_database import check_installed
 from ...errors import UsageError
-from ...store.scope import Kept, Scope
 from ...store.tables import files, vector_store_files, vector_stores
+from ...store.tenant_view import Kept, Scope
 from ..wire.errors import ApiError
 from ..wire.finding import found
 from ..wire.ids import new_id

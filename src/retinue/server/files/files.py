@@ -11,8 +11,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Form, Query, Response, UploadFile
 from sqlalchemy import Connection, select
 
-from ...store.scope import Kept, Page, Scope
 from ...store.tables import contents, files, vector_store_files
+from ...store.tenant_view import Kept, Page, Scope
 from ..context import At
 from ..wire.errors import ApiError
 from ..wire.finding import listing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Table, func, select
 
-from ...store.scope import Scope
 from ...store.tables import files, vector_store_files, vector_stores
+from ...store.tenant_view import Scope
 from ..wire.errors import ApiError
 
 

@@ -12,8 +12,8 @@ from ..._internal.thread_pool import in_thread
 from ...documents.passage_index import Passage
 from ...errors import DataError
 from ...store.database import Database
-from ...store.scope import Scope
 from ...store.tables import vector_store_files
+from ...store.tenant_view import Scope
 from ..wire.errors import ApiError
 from .attaching import store_of
 from .filters import Filter, holds

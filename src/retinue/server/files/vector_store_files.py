@@ -9,8 +9,8 @@ from fastapi import APIRouter, Response
 from sqlalchemy import ColumnElement, Connection, update
 
 from ..._internal.thread_pool import in_thread
-from ...store.scope import Kept, Page, Scope
 from ...store.tables import vector_store_batches, vector_store_files
+from ...store.tenant_view import Kept, Page, Scope
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.errors import ApiError, not_found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
-from ...store.scope import Kept, Scope
 from ...store.tables import vector_store_batches, vector_store_files, vector_stores
+from ...store.tenant_view import Kept, Scope
 from ..context import At
 from ..wire.bodies import JsonRoute
 from ..wire.finding import Wanted, deleted, listing

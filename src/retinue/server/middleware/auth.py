@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..._internal.supervision import supervised
 from ...errors import StoreUnavailable
-from ...store.keys import Key, Keys
+from ...store.api_keys import Key, Keys
 from ..wire.errors import ApiError
 from ..wire.sse import frame
 from .edge import answer_of

@@ -10,7 +10,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...runs import Turns
-from ...store.keys import Key
+from ...store.api_keys import Key
 from ..wire.errors import ApiError
 from .auth import is_stream
 from .edge import answer_of

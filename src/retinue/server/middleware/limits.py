@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from ...store.keys import Key
+from ...store.api_keys import Key
 from ..wire.errors import ApiError
 
 READ = 0.1  # of a request: what only reads, clients ask again and again while they wait

@@ -22,9 +22,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope as AsgiScope, Send
 
 from ...errors import DataError, StoreUnavailable
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...store.run_row import RunRow
 from ...store.tables import requests, runs
+from ...store.tenant_view import Scope
 from ..wire.errors import ApiError, not_found
 from .edge import answer_of
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ...core.values import Usage
-from ...store.scope import Scope
+from ...store.tenant_view import Scope
 from ..context import At
 from ..conversations.compaction import TYPE, expanded, sealed
 from ..conversations.item_forms import PREFIXES

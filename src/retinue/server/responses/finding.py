@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 
 from ...core.events import Paused
 from ...runs import Followed
-from ...store.log import Entry, read
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...store.event_log import Entry, read
+from ...store.run_row import RunRow
 from ...store.tables import runs
+from ...store.tenant_view import Scope
 from ..context import Context
 from ..conversations.item_forms import PREFIXES
 from ..conversations.items import append_items, kept_item

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.values import Observation
 from ...runs.citations import FILE_SEARCH, passages_in
-from ...store.rows import RunRow
+from ...store.run_row import RunRow
 from ..assistants.hosted_steps import CODE_INTERPRETER
 from ..wire.objects import Object
 

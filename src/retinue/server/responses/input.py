@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...store.scope import Scope
+from ...store.tenant_view import Scope
 from ..content import Readable
 from ..conversations.item_forms import kept
 from ..conversing import SYSTEM, conversation, text_of

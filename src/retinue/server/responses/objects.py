@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.values import Usage
-from ...store.rows import RunRow
+from ...store.run_row import RunRow
 from ..wire.objects import Object
 from .parts import Part
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...store.rows import RunRow
+from ...store.run_row import RunRow
 from ..conversations.item_forms import PREFIXES
 from ..wire.objects import Object
 

@@ -13,10 +13,10 @@ from ...core.tool import Tool
 from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
-from ...runs.messages import Speech, Spoken
-from ...runs.waiting import arguments_of
-from ...store.log import Entry
-from ...store.rows import RunRow
+from ...runs.submissions import arguments_of
+from ...runs.thread_messages import Speech, Spoken
+from ...store.event_log import Entry
+from ...store.run_row import RunRow
 from ..conversations.item_forms import shown
 from ..tailoring import inner_name
 from ..wire.objects import Object, call_id, outer_name

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Request
 from sqlalchemy import Connection
 
 from ...errors import RetinueError
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...store.run_row import RunRow
+from ...store.tenant_view import Scope
 from .. import declared
 from ..context import At, Context, Server
 from ..conversations.compaction import expanded

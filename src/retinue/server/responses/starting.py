@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...runs.halting import halt
-from ...runs.waiting import decide, waiting_for
-from ...store.asked import conversation_of
-from ...store.log import length, read
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...runs.cancellation import halt
+from ...runs.submissions import decide, waiting_for
+from ...store.event_log import length, read
+from ...store.run_conversation import conversation_of
+from ...store.run_row import RunRow
 from ...store.tables import runs
+from ...store.tenant_view import Scope
 from ..answers import decisions_in, mark_of
 from ..assistants.starting import add_run
 from ..context import Server

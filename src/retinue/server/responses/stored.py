@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
-from ...runs.halting import halt
-from ...store.log import alter, remove
-from ...store.rows import RunRow
-from ...store.scope import Scope
+from ...runs.cancellation import halt
+from ...store.event_log import alter, remove
+from ...store.run_row import RunRow
 from ...store.tables import runs
+from ...store.tenant_view import Scope
 from ..context import At, Context
 from ..conversations.item_forms import shown
 from ..wire.bodies import JsonRoute

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...store.rows import RunRow
+from ...store.run_row import RunRow
 
 
 class ApiError(Exception):

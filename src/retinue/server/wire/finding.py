@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from fastapi import Depends, Query
 from sqlalchemy import ColumnElement, Connection, Table, select
 
-from ...store.rows import RunRow
-from ...store.scope import Kept, Page, Scope
+from ...store.run_row import RunRow
 from ...store.tables import runs
+from ...store.tenant_view import Kept, Page, Scope
 from .errors import not_found
 from .objects import Object, listed
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.values import AgentAction
-from ...runs.waiting import waiting_for
-from ...store.rows import RunRow
-from ...store.scope import Kept
+from ...runs.submissions import waiting_for
+from ...store.run_row import RunRow
+from ...store.tenant_view import Kept
 
 Object = dict[str, Any]
 _ENDED = ("started_at", "cancelled_at", "failed_at", "completed_at")

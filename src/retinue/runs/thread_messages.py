@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from ..core.events import Finished, Replied, Said, Stopped
 from ..core.values import StopReason
-from ..store.log import Entry
-from ..store.rows import RunRow
+from ..store.event_log import Entry
+from ..store.run_row import RunRow
 from .citations import Citations
 
 _REASONS = {

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from .engines import json_text
-from .rows import RunRow
+from .run_row import RunRow
 from .tables import contents
 
 _LONG = 50_000  # characters

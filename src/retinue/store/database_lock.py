@@ -16,8 +16,8 @@ from typing import Protocol
 from sqlalchemy import Connection, Engine, text
 
 from ..errors import StoreUnavailable, UsageError
-from .files import Files, identity
-from .telling import telling
+from .db_errors import telling
+from .sqlite_files import Files, identity
 
 _OURS = 7_373_061_893  # a number that nobody else will lock in PostgreSQL
 _HELD = (

@@ -10,9 +10,9 @@ from ..core import events
 from ..core.events import Event, Finished, Observed, Paused, Resumed, Stopped
 from ..core.tool import Tool
 from ..core.values import AgentAction, StopReason
-from ..store.log import Entry
-from ..store.rows import RunRow, Status
-from .waiting import Waiting, arguments_of, kept
+from ..store.event_log import Entry
+from ..store.run_row import RunRow, Status
+from .submissions import Waiting, arguments_of, kept
 
 
 def ended(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: str = "server_error") -> dict[str, Any]:

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 from ..core.tool import Tool
 from ..core.values import AgentAction, Decision
 from ..store.clock import CLOCK
-from ..store.log import alter, length
-from ..store.rows import RunRow
+from ..store.event_log import alter, length
+from ..store.run_row import RunRow
 
 
 class Waiting(NamedTuple):

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
 
-from ..store.rows import RunRow
+from ..store.run_row import RunRow
 
 AT_ONCE = 200
 

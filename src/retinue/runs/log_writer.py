@@ -11,10 +11,10 @@ from ..core.events import Delta, Event, Observed, Replied, Retried, Started
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.log import Change, Entry, append
-from ..store.rows import RunRow
-from .arriving import Arriving
-from .following import Followers
+from ..store.event_log import Change, Entry, append
+from ..store.run_row import RunRow
+from .delta_buffer import Arriving
+from .subscriptions import Followers
 
 logger = logging.getLogger(__name__)
 BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away

@@ -9,10 +9,10 @@ from functools import partial
 from operator import itemgetter
 
 from ..core.events import Said
-from ..store.log import Entry
-from ..store.rows import RunRow
-from .claiming import is_suspect, unfinished
-from .driving import Runs
+from ..store.event_log import Entry
+from ..store.run_row import RunRow
+from .driver import Runs
+from .leases import is_suspect, unfinished
 
 
 async def recover(runs: Runs) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ..store.clock import CLOCK
-from ..store.log import alter, came_to, find
-from ..store.rows import RunRow, Status
+from ..store.event_log import alter, came_to, find
+from ..store.run_row import RunRow, Status
 from ..store.tables import runs
 
 _DEATHS = 5  # drives in a row that ended in the same call of a tool: it ends the process

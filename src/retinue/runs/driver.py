@@ -22,16 +22,16 @@ from ..core.tool import Tool
 from ..core.values import Decision, Message, StopReason
 from ..errors import DataError, RetinueError, StoreUnavailable
 from ..store.database import Database
-from ..store.log import Change, Entry, Fenced, find, read
-from ..store.rows import RunRow
-from .claiming import acquit, claim, is_new, is_suspect
-from .crashing import crashpoint
-from .ending import ended, pending
-from .following import Followers
-from .halting import discard, set_aside
-from .messages import messages_of
-from .turns import Turns
-from .writing import BACK_OFF, Writer
+from ..store.event_log import Change, Entry, Fenced, find, read
+from ..store.run_row import RunRow
+from .cancellation import discard, set_aside
+from .failpoints import crashpoint
+from .fair_scheduler import Turns
+from .leases import acquit, claim, is_new, is_suspect
+from .log_writer import BACK_OFF, Writer
+from .run_status import ended, pending
+from .subscriptions import Followers
+from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection
 
 from ..store.database import Database
-from ..store.log import Entry, find, read_page
-from ..store.rows import RunRow
+from ..store.event_log import Entry, find, read_page
+from ..store.run_row import RunRow
 
 Followed: TypeAlias = Entry | RunRow
 _KEPT = 100  # items for a reader that is slow; then it reads from the log again

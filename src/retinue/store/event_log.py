@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, insert, sele
 from ..core.events import Event, Said
 from ..core.serialization import dump, load
 from ..errors import DataError
-from .prepared import Prepared
-from .rows import RunRow
+from .prepared_statements import Prepared
+from .run_row import RunRow
 from .tables import contents, events, messages, runs
 
 _HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))

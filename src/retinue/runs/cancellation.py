@@ -9,11 +9,11 @@ from sqlalchemy import Connection, update
 from ..core.events import Stopped
 from ..core.values import StopReason
 from ..errors import DataError
-from ..store.log import Change, Entry, alter, append, read
-from ..store.rows import RunRow
+from ..store.event_log import Change, Entry, alter, append, read
+from ..store.run_row import RunRow
 from ..store.tables import runs
-from .ending import ended
-from .messages import messages_of
+from .run_status import ended
+from .thread_messages import messages_of
 
 
 def halt(connection: Connection, run: RunRow, ending: str = "") -> RunRow:

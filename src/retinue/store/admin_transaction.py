@@ -9,10 +9,10 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from ..errors import UsageError
+from .database_lock import locked
+from .db_errors import telling
 from .engines import engine_of
-from .locking import locked
 from .migrations import is_current, migrate
-from .telling import telling
 
 
 @contextmanager
