@@ -19,8 +19,8 @@ from retinue import Agent, PromptModel
 from retinue.server.app import create_app
 from retinue.server.context import Options
 from retinue.server.deployment import Deployment
-from retinue.server.middleware.limits import Limits
-from retinue.server.serving import Serving as How, assembled, listen, until
+from retinue.server.middleware.usage_limits import Limits
+from retinue.server.process import Serving as How, assembled, listen, until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database
 from retinue.store.tables import events, runs

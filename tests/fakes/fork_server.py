@@ -168,7 +168,7 @@ def _become(words: list[str], env: dict[str, str], folder: str) -> None:
 
 if __name__ == "__main__":
     import retinue.cli.serve
-    import retinue.server.serving  # noqa: F401 - for those who are forked
+    import retinue.server.process  # noqa: F401 - for those who are forked
 
     _serve(socket.socket(fileno=int(sys.argv[1])))
     runpy.run_module("retinue", run_name="__main__", alter_sys=False)

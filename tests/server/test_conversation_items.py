@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from fakes.app_server import Serving
 from retinue.server.conversations.items import append_items, items_of
-from retinue.server.wire.errors import ApiError
+from retinue.server.wire.api_errors import ApiError
 from retinue.store.tables import conversations, runs
 from retinue.store.tenant_view import Scope
 

@@ -18,7 +18,7 @@ from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
 from retinue.documents.embedding import MiniLM
 from retinue.server.fair_batches import FairBatches
-from retinue.server.middleware.limits import Bounds, Limits
+from retinue.server.middleware.usage_limits import Bounds, Limits
 from retinue.store.api_keys import make
 
 pytestmark = [*(MARKS if isinstance(MARKS, list) else [MARKS]), pytest.mark.model]

@@ -23,7 +23,7 @@ from fakes.kept_runs import calling
 from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, tool
-from retinue.server.middleware.limits import Bounds, Limits, duration
+from retinue.server.middleware.usage_limits import Bounds, Limits, duration
 from retinue.store.api_keys import hashed, id_of, make
 
 ID = id_of(hashed(KEY))

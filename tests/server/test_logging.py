@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 from fakes.served import Served, serving
 from fakes.until import until_async
 from retinue.components import sandbox
-from retinue.server.logs import JsonLines, TextLines, workers_logged
+from retinue.server.log_output import JsonLines, TextLines, workers_logged
 
 pytestmark = pytest.mark.anyio
 AGENTS = """

@@ -16,8 +16,8 @@ from fakes.app_server import Answer, Serving, answering, upload
 from fakes.tenants import Customer
 from fakes.until import until
 from retinue.server.context import Options
-from retinue.server.files.turns import Turns
-from retinue.server.shares import Shares
+from retinue.server.round_robin import Turns
+from retinue.server.tenant_shares import Shares
 from retinue.store.tenant_view import Quota
 
 

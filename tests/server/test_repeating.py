@@ -18,7 +18,7 @@ from fakes.served import Served
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.net.retry import Retries
-from retinue.server.middleware.repeating import Repeat, sweep
+from retinue.server.middleware.idempotency import Repeat, sweep
 from retinue.store.tables import assistants, requests, runs
 
 CHAT = {"model": "agent-1", "messages": [{"role": "user", "content": "Hi"}]}

@@ -14,7 +14,7 @@ from fakes.sdk import MARKS
 from retinue import Agent, PromptModel
 from retinue.runs.citations import Source
 from retinue.server.context import Options
-from retinue.server.responses.citing import cited
+from retinue.server.responses.annotations import cited
 
 pytestmark = MARKS
 PARIS = b"Paris is the capital of France."

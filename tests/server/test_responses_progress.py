@@ -23,9 +23,9 @@ from retinue.core.events import (
 )
 from retinue.core.values import AgentAction, Decision, Observation, Reply, StopReason, Usage
 from retinue.runs import Followed
-from retinue.server.responses.objects import asked_of
-from retinue.server.responses.parts import Part
-from retinue.server.responses.progress import ResponseProgress
+from retinue.server.responses.response_parts import Part
+from retinue.server.responses.response_projection import ResponseProgress
+from retinue.server.responses.views import asked_of
 from retinue.store.event_log import Entry
 from retinue.store.run_row import RunRow, Status
 

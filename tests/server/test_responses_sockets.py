@@ -24,7 +24,7 @@ from fakes.sdk import MARKS
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.models import Retries
-from retinue.server.middleware.limits import Bounds, Limits
+from retinue.server.middleware.usage_limits import Bounds, Limits
 from retinue.store.api_keys import hashed, id_of, make, revoke
 from retinue.store.tables import runs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retinue import Agent, PromptModel
-from retinue.server.tailoring import tailored
+from retinue.server.overrides import tailored
 from retinue.strategies import Auto
 
 

@@ -10,7 +10,7 @@ import aiohttp
 from sqlalchemy import event
 
 from fakes.app_server import KEY, Serving
-from retinue.server.middleware.wrong_keys import AT_ONCE, EVERY, WrongKeys
+from retinue.server.middleware.key_throttle import AT_ONCE, EVERY, WrongKeys
 from retinue.store.api_keys import make
 
 

@@ -75,9 +75,9 @@ def command(file: Path | None, **given: Any) -> int:
 def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     try:
         from ..server.context import Options
-        from ..server.logs import Logging
-        from ..server.middleware.limits import NAMES, Bounds
-        from ..server.serving import Serving, serve
+        from ..server.log_output import Logging
+        from ..server.middleware.usage_limits import NAMES, Bounds
+        from ..server.process import Serving, serve
         from ..store.tenant_view import Quota
     except ModuleNotFoundError as error:
         raise UsageError(_MISSING) from error

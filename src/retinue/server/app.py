@@ -16,21 +16,21 @@ from starlette.routing import WebSocketRoute
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.api_keys import Keys
-from . import embeddings, health, models, pages
-from .assistants import assistants, messages, runs, steps, threads
-from .chat import chat, stored as chat_stored
+from . import embeddings, health, model_list, pages
+from .assistants import assistants, messages, run_steps, runs, threads
+from .chat import routes as chat, stored_completions as chat_stored
 from .context import Server
-from .conversations import conversations
-from .files import files, vector_store_files, vector_stores
-from .middleware.auth import Keyed
-from .middleware.edge import PATIENCE, Addressed, Edge, answer_of
-from .middleware.limiting import Limited
-from .middleware.paths import Unslashed
-from .middleware.repeating import REPLAYED, Repeatable
-from .middleware.wrong_keys import WrongKeys
-from .responses import compacting, responses, sockets, stored as responses_stored
-from .wire.errors import ApiError
-from .wire.pieces import Refused
+from .conversations import routes as conversations
+from .files import routes as files, vector_store_files, vector_stores
+from .middleware.authentication import Keyed
+from .middleware.idempotency import REPLAYED, Repeatable
+from .middleware.key_throttle import WrongKeys
+from .middleware.rate_limit import Limited
+from .middleware.request_context import PATIENCE, Addressed, Edge, answer_of
+from .middleware.trailing_slash import Unslashed
+from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
+from .wire.api_errors import ApiError
+from .wire.common_schemas import Refused
 from .wire.validation import told
 
 # Each request is held against them one after the other, so what is asked for most comes first; and those of runs, whose
@@ -39,18 +39,18 @@ ROUTERS = (
     runs.router,
     chat.router,
     responses.router,
-    compacting.router,
+    compact.router,
     responses_stored.router,
     threads.router,
     messages.router,
-    steps.router,
+    run_steps.router,
     conversations.router,
     assistants.router,
     files.router,
     vector_stores.router,
     vector_store_files.router,
     chat_stored.router,
-    models.router,
+    model_list.router,
     embeddings.router,
     health.opea,
 )
@@ -93,7 +93,7 @@ def create_app(
     app.include_router(pages.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
-    app.router.routes.append(WebSocketRoute(sockets.PATH, sockets.serve))
+    app.router.routes.append(WebSocketRoute(websocket.PATH, websocket.serve))
     for kind in (ApiError, StoreUnavailable):
         app.add_exception_handler(kind, _known)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -15,10 +15,10 @@ from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, Scope
 from .deployment import Deployment
 from .fair_batches import FairBatches
-from .files.indexing import Indexing
-from .middleware.limits import Limits, room
-from .middleware.repeating import Repeat
-from .shares import Shares
+from .indexer import Indexing
+from .middleware.idempotency import Repeat
+from .middleware.usage_limits import Limits, room
+from .tenant_shares import Shares
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from ..documents.embedding import minilm, unit
 from ..errors import UsageError
 from ..models.bundles import MINILM
 from .context import At, Context
-from .middleware.limits import too_many
-from .wire.bodies import JsonRoute
-from .wire.errors import ApiError, no_model
-from .wire.pieces import Wire, either
+from .middleware.usage_limits import too_many
+from .wire.api_errors import ApiError, no_model
+from .wire.common_schemas import Wire, either
+from .wire.request_body import JsonRoute
 
 if TYPE_CHECKING:
     from ..documents.onnx import Floats

@@ -11,7 +11,7 @@ from ..errors import StoreUnavailable
 from ..store.tables import runs, versions
 from ..store.tenant_view import Scope
 from .context import At
-from .wire.errors import ApiError
+from .wire.api_errors import ApiError
 from .wire.objects import Object
 
 router = APIRouter()

@@ -15,15 +15,15 @@ from ...store.tables import assistants
 from ...store.tenant_view import Scope
 from ..context import At
 from ..deployment import Deployment
-from ..tailoring import client_tools, inner_name
-from ..wire.bodies import JsonRoute
-from ..wire.errors import ApiError, no_model
-from ..wire.finding import Wanted, deleted, found, listing
+from ..overrides import client_tools, inner_name
+from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
+from ..wire.lookup import Wanted, deleted, found, listing
 from ..wire.objects import Object, assistant_object
+from ..wire.request_body import JsonRoute
 from ..wire.validation import missing, told
-from .requests import AgentConfig, AssistantCreate, AssistantUpdate
-from .resources import with_stores
+from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
+from .tool_resources import with_stores
 
 router = APIRouter(route_class=JsonRoute)
 _EMPTY: Object = {

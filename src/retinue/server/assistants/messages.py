@@ -12,13 +12,13 @@ from sqlalchemy import Connection
 from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, Scope
 from ..context import At
-from ..wire.bodies import JsonRoute
-from ..wire.errors import ApiError, not_found
-from ..wire.finding import Wanted, active_run, deleted, found, listing
+from ..wire.api_errors import ApiError, not_found
 from ..wire.ids import new_id
+from ..wire.lookup import Wanted, active_run, deleted, found, listing
 from ..wire.objects import Object, message_object
-from .requests import MessageCreate, MessageUpdate
-from .resources import attach_to_thread, bring_files, check_images
+from ..wire.request_body import JsonRoute
+from .schemas import MessageCreate, MessageUpdate
+from .tool_resources import attach_to_thread, bring_files, check_images
 
 router = APIRouter(route_class=JsonRoute)
 

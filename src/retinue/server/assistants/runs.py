@@ -14,16 +14,16 @@ from ...runs.submissions import decide
 from ...store.run_row import RunRow
 from ...store.tables import runs, threads
 from ...store.tenant_view import Scope
-from ..answers import decisions_in
 from ..context import At, Context
-from ..wire.bodies import JsonRoute
-from ..wire.errors import ApiError, not_found
-from ..wire.finding import Include, Wanted, found, listing
+from ..tool_outputs import decisions_in
+from ..wire.api_errors import ApiError, not_found
+from ..wire.lookup import Include, Wanted, found, listing
 from ..wire.objects import Object, run_object, thread_object
+from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, streamed
-from .requests import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
-from .starting import start_run
-from .streaming import number_of, resumed, run_events
+from .run_creation import start_run
+from .run_stream import number_of, resumed, run_events
+from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
 from .threads import add_thread
 
 router = APIRouter(route_class=JsonRoute)

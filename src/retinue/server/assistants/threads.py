@@ -13,13 +13,13 @@ from ...store.run_row import RunRow
 from ...store.tables import messages, runs, threads
 from ...store.tenant_view import Kept, Scope
 from ..context import At
-from ..wire.bodies import JsonRoute
-from ..wire.finding import Wanted, deleted, found, listing
 from ..wire.ids import new_id
+from ..wire.lookup import Wanted, deleted, found, listing
 from ..wire.objects import Object, thread_object
+from ..wire.request_body import JsonRoute
 from .messages import add_messages
-from .requests import ThreadCreate, ThreadUpdate
-from .resources import with_thread_stores
+from .schemas import ThreadCreate, ThreadUpdate
+from .tool_resources import with_thread_stores
 
 router = APIRouter(route_class=JsonRoute)
 

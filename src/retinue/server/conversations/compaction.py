@@ -18,9 +18,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ...store.server_secrets import secret
-from ..wire.bodies import MAX_BYTES
-from ..wire.errors import ApiError
+from ..wire.api_errors import ApiError
 from ..wire.objects import Object
+from ..wire.request_body import MAX_BYTES
 
 TYPE = "compaction"
 _BEGIN = "rc1."  # of a content, in the form that it has now

@@ -10,12 +10,12 @@ from sqlalchemy import Connection, insert, select
 
 from ...store.tables import conversations, items
 from ...store.tenant_view import Kept, Page, Scope
-from ..wire.errors import ApiError
+from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.objects import Object
 from .compaction import TYPE, expanded
-from .item_forms import PREFIXES, kept
-from .item_models import kind_of
+from .schemas import kind_of
+from .views import PREFIXES, kept
 
 
 def found_conversation(connection: Connection, scope: Scope, conversation_id: str) -> Kept:

@@ -12,14 +12,14 @@ from ..._internal.thread_pool import in_thread
 from ...store.tables import vector_store_batches, vector_store_files
 from ...store.tenant_view import Kept, Page, Scope
 from ..context import At
-from ..wire.bodies import JsonRoute
-from ..wire.errors import ApiError, not_found
-from ..wire.finding import Wanted, listing
+from ..wire.api_errors import ApiError, not_found
 from ..wire.ids import new_id
+from ..wire.lookup import Wanted, listing
 from ..wire.objects import Object
+from ..wire.request_body import JsonRoute
 from ..wire.validation import missing
-from .attaching import attach, counted, store_of
-from .requests import BatchCreate, FileChange, FileWish
+from .attachment import attach, counted, store_of
+from .schemas import BatchCreate, FileChange, FileWish
 
 router = APIRouter(route_class=JsonRoute)
 _COLUMNS = vector_store_files.c

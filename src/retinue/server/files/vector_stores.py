@@ -8,13 +8,13 @@ from sqlalchemy import Connection
 from ...store.tables import vector_store_batches, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, Scope
 from ..context import At
-from ..wire.bodies import JsonRoute
-from ..wire.finding import Wanted, deleted, listing
+from ..wire.lookup import Wanted, deleted, listing
 from ..wire.objects import Object
-from .attaching import counted, end_of, has_expired, make_store, store_of
-from .filters import checked
-from .requests import Search, StoreCreate, StoreUpdate
-from .searching import Searching, search
+from ..wire.request_body import JsonRoute
+from .attachment import counted, end_of, has_expired, make_store, store_of
+from .attribute_filters import checked
+from .schemas import Search, StoreCreate, StoreUpdate
+from .vector_search import Searching, search
 
 router = APIRouter(route_class=JsonRoute)
 

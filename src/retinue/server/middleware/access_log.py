@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Message, Scope
 
-from ..logs import ACCESS
+from ..log_output import ACCESS
 
 logger = logging.getLogger(__name__)
 LEFT = 499  # as nginx says it: the client went away before there was an answer

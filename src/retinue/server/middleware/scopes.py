@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from ..wire.errors import ApiError
+from ..wire.api_errors import ApiError
 
 ScopeName = Literal["read", "runs", "agents", "all"]
 NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "all")

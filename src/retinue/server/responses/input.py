@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ...store.tenant_view import Scope
-from ..content import Readable
-from ..conversations.item_forms import kept
-from ..conversing import SYSTEM, conversation, text_of
+from ..conversation_history import SYSTEM, conversation, text_of
+from ..conversations.views import kept
+from ..message_content import Readable
 from ..wire.objects import Object
 
 _SPOKEN = {"message": "content", "function_call_output": "output"}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .errors import ApiError
+from .api_errors import ApiError
 
 _QUOTED = re.compile(r"'([^']*)'")
 _WANTED = {

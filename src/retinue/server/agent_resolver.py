@@ -1,0 +1,83 @@
+"""Who answers a run, and what: the agent as the run's request wants it, the question, the conversation before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from .._internal.thread_pool import in_thread
+from ..core.tool import Tool
+from ..errors import UsageError
+from ..runs import Assignment
+from ..runs.leases import is_new
+from ..store.database import Database
+from ..store.run_conversation import conversation_of
+from ..store.run_row import RunRow
+from ..store.tables import messages
+from ..store.tenant_view import Scope
+from .assistants.tool_resources import resources_of
+from .conversation_history import question_in, shortened
+from .deployment import Deployment
+from .hosted_tools import HOSTED, Hosted
+from .overrides import tailored, wanted_schema
+from .tenant_shares import Shares
+from .tool_history import exchanges
+
+_LARGE = 8_000  # characters of schemas that take more than a few milliseconds
+
+
+def assigning(
+    deployment: Deployment, database: Database, hosted: Hosted, large: Shares
+) -> Callable[[RunRow], Awaitable[Assignment]]:
+    """What `Runs` needs to know of a deployment; schemas that take long to be read have a share of `large`. The
+    function raises `UsageError` for a run that nobody can answer."""
+
+    async def assign(run: RunRow) -> Assignment:
+        agent = deployment.agents.get(run.request["model"])
+        if agent is None:
+            raise UsageError(f"The model '{run.request['model']}' does not exist.")
+        wishes = run.request.get("tools") or ()
+        more: list[Tool] = []
+        if any(one.get("type") in HOSTED for one in wishes):
+            resources = await database.read(partial(resources_of, run=run))
+            more = await hosted.tools(Scope(run.tenant), wishes, resources)
+        async with large.rested(run.tenant) if (size := _schemas(run)) > _LARGE else nullcontext():
+            make = partial(tailored, agent, run.request, more)
+            agent = await in_thread(make) if size else make()
+        if not is_new(run):  # it began with what its log says, whatever became of its thread since
+            return Assignment(agent)
+        said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
+        if said is None:
+            said = await database.read(partial(conversation_of, run=run))
+        if said is None:
+            said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
+        conversation = shortened(said, run.request.get("truncation_strategy"))
+        history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
+        return Assignment(agent, question, history)
+
+    return assign
+
+
+def _schemas(run: RunRow) -> int:
+    """How many characters of schemas a client has sent, which take a while to be read."""
+    sent = [run.request.get("tools") or (), wanted_schema(run.request.get("response_format")) or ()]
+    return len(json.dumps(sent)) if any(sent) else 0
+
+
+def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]:
+    """The conversation on a run's thread before the run said anything: turns, and what earlier runs did before they
+    said what they said last."""
+    query = select(messages.c.run_id, messages.c.body).where(messages.c.thread_id == run.thread_id)
+    rows = [row for row in connection.execute(query.order_by(messages.c.number)) if row.run_id != run.id]
+    done = exchanges(connection, {row.run_id for row in rows if row.run_id is not None})
+    last = {row.run_id: at for at, row in enumerate(rows)}
+    said: list[dict[str, Any]] = []
+    for at, (run_id, body) in enumerate(rows):
+        said += done.get(run_id, ()) if last[run_id] == at else ()
+        said.append({"role": body["role"], "content": body["content"]})
+    return said

@@ -1,0 +1,141 @@
+"""New runs on threads: one at a time on each, decided in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, func, select, update
+
+from ...runs.cancellation import halt
+from ...store.clock import CLOCK
+from ...store.run_conversation import put_beside
+from ...store.run_row import RunRow
+from ...store.tables import assistants, runs, threads
+from ...store.tenant_view import Scope
+from ..context import Options, Server
+from ..deployment import Deployment
+from ..middleware.usage_limits import too_many
+from ..wire.api_errors import ApiError, no_model
+from ..wire.ids import new_id
+from ..wire.lookup import active_run, found
+from .messages import add_messages
+from .schemas import MessageCreate, RunCreate, ThreadRunCreate
+from .tool_resources import check_attachments, check_images
+
+_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens", "max_steps")
+_AS_ASKED = (
+    "max_prompt_tokens",
+    "max_completion_tokens",
+    "truncation_strategy",
+    "tool_choice",
+    "parallel_tool_calls",
+    "include",
+)
+
+
+def start_run(
+    connection: Connection, scope: Scope, server: Server, thread_id: str, asked: RunCreate | ThreadRunCreate
+) -> tuple[RunRow, RunRow | None]:
+    """The new run, `queued`, and the one that was halted for it, if one was. Raises `ApiError`."""
+    found(connection, scope, threads, thread_id)
+    request = request_of(connection, scope, server.deployment, asked)
+    active = active_run(connection, thread_id)
+    more = asked if isinstance(asked, RunCreate) else None
+    strategy = (more and more.multitask_strategy) or "reject"
+    if active is not None and strategy == "reject":
+        raise ApiError(400, f"Thread {thread_id} already has an active run {active.id}.")
+    halted = halt(connection, active) if active is not None and strategy == "interrupt" else None
+    waits = active is not None and (halted is None or halted.active)
+    added = (more and more.additional_messages) or ()
+    if waits:
+        check_attachments(connection, scope, thread_id, added)
+        check_images(connection, scope, added)
+        request["additional_messages"] = [one.sent() for one in added]
+    else:
+        add_messages(connection, scope, thread_id, added)
+    ttl = None if waits else server.options.run_ttl
+    return add_run(connection, scope, request, thread_id, asked.metadata, ttl), halted
+
+
+def add_run(
+    connection: Connection,
+    scope: Scope,
+    request: Mapping[str, Any],
+    thread_id: str | None,
+    metadata: Mapping[str, str] | None,
+    ttl: int | None,
+) -> RunRow:
+    """A new run, `queued`, with `ttl` seconds to end in; `None`: it waits for its thread, and its time begins then.
+    Raises `ApiError` (429) where the key's room for runs is full."""
+    if scope.room is not None and _there(connection, scope.key_id) >= scope.room:
+        raise too_many("runs", scope.room)
+    now = int(CLOCK.now())
+    values: dict[str, Any] = {
+        "id": new_id("run"),
+        "created_at": now,
+        "thread_id": thread_id,
+        "status": "queued",
+        "holds": ttl is not None,
+        "expires_at": None if ttl is None else now + ttl,
+        "epoch": 0,
+        "request": request,
+        "state": {"metadata": metadata or {}},
+        "key_id": scope.key_id,
+    }
+    request = put_beside(connection, scope.tenant, values["id"], request)
+    scope.insert(connection, runs, {**values, "request": request})
+    return RunRow(tenant=scope.tenant, **values)
+
+
+def _there(connection: Connection, key_id: str | None) -> int:
+    """How many runs of a key are under way, or wait for that."""
+    going = (runs.c.key_id == key_id, runs.c.status.in_(("queued", "in_progress", "cancelling")))
+    return connection.execute(select(func.count()).select_from(runs).where(*going)).scalar() or 0
+
+
+def request_of(
+    connection: Connection, scope: Scope, deployment: Deployment, asked: RunCreate | ThreadRunCreate
+) -> dict[str, Any]:
+    """What a run is asked for: the assistant's settings, with those that the request replaces or adds to."""
+    assistant = found(connection, scope, assistants, asked.assistant_id)
+    own, sent = assistant.body, {name: value for name, value in asked.sent().items() if value is not None}
+    model = sent.get("model") or own["model"]
+    if model not in deployment.agents:
+        raise no_model(model)
+    request = {name: own[name] for name in _FROM_ASSISTANT if own.get(name) is not None}
+    request |= {name: sent[name] for name in (*_FROM_ASSISTANT, *_AS_ASKED) if name in sent}
+    request |= {"stream": True} if sent.get("stream") else {}
+    said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
+    words = "\n\n".join(filter(None, said))
+    if own.get("tool_resources") is not None:
+        request["tool_resources"] = own["tool_resources"]
+    return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}
+
+
+def next_in_turn(connection: Connection, thread_id: str) -> str | None:
+    """The id of the oldest run that waits for a thread; `None` if the thread is not free, or none waits."""
+    if _is_held(connection, thread_id):
+        return None
+    waiting = (runs.c.thread_id == thread_id, runs.c.status == "queued")
+    found: str | None = connection.execute(select(runs.c.id).where(*waiting).order_by(runs.c.number).limit(1)).scalar()
+    return found
+
+
+def promote(connection: Connection, run_id: str, options: Options) -> bool:
+    """Let the run have its thread; whether it still waited for it. Raises `ApiError` where what it brings along cannot
+    be put there (any more), and whatever a row raises that is not what we wrote."""
+    row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
+    if row is None or row.status != "queued" or _is_held(connection, row.thread_id):
+        return False
+    values = {"holds": True, "expires_at": int(CLOCK.now()) + options.run_ttl}
+    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+    if added := row.request.get("additional_messages"):
+        given = [MessageCreate.model_validate(one) for one in added]
+        add_messages(connection, Scope(row.tenant), row.thread_id, given)
+    return True
+
+
+def _is_held(connection: Connection, thread_id: str) -> bool:
+    holder = select(runs.c.id).where(runs.c.thread_id == thread_id, runs.c.holds)
+    return connection.execute(holder).first() is not None

@@ -1,0 +1,55 @@
+"""Run steps: read out of a run's log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+from sqlalchemy import Connection
+
+from ...runs import Followed
+from ...store.event_log import read
+from ...store.tenant_view import Scope
+from ..context import At, Context
+from ..overrides import tools_of
+from ..wire.api_errors import not_found
+from ..wire.lookup import Include, Wanted, paged
+from ..wire.objects import Object
+from ..wire.request_body import JsonRoute
+from .hosted_steps import included, shown
+from .runs import run_of
+from .step_projection import Progress
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.get("/threads/{thread_id}/runs/{run_id}/steps")
+async def list_all(thread_id: str, run_id: str, at: At, page: Wanted, include: Include = ()) -> Object:
+    """The steps of a run."""
+    return paged(await _steps(at, thread_id, run_id, include), page)
+
+
+@router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")
+async def retrieve(thread_id: str, run_id: str, step_id: str, at: At, include: Include = ()) -> Object:
+    """A step of a run."""
+    steps = await _steps(at, thread_id, run_id, include)
+    for step in steps:
+        if step["id"] == step_id:
+            return step
+    raise not_found("run step", step_id)
+
+
+async def _steps(at: Context, thread_id: str, run_id: str, include: Sequence[str]) -> list[Object]:
+    """The steps of a run so far, oldest first."""
+
+    def work(connection: Connection, scope: Scope) -> list[Object]:
+        run = run_of(connection, scope, thread_id, run_id)
+        log = read(connection, run_id)
+        run = run_of(connection, scope, thread_id, run_id)  # not older than its log
+        progress = Progress(run, tools_of(at.server.deployment, run), at.server.options, include)
+        items: list[Followed] = [*log, run]
+        for item in items:
+            list(progress.tell(item))
+        return [shown(run.request, step, content=included(include)) for step in progress.steps]
+
+    return await at.read(work)

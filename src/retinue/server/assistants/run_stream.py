@@ -1,0 +1,88 @@
+"""A run's progress as the assistants API streams it: numbered, so that a stream that was cut goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from ...store.event_log import find
+from ...store.run_row import RunRow
+from ..context import Server
+from ..overrides import tools_of
+from ..wire.api_errors import ApiError
+from ..wire.objects import Object
+from ..wire.sse import RETRY, frame
+from .step_projection import Progress
+
+_END = "event: done\ndata: [DONE]\n\n"
+
+
+class _Event(NamedTuple):
+    number: int  # from 1: of all events of its run
+    turn: int
+    name: str
+    value: Object
+
+
+_Events: TypeAlias = AsyncGenerator[_Event | None, None]
+
+
+async def run_events(
+    server: Server, run: RunRow, before: Iterable[tuple[str, Object]] = (), turn: int = 0
+) -> AsyncIterator[str]:
+    """The events of `run` from this turn on, until it ends or waits. `before` comes first, without numbers."""
+    yield RETRY
+    for name, value in before:
+        yield frame(value, name)
+    async for text in _frames(_told(server, run), turn):
+        yield text
+
+
+async def resumed(server: Server, run: RunRow, after: int) -> AsyncIterator[str]:
+    """The events of `run` after the one of the number `after`. Raises `ApiError` if there is none (yet)."""
+    told = _told(server, run)
+    if after:
+        async for event in told:
+            if event is None:
+                await told.aclose()
+                raise ApiError(400, f"Invalid 'Last-Event-ID': the run {run.id} has told no event {after}.")
+            if event.number == after:
+                break
+    return _frames(told, 0, RETRY)
+
+
+def number_of(last_event_id: str | None, starting_after: int | None) -> int:
+    """Which event a client got last, as it says: 0 for none. Raises `ApiError`."""
+    if starting_after is not None or last_event_id is None:
+        return starting_after or 0
+    if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):
+        raise ApiError(400, f"Invalid 'Last-Event-ID': '{last_event_id[:100]}' is no number.")
+    return int(last_event_id)
+
+
+async def _frames(told: _Events, turn: int, first: str = "") -> AsyncIterator[str]:
+    if first:
+        yield first
+    async with aclosing(told):
+        async for event in told:
+            if event is not None and event.turn >= turn:
+                yield frame(event.value, event.name, event.number)
+    yield _END
+
+
+async def _told(server: Server, run: RunRow) -> _Events:
+    """All events of a run until it rests; `None` where those end that were told before this was called."""
+    progress, number = Progress(run, tools_of(server.deployment, run), server.options), 0
+    async with aclosing(server.runs.followers.follow(run.id, request=run.request)) as items:
+        async for item in items:
+            if progress.lacks(item) and (now := await server.database.read(partial(find, run_id=run.id))):
+                progress.know(now)
+            for name, value in progress.tell(item):
+                number += 1
+                yield _Event(number, progress.turn, name, value)
+            if isinstance(item, RunRow):
+                yield None
+                if item.rests:
+                    return

@@ -1,0 +1,211 @@
+"""What may be asked of assistants, threads, messages and runs: one model for each operation with a body."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, Tag
+
+from ..wire.common_schemas import (
+    CodeInterpreterTool,
+    Effort,
+    FileSearchTool,
+    Id,
+    Instructions,
+    Many,
+    Metadata,
+    Name,
+    NamedApart,
+    ResponseFormat,
+    Share,
+    Temperature,
+    Text,
+    Tokens,
+    Tool,
+    ToolChoice,
+    ToolResources,
+    TruncationStrategy,
+    Wire,
+    by_type,
+    either,
+)
+
+Tools = Annotated[list[Tool], Field(max_length=128), NamedApart]
+Detail = Literal["auto", "low", "high"]
+
+
+class AssistantUpdate(Wire):
+    """`POST /assistants/{id}`: only what is sent changes."""
+
+    model: Name = ""
+    name: Annotated[str, Field(max_length=256)] | None = None
+    description: Annotated[str, Field(max_length=512)] | None = None
+    instructions: Instructions | None = None
+    tools: Tools | None = None
+    tool_resources: ToolResources | None = None
+    metadata: Metadata | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    response_format: ResponseFormat | None = None
+    reasoning_effort: Effort | None = None
+
+
+class AssistantCreate(AssistantUpdate):
+    """`POST /assistants`. `agent_config` is OPEA's (seed 003)."""
+
+    agent_config: dict[str, Any] | None = None
+
+
+class AgentConfig(Wire):
+    """What of OPEA's `agent_config` is heeded; anything else is refused. `strategy` must be the agent's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent_name: str | None = None
+    strategy: str | None = None
+    role_description: Instructions | None = None
+    recursion_limit: Annotated[int, Field(ge=1)] | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    max_new_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class TextPart(Wire):
+    """Text of a message."""
+
+    type: Literal["text"]
+    text: Text
+
+
+class ImageUrl(Wire):
+    """Where an image is: an http(s) or a data URL."""
+
+    url: Annotated[str, Field(min_length=1)]
+    detail: Detail = "auto"
+
+
+class ImageUrlPart(Wire):
+    """An image by its URL."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+class ImageFile(Wire):
+    """Which file an image is."""
+
+    file_id: Id
+    detail: Detail = "auto"
+
+
+class ImageFilePart(Wire):
+    """An image by its file."""
+
+    type: Literal["image_file"]
+    image_file: ImageFile
+
+
+Part = Annotated[
+    Annotated[TextPart, Tag("<text>")]
+    | Annotated[ImageUrlPart, Tag("<image_url>")]
+    | Annotated[ImageFilePart, Tag("<image_file>")],
+    by_type("text", "image_url", "image_file"),
+]
+Content = Annotated[
+    Annotated[Text, Tag("<string>")] | Annotated[Annotated[list[Part], Field(min_length=1), Many], Tag("<array>")],
+    either("one of a string or array of objects", string=str, array=list),
+]
+AttachmentTool = Annotated[
+    Annotated[CodeInterpreterTool, Tag("<code_interpreter>")] | Annotated[FileSearchTool, Tag("<file_search>")],
+    by_type("code_interpreter", "file_search"),
+]
+
+
+class Attachment(Wire):
+    """A file of a message, and the hosted tools that are to see it."""
+
+    file_id: str | None = None
+    tools: list[AttachmentTool] | None = None
+
+
+class MessageCreate(Wire):
+    """`POST /threads/{id}/messages`. `assistant_id` is OPEA's."""
+
+    role: Literal["user", "assistant"]
+    content: Content
+    attachments: Annotated[list[Attachment], Many] | None = None
+    metadata: Metadata | None = None
+    assistant_id: Id | None = None
+
+
+class MetadataUpdate(Wire):
+    """`POST` to a message or a run: its metadata are replaced."""
+
+    metadata: Metadata | None = None
+
+
+MessageUpdate: TypeAlias = MetadataUpdate
+RunUpdate: TypeAlias = MetadataUpdate
+
+
+class ThreadUpdate(MetadataUpdate):
+    """`POST /threads/{id}`: only what is sent changes."""
+
+    tool_resources: ToolResources | None = None
+
+
+class ThreadCreate(ThreadUpdate):
+    """`POST /threads`."""
+
+    messages: Annotated[list[MessageCreate], Many] | None = None
+
+
+class RunWishes(Wire):
+    """What both ways to create a run have in common; what is missing or null is as the assistant says."""
+
+    assistant_id: Id
+    model: Name | None = None
+    instructions: Instructions | None = None
+    tools: Annotated[Tools, Field(max_length=20)] | None = None
+    metadata: Metadata | None = None
+    stream: bool | None = None
+    tool_choice: ToolChoice | None = None
+    response_format: ResponseFormat | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    max_prompt_tokens: Tokens | None = None
+    max_completion_tokens: Tokens | None = None
+    truncation_strategy: TruncationStrategy | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: Effort | None = None
+    include: list[str] | None = None  # OpenAI's clients give it in the query
+
+
+class RunCreate(RunWishes):
+    """`POST /threads/{id}/runs`. `multitask_strategy`, an extension, says what becomes of it if another run is
+    active on the thread."""
+
+    additional_instructions: Instructions | None = None
+    additional_messages: Annotated[list[MessageCreate], Many] | None = None
+    multitask_strategy: Literal["reject", "enqueue", "interrupt"] | None = None
+
+
+class ThreadRunCreate(RunWishes):
+    """`POST /threads/runs`: a thread and a run on it."""
+
+    thread: ThreadCreate | None = None
+    tool_resources: ToolResources | None = None
+
+
+class ToolOutput(Wire):
+    """What came of a call that the client made."""
+
+    tool_call_id: Name
+    output: str | None = None
+
+
+class SubmitToolOutputs(Wire):
+    """`POST /threads/{id}/runs/{id}/submit_tool_outputs`."""
+
+    tool_outputs: Annotated[list[ToolOutput], Many]
+    stream: bool | None = None

@@ -1,0 +1,128 @@
+"""What hosted tools work with: `tool_resources` of assistants and threads, attachments of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from ...store.run_row import RunRow
+from ...store.tables import files, threads
+from ...store.tenant_view import Scope
+from ..files.attachment import attach, make_store, store_of
+from ..files.routes import file_of
+from ..files.schemas import Expiry, FileWish, StoreCreate
+from ..middleware.scopes import allowed, missing as missing_scope
+from ..wire.api_errors import ApiError
+from ..wire.objects import Object
+from ..wire.validation import missing, told
+from .schemas import Attachment, ImageFilePart, MessageCreate
+
+_OF_THREAD = Expiry(anchor="last_active_at", days=7)  # as OpenAI's: nobody would ever delete it
+
+
+class Resources(NamedTuple):
+    """The ids of the vector stores and of the files that a run's hosted tools see."""
+
+    stores: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def with_stores(connection: Connection, scope: Scope, body: Object, expires: Expiry | None = None) -> Object:
+    """`body` of an assistant or a thread, with the vector stores made that it wishes for. Raises `ApiError`."""
+    resources = body.get("tool_resources") or {}
+    wishes = (resources.get("file_search") or {}).get("vector_stores")
+    if wishes is None:
+        return body
+    if wishes and not allowed(scope.scopes, "agents"):  # as for POST /vector_stores
+        raise missing_scope("agents")
+    ids = list(resources["file_search"].get("vector_store_ids") or ())
+    for number, wish in enumerate(wishes):
+        given = _helper(wish, number).model_copy(update={"expires_after": expires})
+        ids.append(make_store(connection, scope, given).id)
+    return {**body, "tool_resources": {**resources, "file_search": {"vector_store_ids": ids}}}
+
+
+def with_thread_stores(connection: Connection, scope: Scope, body: Object) -> Object:
+    """`with_stores` for a thread, whose stores go by themselves."""
+    return with_stores(connection, scope, body, _OF_THREAD)
+
+
+def _helper(wish: Any, number: int) -> StoreCreate:
+    try:
+        return StoreCreate.model_validate(wish)
+    except ValidationError as error:
+        where = ("body", "tool_resources", "file_search", "vector_stores", number)
+        raise told([{**one, "loc": (*where, *one["loc"])} for one in error.errors(include_url=False)]) from error
+
+
+def bring_files(messages: Iterable[MessageCreate]) -> bool:
+    """Whether messages have files with them."""
+    return any(one.attachments for one in messages)
+
+
+def check_images(connection: Connection, scope: Scope, given: Iterable[MessageCreate]) -> None:
+    """Raises `ApiError` if messages show an image by a file that is not there."""
+    parts = [part for one in given if not isinstance(one.content, str) for part in one.content]
+    for part in parts:
+        if isinstance(part, ImageFilePart) and scope.find(connection, files, part.image_file.file_id) is None:
+            message = f"No such File object: {part.image_file.file_id}"
+            raise ApiError(400, message, param="content.image_file.file_id")
+
+
+def attach_to_thread(connection: Connection, scope: Scope, thread_id: str, messages: Sequence[MessageCreate]) -> None:
+    """Put the files of new messages where the thread's hosted tools see them. Raises `ApiError`."""
+    given = [one for message in messages for one in message.attachments or ()]
+    searched, run = _files(given, "file_search"), _files(given, "code_interpreter")
+    thread = scope.find(connection, threads, thread_id) if searched or run else None
+    if thread is None:
+        return
+    resources: Object = dict(thread.body["tool_resources"] or {})
+    if searched:
+        ids = (resources.get("file_search") or {}).get("vector_store_ids")
+        store = (
+            store_of(connection, scope, ids[0], used=True)
+            if ids
+            else make_store(connection, scope, StoreCreate(expires_after=_OF_THREAD))
+        )
+        attach(connection, scope, store, [FileWish(file_id=one) for one in searched])
+        resources["file_search"] = {"vector_store_ids": [store.id]}
+    if run:
+        for one in run:
+            file_of(connection, scope, one, "attachments")
+        before = (resources.get("code_interpreter") or {}).get("file_ids") or ()
+        resources["code_interpreter"] = {"file_ids": list(dict.fromkeys([*before, *run]))}
+    scope.change(connection, threads, thread_id, {"body": {**thread.body, "tool_resources": resources}})
+
+
+def check_attachments(connection: Connection, scope: Scope, thread_id: str, messages: Sequence[MessageCreate]) -> None:
+    """See whether `attach_to_thread` could be done now, and leave nothing of it. Raises `ApiError`."""
+    if not bring_files(messages):
+        return
+    trial = connection.begin_nested()
+    try:
+        attach_to_thread(connection, scope, thread_id, messages)
+    finally:
+        trial.rollback()
+
+
+def _files(attachments: Iterable[Attachment], tool: str) -> list[str]:
+    wanted = [one for one in attachments if any(each.type == tool for each in one.tools or ())]
+    if any(one.file_id is None for one in wanted):
+        raise missing("attachments[0].file_id")
+    return list(dict.fromkeys(one.file_id for one in wanted if one.file_id is not None))
+
+
+def resources_of(connection: Connection, run: RunRow) -> Resources:
+    """What a run's hosted tools see: what its assistant has, and its thread by now."""
+    thread = Scope(run.tenant).find(connection, threads, run.thread_id) if run.thread_id else None
+    all_ = [run.request.get("tool_resources"), thread.body["tool_resources"] if thread is not None else None]
+    stores = (_ids(one, "file_search", "vector_store_ids") for one in all_)
+    files = (_ids(one, "code_interpreter", "file_ids") for one in all_)
+    return Resources(*(tuple(dict.fromkeys(one for some in ids for one in some)) for ids in (stores, files)))
+
+
+def _ids(resources: Mapping[str, Any] | None, tool: str, name: str) -> Sequence[str]:
+    return ((resources or {}).get(tool) or {}).get(name) or ()

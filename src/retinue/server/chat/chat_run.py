@@ -1,0 +1,144 @@
+"""Chat completions as runs: a new one, or the one that waits for what the client's tools said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ...runs.submissions import decide
+from ...store.run_row import RunRow
+from ...store.tables import runs, threads
+from ...store.tenant_view import Scope
+from ..assistants.messages import add_messages
+from ..assistants.run_creation import add_run
+from ..assistants.schemas import MessageCreate, ThreadCreate
+from ..assistants.threads import add_thread
+from ..context import Options
+from ..conversation_history import SYSTEM, conversation, text_of
+from ..tool_outputs import decisions_in, mark_of
+from ..wire.api_errors import ApiError, not_found
+from ..wire.lookup import active_run
+from ..wire.objects import run_of_call
+from .message_check import Said, check_calls, heard
+
+_KEPT = (
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "temperature",
+    "top_p",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "reasoning_effort",
+    "verbosity",
+    "store",
+)
+
+
+def chat_run(
+    connection: Connection, scope: Scope, options: Options, asked: Mapping[str, Any], thread_key: str | None
+) -> tuple[RunRow, bool]:
+    """The run that answers a request, and whether it has to be started. Raises `ApiError`."""
+    said = heard(connection, scope, asked["messages"])
+    waiting = _waiting(connection, scope, said)
+    if waiting is not None:
+        run, outputs = waiting
+        answer = decisions_in(run, outputs)
+        if answer is not None:
+            decide(connection, run, answer.decisions, options.run_ttl, answer.mark)
+        return _again(connection, scope, run.id), answer is not None
+    check_calls(said)
+    request = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
+    request |= _allowed(asked)
+    request |= {
+        "kind": "chat",
+        "model": asked["model"],
+        "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in SYSTEM),
+        "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
+    }
+    request |= {"stream": True} if asked.get("stream") else {}
+    thread_id = None
+    if thread_key is not None:
+        thread_id = _thread(connection, scope, thread_key)
+        add_messages(connection, scope, thread_id, _news(said))
+        request["since"] = conversation(_since(said))
+    else:
+        request["messages"] = conversation(said)
+    return add_run(connection, scope, request, thread_id, asked.get("metadata"), options.run_ttl), True
+
+
+def _again(connection: Connection, scope: Scope, run_id: str) -> RunRow:
+    row = scope.find(connection, runs, run_id)
+    assert row is not None
+    return RunRow.of(row)
+
+
+def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:
+    """The run whose calls the last messages answer, and the answers; `None` if it is not there, or does not wait (any
+    more): they are then answered from the conversation that the request brings."""
+    outputs: list[tuple[str, str]] = []
+    for one in reversed(said):
+        if one["role"] != "tool":
+            break
+        outputs.insert(0, (one.get("tool_call_id") or "", text_of(one.get("content"))))
+    run_id = run_of_call(outputs[0][0]) if outputs else None
+    row = None if run_id is None else scope.find(connection, runs, run_id)
+    if row is None or row.request.get("kind") != "chat":
+        return None
+    run = RunRow.of(row)
+    waits = run.status == "requires_action" or mark_of(outputs) in run.state.get("marks", ())
+    return (run, outputs) if waits else None
+
+
+def _thread(connection: Connection, scope: Scope, key: str) -> str:
+    """The thread of this id, or of this key, which is made if it is new; free for a run."""
+    if len(key) > 256 or "\0" in key:
+        raise ApiError(400, "Invalid 'thread_id': want 256 characters or less, and no NUL.", param="thread_id")
+    row = scope.find(connection, threads, key)
+    if row is None and key.startswith("thread_"):
+        raise not_found("thread", key)
+    if row is None:
+        own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
+        row = connection.execute(own).first() or add_thread(connection, scope, ThreadCreate(), key=key)
+    if (active := active_run(connection, row.id)) is not None:
+        raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
+    return str(row.id)
+
+
+def _since(said: Said) -> Said:
+    """The calls whose answers are the last messages, and these: the run that waited for them is no more."""
+    last = next((at for at, one in enumerate(reversed(said)) if one["role"] != "tool"), len(said))
+    return said[len(said) - last - 1 :] if 0 < last < len(said) else ()
+
+
+def _allowed(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The tools of which a `tool_choice` allows some. Raises `ApiError` for one that is not there."""
+    choice, tools = asked.get("tool_choice"), asked.get("tools") or []
+    if not isinstance(choice, Mapping) or choice["type"] != "allowed_tools":
+        return {}
+    named = [one["function"]["name"] for one in choice["allowed_tools"]["tools"]]
+    there = {one["function"]["name"] for one in tools}
+    if unknown := [name for name in named if name not in there]:
+        message = f"Tool choice '{unknown[0]}' not found in 'tools' parameter."
+        raise ApiError(400, message, param="tool_choice.allowed_tools.tools")
+    kept = [one for one in tools if one["function"]["name"] in named]
+    return {"tools": kept, "tool_choice": choice["allowed_tools"]["mode"] if kept else "none"}
+
+
+def _news(said: Said) -> list[MessageCreate]:
+    """What the user said since the last answer: the thread has the rest."""
+    texts: list[MessageCreate] = []
+    for one in reversed(said):
+        if one["role"] == "assistant":
+            break
+        if one["role"] == "user" and (text := text_of(one.get("content"))):
+            texts.insert(
+                0, MessageCreate.model_construct(role="user", content=text)
+            )  # checked, but for its whole length
+    return texts

@@ -1,0 +1,61 @@
+"""The messages of a request, checked beyond their types: contents that a model can be given, calls with answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ...store.tenant_view import Scope
+from ..conversation_history import text_of
+from ..message_content import Readable
+from ..wire.api_errors import ApiError
+
+Said = Sequence[Mapping[str, Any]]
+
+
+def heard(connection: Connection, scope: Scope, messages: Said) -> list[dict[str, Any]]:
+    """`messages` with texts as contents; the names of users before what they say; and the old `function_call` and role
+    `function` as what they are now. Raises `ApiError` for content that no model here can be given."""
+    return list(_with_calls(_with_texts(connection, scope, messages)))
+
+
+def _with_texts(connection: Connection, scope: Scope, messages: Said) -> Iterator[dict[str, Any]]:
+    readable = Readable(connection, scope)
+    for number, one in enumerate(messages):
+        content = readable(one.get("content"), f"messages[{number}].content")
+        text, name = text_of(content), one.get("name")
+        named = one["role"] == "user" and name not in (None, "", "user") and text
+        yield {**one, "content": f"{name}: {text}" if named else text}
+
+
+def _with_calls(messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    last = ""  # the id of the last `function_call`
+    for number, one in enumerate(messages):
+        calls = [_call(call) for call in one.get("tool_calls") or ()]
+        if one["role"] == "assistant" and one.get("function_call") is not None:
+            last = f"function_{number}"
+            calls.append({"id": last, "function": one["function_call"]})
+        if one["role"] == "function":
+            one, last = {**one, "role": "tool", "tool_call_id": last}, ""
+        yield {**one, "tool_calls": calls} if calls else {name: one[name] for name in one if name != "tool_calls"}
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    custom = call.get("custom") or {}
+    function = call.get("function") or {"name": custom.get("name"), "arguments": custom.get("input")}
+    return {"id": call["id"], "function": function}
+
+
+def check_calls(said: Said) -> None:
+    """Raises `ApiError` for what a tool says without having been called."""
+    called: set[str] = set()
+    for number, one in enumerate(said):
+        called |= {call["id"] for call in one.get("tool_calls") or ()}
+        if one["role"] == "tool" and one.get("tool_call_id") not in called:
+            message = (
+                "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
+                "'tool_calls'."
+            )
+            raise ApiError(400, message, param=f"messages[{number}].role")

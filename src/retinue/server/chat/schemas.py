@@ -1,0 +1,172 @@
+"""What a request for a chat completion may say. What means nothing to a server of one's own is taken and ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, Tag
+
+from ..wire.api_errors import ApiError
+from ..wire.common_schemas import (
+    Effort,
+    FunctionChoice,
+    FunctionTool,
+    Id,
+    Many,
+    Metadata,
+    NamedApart,
+    ResponseFormat,
+    Share,
+    Temperature,
+    Text,
+    Wire,
+    by_type,
+    either,
+)
+
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+
+class Called(Wire):
+    """What was called, with its arguments as JSON text."""
+
+    name: str
+    arguments: str = ""
+
+
+class ToolCall(Wire):
+    """A call that an assistant made."""
+
+    id: str
+    type: Literal["function", "custom"] = "function"
+    function: Called | None = None
+    custom: dict[str, Any] | None = None
+
+
+Content = Annotated[
+    Annotated[str, Tag("<string>")] | Annotated[list[dict[str, Any]], Many, Tag("<array>")],
+    either("one of a string or array of objects", string=str, array=list),
+]
+
+
+class ChatMessage(Wire):
+    """One turn. `content` is a text or parts."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Content | None = None
+    name: Annotated[str, Field(max_length=64)] | None = None
+    tool_calls: list[ToolCall] | None = None
+    function_call: Called | None = None
+    tool_call_id: str | None = None
+
+
+class StreamOptions(Wire):
+    """What a stream says beside the answer."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+Messages = Annotated[
+    Annotated[Text, Tag("<string>")]
+    | Annotated[Annotated[list[ChatMessage], Field(min_length=1), Many], Tag("<array>")],
+    either("one of a string or array of objects", string=str, array=list),
+]
+Stops = Annotated[
+    Annotated[str, Tag("<string>")] | Annotated[Annotated[list[str], Field(max_length=4)], Tag("<array>")],
+    either("one of a string or array of strings", string=str, array=list),
+]
+
+
+class AllowedTools(Wire):
+    """Some of the tools, one of which may or must be called."""
+
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[FunctionChoice], Field(max_length=128)]
+
+
+class AllowedChoice(Wire):
+    """Only these tools may be called."""
+
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedTools
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("<string>")]
+    | Annotated[
+        Annotated[
+            Annotated[FunctionChoice, Tag("<function>")] | Annotated[AllowedChoice, Tag("<allowed_tools>")],
+            by_type("function", "allowed_tools"),
+        ],
+        Tag("<object>"),
+    ],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class ChatCreate(Wire):
+    """The request. `thread_id` and `reasoning` are extensions: a conversation that the server keeps, and the model's
+    thoughts as `reasoning_content`; `messages` may be a text (seed 003)."""
+
+    model: str
+    messages: Messages
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=128), NamedApart] | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: Stops | None = None
+    seed: int | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: dict[str, int] | None = None
+    metadata: Metadata | None = None
+    store: bool | None = None
+    user: str | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    thread_id: Id | None = None
+    reasoning: bool | None = None
+    # what would change an answer, and cannot here: refused (`check_supported`)
+    functions: list[dict[str, Any]] | None = None
+    function_call: Any = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    modalities: list[str] | None = None
+    audio: dict[str, Any] | None = None
+    web_search_options: dict[str, Any] | None = None
+    # what makes no difference to an answer: taken, without effect
+    prediction: dict[str, Any] | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+
+
+_INSTEAD = {"functions": " Use 'tools' instead.", "function_call": " Use 'tool_choice' instead."}
+_UNSUPPORTED = ("functions", "function_call", "logprobs", "top_logprobs", "audio", "web_search_options")
+
+
+def check_supported(body: ChatCreate) -> None:
+    """Raises `ApiError` for parameters that would change the answer, and cannot here."""
+    for name in _UNSUPPORTED:
+        if getattr(body, name):
+            message = f"Unsupported parameter: '{name}' is not supported with this model.{_INSTEAD.get(name, '')}"
+            raise ApiError(400, message, param=name, code="unsupported_parameter")
+    for kind in body.modalities or ():
+        if kind != "text":
+            message = f"Invalid value: '{kind[:64]}'. Supported values are: 'text'."
+            raise ApiError(400, message, param="modalities", code="invalid_value")
+
+
+class ChatUpdate(Wire):
+    """What may be changed of a stored completion."""
+
+    metadata: Metadata | None = None

@@ -1,0 +1,121 @@
+"""Chat completions that were asked for with `store: true`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from sqlalchemy import Connection, func
+
+from ...store.event_log import read, remove
+from ...store.run_conversation import conversation_of
+from ...store.run_row import RunRow
+from ...store.tables import runs
+from ...store.tenant_view import Scope
+from ..context import At
+from ..wire.api_errors import ApiError, not_found
+from ..wire.lookup import Rising, listing, paged
+from ..wire.objects import Object
+from ..wire.request_body import JsonRoute
+from ..wire.validation import invalid
+from .schemas import ChatUpdate
+from .views import completion, completion_id
+
+router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
+_KEPT = (
+    func.coalesce(runs.c.thread_id, "") == "",  # so said, it is not looked up by threads, among those of all tenants
+    runs.c.request["kind"].as_string() == "chat",
+    runs.c.request["store"].as_boolean().is_(True),
+    runs.c.status.in_(("completed", "incomplete")),
+)
+_METADATA = re.compile(r"metadata\[(.*)\]")
+
+
+@router.get("")
+async def list_all(at: At, request: Request, page: Rising, model: str | None = None) -> Object:
+    """The stored completions."""
+    wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
+    if unusual := [name for name in wanted if '"' in name or "\\" in name]:
+        raise invalid(
+            "metadata", f"a name with a quotation mark or a backslash cannot be looked for: {unusual[0]!r:.80}"
+        )
+    fitting = [runs.c.state["metadata"][name].as_string() == value for name, value in wanted.items()]
+    if model is not None:
+        fitting.append(runs.c.request["model"].as_string() == model)
+    begin = page._replace(after=_run_id(page.after or ""))
+
+    def work(connection: Connection, scope: Scope) -> Object:
+        return listing(
+            connection, scope, runs, begin, lambda row: _stored(connection, RunRow.of(row)), *_KEPT, *fitting
+        )
+
+    return await at.read(work)
+
+
+@router.get("/{completion_id}")
+async def retrieve(completion_id: str, at: At) -> Object:
+    """A stored completion."""
+    return await at.read(lambda connection, scope: _stored(connection, _found(connection, scope, completion_id)))
+
+
+@router.post("/{completion_id}")
+async def update(completion_id: str, body: ChatUpdate, at: At) -> Object:
+    """Change what is noted of a stored completion."""
+
+    def work(connection: Connection, scope: Scope) -> Object:
+        run = _found(connection, scope, completion_id)
+        scope.change(connection, runs, run.id, {"state": {**run.state, "metadata": body.metadata or {}}})
+        return _stored(connection, _found(connection, scope, completion_id))
+
+    return await at.write(work)
+
+
+@router.delete("/{completion_id}")
+async def delete(completion_id: str, at: At) -> Object:
+    """Forget a stored completion."""
+
+    def work(connection: Connection, scope: Scope) -> None:
+        run = _found(connection, scope, completion_id)
+        scope.remove(connection, runs, runs.c.id == run.id)
+        remove(connection, [run.id])
+
+    await at.write(work)
+    return {"id": completion_id, "object": "chat.completion.deleted", "deleted": True}
+
+
+@router.get("/{completion_id}/messages")
+async def messages(completion_id: str, at: At, page: Rising) -> Object:
+    """What was said in the request of a stored completion."""
+
+    def asked(connection: Connection, scope: Scope) -> Sequence[Mapping[str, Any]]:
+        return conversation_of(connection, _found(connection, scope, completion_id)) or ()
+
+    said = [
+        {"id": f"{completion_id}-{number}", "role": one["role"], "content": one["content"], "content_parts": None}
+        for number, one in enumerate(await at.read(asked))  # which are texts
+    ]
+    return paged(said, page)
+
+
+def _found(connection: Connection, scope: Scope, id_: str) -> RunRow:
+    run_id = _run_id(id_)
+    row = scope.find(connection, runs, run_id) if run_id else None
+    if row is None or row.request.get("kind") != "chat" or not row.request.get("store"):
+        raise not_found("chat completion", id_)
+    return RunRow.of(row)
+
+
+def _run_id(id_: str) -> str | None:
+    """The run that a completion's id names."""
+    name = re.fullmatch(r"chatcmpl-([0-9a-f]{24})(x\d+)?", id_)
+    return f"run_{name[1]}" if name else None
+
+
+def _stored(connection: Connection, run: RunRow) -> Object:
+    try:
+        answer = completion(run, read(connection, run.id, int(run.state.get("told", 0))))
+    except ApiError:
+        answer = {"id": completion_id(run), "object": "chat.completion", "choices": []}
+    return {**answer, "metadata": run.state.get("metadata") or {}}

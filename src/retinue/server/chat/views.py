@@ -1,0 +1,154 @@
+"""Runs as chat completions: whole, and chunk by chunk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...core.events import Replied, Said, Stopped
+from ...core.values import AgentAction, StopReason
+from ...runs import Followed
+from ...runs.submissions import waiting_for
+from ...runs.thread_messages import Speech, Spoken
+from ...store.event_log import Entry
+from ...store.run_row import RunRow
+from ..overrides import inner_name
+from ..run_failure import FAILED
+from ..wire.api_errors import failure
+from ..wire.objects import Object, call_id, tool_call
+
+HUMAN = "human_input"
+
+
+def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) -> Object:
+    """The completion that a run came to. Raises `ApiError` if it failed."""
+    if run.status in FAILED:
+        raise failure(run)
+    calls = _calls(run)
+    speech = Speech()
+    heard = [entry for entry in log if _refusal(entry) is None]
+    text = "\n\n".join(said.text for entry in heard for said in speech.hear(entry) if said.ended)
+    refusal = next(filter(None, map(_refusal, log)), None)
+    message: Object = {
+        "role": "assistant",
+        "content": text if text or not (calls or refusal) else None,
+        "refusal": refusal,
+        "annotations": [],
+    }
+    if calls:
+        message["tool_calls"] = calls
+    if reasoning:
+        message["reasoning_content"] = "\n".join(_thoughts(log, text)) or None
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(run)}
+    return {**_head(run, "chat.completion"), "choices": [choice], "usage": usage(run)}
+
+
+class Chunks:
+    """The chunks of one completion, told from what a run does."""
+
+    def __init__(self, run: RunRow, *, with_usage: bool, reasoning: bool) -> None:
+        self._run = run
+        self._with_usage = with_usage
+        self._reasoning = reasoning
+        self._speech = Speech()
+        self._told: Spoken | None = None  # last
+
+    def first(self) -> Object:
+        """The chunk that begins it."""
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def tell(self, item: Followed) -> Iterator[Object]:
+        """What there is to say of what the run did. Raises `ApiError` when it failed."""
+        if isinstance(item, RunRow):
+            return
+        if (refusal := _refusal(item)) is not None:
+            yield self._chunk({"refusal": refusal})
+            return
+        if self._reasoning and isinstance(item.event, Said) and not item.event.answer and not self._speaks:
+            yield self._chunk({"reasoning_content": item.event.text})
+        for said in self._speech.hear(item):
+            if said.more:
+                between = "\n\n" if said.number and not self._speaks else ""
+                yield self._chunk({"content": between + said.more})
+            self._told = said
+
+    def last(self, run: RunRow) -> Iterator[Object]:
+        """The chunks that end it."""
+        if run.status in FAILED:
+            raise failure(run)
+        for index, call in enumerate(_calls(run)):
+            begun = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
+            yield self._chunk({"tool_calls": [begun]})
+            arguments = {"arguments": call["function"]["arguments"]}
+            yield self._chunk({"tool_calls": [{"index": index, "function": arguments}]})
+        yield self._chunk({}, _finish(run))
+        if self._with_usage:
+            yield {**_head(self._run, "chat.completion.chunk"), "choices": [], "usage": usage(run)}
+
+    @property
+    def _speaks(self) -> bool:
+        """Whether a message is being said."""
+        return self._told is not None and not self._told.ended
+
+    def _chunk(self, delta: Object, finish: str | None = None) -> Object:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        chunk = {**_head(self._run, "chat.completion.chunk"), "choices": [choice]}
+        return {**chunk, "usage": None} if self._with_usage else chunk
+
+
+def usage(run: RunRow) -> Object:
+    """The tokens of what the run asked its model since the last completion."""
+    told: Mapping[str, int] = run.state.get("usage_told") or {}
+    used = {name: count - told.get(name, 0) for name, count in (run.state.get("usage") or {}).items()}
+    return {
+        **{name: used.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
+        "prompt_tokens_details": {"cached_tokens": used.get("cached_tokens", 0), "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+    }
+
+
+def completion_id(run: RunRow) -> str:
+    """The completion's id: a run that went on after its client's tools gives a further one."""
+    times = len(run.state.get("marks", ()))
+    return f"chatcmpl-{run.id.partition('_')[2]}{f'x{times}' if times else ''}"
+
+
+def _refusal(entry: Entry) -> str | None:
+    """What the model said instead of an answer in the form that was asked for, if it did."""
+    event = entry.event
+    refused = isinstance(event, Stopped) and event.reason is StopReason.INVALID_ANSWER
+    return event.answer if refused and isinstance(event, Stopped) else None
+
+
+def _head(run: RunRow, kind: str) -> Object:
+    named = {"id": completion_id(run), "object": kind, "created": run.created_at, "model": run.request["model"]}
+    return {**named, "system_fingerprint": None}
+
+
+def _finish(run: RunRow) -> str:
+    if run.status == "incomplete":
+        details = run.state.get("incomplete_details") or {}
+        return "content_filter" if details.get("reason") == "content_filter" else "length"
+    return "tool_calls" if run.status == "requires_action" else "stop"
+
+
+def _calls(run: RunRow) -> list[Object]:
+    """The calls that wait: of the client's functions as they are; of others, for a person."""
+    if run.status != "requires_action":
+        return []
+    own = {inner_name(one["function"]["name"]) for one in run.request.get("tools") or ()}
+    return [tool_call(run, *one) if one.action.tool in own else _for_a_person(run, *one) for one in waiting_for(run)]
+
+
+def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], asked: int) -> Object:
+    given = json.dumps({"tool": action.tool, "arguments": arguments}, ensure_ascii=False)
+    function = {"name": HUMAN, "arguments": given}
+    return {"id": call_id(run.id, action.id, asked), "type": "function", "function": function}
+
+
+def _thoughts(log: Sequence[Entry], answer: str) -> Iterator[str]:
+    """What the model wrote beside the answer."""
+    for entry in log:
+        if isinstance(entry.event, Replied) and (text := entry.event.reply.text.strip().removesuffix(answer).strip()):
+            yield text

@@ -1,0 +1,130 @@
+"""What was said, as a conversation for an agent.
+
+A turn is kept as JSON: `role` (`user`, `assistant` or `tool`), `content` (a text), of an assistant that called tools
+its `tool_calls` (`id`, `name`, `arguments` as JSON text), of what a tool said its `tool_call_id` and `name`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..core.values import AgentAction, Message, Role
+from ..errors import UsageError
+from ..strategies.prompting.injection_guard import quoted
+from .overrides import inner_name
+
+SYSTEM = ("system", "developer")
+GO_ON = "Go on from where you stopped."
+_NO_ANSWER = "(There was no answer to this call.)"
+_OWN = re.compile(r"call_\d+_\d+")  # as a run calls its calls
+_STRANGE = re.compile(r"[^A-Za-z0-9_]")
+
+
+def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The turns of a request that brings its whole conversation. What came of calls that no run of ours waits for
+    stands right after them, whatever the order; a call without an answer is told to have none."""
+    answers = {one.get("tool_call_id"): text_of(one.get("content")) for one in said if one["role"] == "tool"}
+    turns: list[dict[str, Any]] = []
+    taken: set[str] = set()
+    for one in said:
+        if one["role"] in SYSTEM or one["role"] == "tool":
+            continue
+        text = text_of(one.get("content"))
+        calls = [_call(call, number, taken) for number, call in enumerate(one.get("tool_calls") or ())]
+        if calls:
+            turns.append({"role": "assistant", "content": text, "tool_calls": [call for _, call in calls]})
+            turns += [_answer(call, answers.get(given, _NO_ANSWER)) for given, call in calls]
+        elif text.strip():
+            turns.append({"role": one["role"], "content": text})
+    return turns
+
+
+def _call(call: Mapping[str, Any], number: int, taken: set[str]) -> tuple[str, dict[str, str]]:
+    """The id that a call was given, and the call, with one that no other has."""
+    given, function = call["id"], call.get("function") or {}
+    id_ = f"past_{given}" if _OWN.fullmatch(given) or not given else given
+    while id_ in taken:
+        id_ = f"{id_}_{number}"
+    taken.add(id_)
+    name = _STRANGE.sub("_", function.get("name") or "")[:64] or "a_tool"
+    return given, {"id": id_, "name": inner_name(name), "arguments": function.get("arguments") or "{}"}
+
+
+def _answer(call: Mapping[str, str], text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": text}
+
+
+def shortened(said: Sequence[Mapping[str, Any]], truncation: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+    """As much of the conversation as a `truncation_strategy` leaves (`auto`: all; what does not fit into the model's
+    window is shortened by the loop). Calls and what came of them stay with the message they led to."""
+    last = (truncation or {}).get("last_messages")
+    if not last or (truncation or {}).get("type") != "last_messages":
+        return said
+    messages = [at for at, one in enumerate(said) if not (one["role"] == "tool" or one.get("tool_calls"))]
+    return said if len(messages) <= last else said[messages[-last - 1] + 1 :]
+
+
+def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple[list[Message], str]:
+    """The conversation before, and the question: what the user said last. If tools or the agent spoke after it, all of
+    it is the conversation before, and the question is the same again, or to go on. Raises `UsageError` if there is
+    nothing to answer."""
+    turns = [turn for turn in map(_message, said) if turn.content.strip() or turn.calls or turn.role == "tool"]
+    if not turns:
+        turns = [Message("user", otherwise)]
+    *before, last = turns
+    if last.role == "user":
+        if not last.content.strip():
+            raise UsageError("There is no message to answer.")
+        return before, last.content
+    asked = next((turn.content for turn in reversed(before) if turn.role == "user"), GO_ON)
+    return turns, asked if last.role == "tool" else GO_ON
+
+
+def _message(turn: Mapping[str, Any]) -> Message:
+    text = text_of(turn["content"])
+    if turn["role"] == "tool":
+        return Message("tool", quoted(text), call_id=turn["tool_call_id"], tool=turn["name"])
+    calls = tuple(
+        AgentAction(one["name"], _input(one["arguments"]), id=one["id"]) for one in turn.get("tool_calls", ())
+    )
+    role: Role = "assistant" if turn["role"] == "assistant" else "user"
+    return Message(role, text, calls)
+
+
+def _input(arguments: str) -> str | dict[str, Any]:
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    return given if isinstance(given, dict) else arguments
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: a text, or parts. Of those that have none, the model is told that they are
+    there; what answers a request directly was checked before (`content.readable`)."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(filter(None, map(_part, content or ())))
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    match part:
+        case {"type": "text", "text": {"value": str() as text}} | {"type": "text", "text": str() as text}:
+            return text
+        case {"text": str() as text} | {"refusal": str() as text}:
+            return text
+        case {"type": str() as kind}:
+            return f"({_SHOWN.get(kind, kind.replace('_', ' '))}, which cannot be shown to you)"
+    return ""
+
+
+_SHOWN = {
+    "image_url": "an image",
+    "image_file": "an image",
+    "input_image": "an image",
+    "input_file": "a file",
+    "file": "a file",
+}

@@ -1,0 +1,158 @@
+"""`/conversations`: what is said and done by responses, one after the other, kept as items."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+from sqlalchemy import Connection
+
+from ...store.tables import conversations, items
+from ...store.tenant_view import Kept, Scope
+from ..assistants.schemas import MetadataUpdate
+from ..context import At
+from ..wire.api_errors import ApiError
+from ..wire.common_schemas import Wire
+from ..wire.ids import new_id
+from ..wire.lookup import Include, Wanted, active_run, deleted
+from ..wire.objects import Object, listed
+from ..wire.request_body import JsonRoute
+from .items import append_items, find_item, found_conversation
+from .schemas import InputItem
+from .views import shown
+
+router = APIRouter(prefix="/conversations", route_class=JsonRoute)
+
+
+class ConversationCreate(MetadataUpdate):
+    """`POST /conversations`."""
+
+    items: Annotated[list[InputItem], Field(max_length=20)] | None = None
+
+
+class ItemsCreate(Wire):
+    """`POST /conversations/{id}/items`."""
+
+    items: Annotated[list[InputItem], Field(min_length=1, max_length=20)]
+
+
+@router.post("")
+async def create_conversation(at: At, given: ConversationCreate | None = None) -> Object:
+    """A new one, with its first items."""
+    given = given or ConversationCreate()
+
+    def add(connection: Connection, scope: Scope) -> Object:
+        values = {"id": new_id("conv"), "created_at": int(time.time()), "body": {"metadata": given.metadata or {}}}
+        row = scope.add(connection, conversations, values)
+        append_items(connection, scope.tenant, row.id, [one.sent() for one in given.items or ()])
+        return _conversation_object(row)
+
+    return await at.write(add)
+
+
+@router.get("/{conversation_id}")
+async def retrieve_conversation(at: At, conversation_id: str) -> Object:
+    """One of them."""
+    return await at.read(
+        lambda connection, scope: _conversation_object(found_conversation(connection, scope, conversation_id))
+    )
+
+
+@router.post("/{conversation_id}")
+async def update_conversation(at: At, conversation_id: str, given: MetadataUpdate) -> Object:
+    """Replace its metadata."""
+
+    def change(connection: Connection, scope: Scope) -> Object:
+        row = found_conversation(connection, scope, conversation_id)
+        if "metadata" in given.model_fields_set:
+            body = {**row.body, "metadata": given.metadata or {}}
+            row = scope.change(connection, conversations, conversation_id, {"body": body}) or row
+        return _conversation_object(row)
+
+    return await at.write(change)
+
+
+@router.delete("/{conversation_id}")
+async def delete_conversation(at: At, conversation_id: str) -> Object:
+    """Remove it and its items."""
+
+    def remove(connection: Connection, scope: Scope) -> Object:
+        _free(connection, scope, conversation_id)
+        scope.remove(connection, items, items.c.conversation_id == conversation_id)
+        scope.remove(connection, conversations, conversations.c.id == conversation_id)
+        return deleted(conversation_id, "conversation")
+
+    return await at.write(remove)
+
+
+@router.get("/{conversation_id}/items")
+async def list_items(at: At, conversation_id: str, page: Wanted, include: Include = ()) -> Object:
+    """A page of its items, newest first."""
+
+    def read(connection: Connection, scope: Scope) -> Object:
+        found_conversation(connection, scope, conversation_id)
+        ends = (find_item(connection, scope, conversation_id, end or "") for end in (page.after, page.before))
+        after, before = (row.id if row else None for row in ends)
+        asked = page._replace(after=after, before=before)
+        rows, more = scope.page(connection, items, asked, items.c.conversation_id == conversation_id)
+        return listed([shown(row.body, include) for row in rows], more)
+
+    return await at.read(read)
+
+
+@router.post("/{conversation_id}/items")
+async def create_items(at: At, conversation_id: str, given: ItemsCreate, include: Include = ()) -> Object:
+    """Add items; they are given back as they are then."""
+
+    def add(connection: Connection, scope: Scope) -> Object:
+        _free(connection, scope, conversation_id)
+        added = append_items(connection, scope.tenant, conversation_id, [one.sent() for one in given.items])
+        return listed([shown(one, include) for one in added], False)
+
+    return await at.write(add)
+
+
+@router.get("/{conversation_id}/items/{item_id}")
+async def retrieve_item(at: At, conversation_id: str, item_id: str, include: Include = ()) -> Object:
+    """One of its items."""
+    return await at.read(
+        lambda connection, scope: shown(_found_item(connection, scope, conversation_id, item_id).body, include)
+    )
+
+
+@router.delete("/{conversation_id}/items/{item_id}")
+async def delete_item(at: At, conversation_id: str, item_id: str) -> Object:
+    """Remove an item; the conversation is given back."""
+
+    def remove(connection: Connection, scope: Scope) -> Object:
+        row = _free(connection, scope, conversation_id)
+        found = _found_item(connection, scope, conversation_id, item_id)
+        scope.remove(connection, items, items.c.id == found.id)
+        return _conversation_object(row)
+
+    return await at.write(remove)
+
+
+def _free(connection: Connection, scope: Scope, conversation_id: str) -> Kept:
+    """The row of a conversation on which nothing runs, which may be changed; a run that waits for its client or a
+    person does not run."""
+    row = found_conversation(connection, scope, conversation_id)
+    run = active_run(connection, conversation_id)
+    if run is not None and run.status != "requires_action":
+        message = "Another process is currently operating on this conversation. Please retry in a few seconds."
+        raise ApiError(400, message, param="conversation", code="conversation_locked")
+    return row
+
+
+def _found_item(connection: Connection, scope: Scope, conversation_id: str, item_id: str) -> Kept:
+    found_conversation(connection, scope, conversation_id)
+    row = find_item(connection, scope, conversation_id, item_id)
+    if row is None:
+        raise ApiError(404, f"Item with id '{item_id}' not found.")
+    return row
+
+
+def _conversation_object(row: Kept) -> Object:
+    return {"id": row.id, "object": "conversation", "created_at": row.created_at, **row.body}

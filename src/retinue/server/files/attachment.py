@@ -1,0 +1,131 @@
+"""Files put into vector stores, within the caller's transaction. Whoever commits it calls `indexing.wake()`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, insert, select
+
+from ...documents.store_database import check_installed
+from ...errors import UsageError
+from ...store.tables import files, vector_store_files, vector_stores
+from ...store.tenant_view import Kept, Scope
+from ..wire.api_errors import ApiError
+from ..wire.ids import new_id
+from ..wire.lookup import found
+from ..wire.objects import Object
+from ..wire.validation import invalid
+from .routes import no_file
+from .schemas import Chunking, FileWish, StaticChunking, StoreCreate
+from .storage_quota import room_for_store, room_in_stores
+
+STATUSES = ("in_progress", "completed", "failed", "cancelled")
+_AUTO = {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}
+_DAY = 86_400
+_NEW = 60  # seconds for which it is not noted again that a store is used
+
+
+def make_store(connection: Connection, scope: Scope, given: StoreCreate) -> Kept:
+    """A new store with its files; its row. Raises `ApiError`."""
+    room_for_store(connection, scope)
+    now = int(time.time())
+    expires_after = given.expires_after.sent() if given.expires_after else None
+    body = {
+        "name": given.name or "",
+        "description": given.description,
+        "metadata": given.metadata or {},
+        "expires_after": expires_after,
+        "last_active_at": now,
+    }
+    values = {"id": new_id("vs"), "created_at": now, "expires_at": end_of(body), "body": body}
+    row = scope.add(connection, vector_stores, values)
+    wishes = [FileWish(file_id=one, chunking_strategy=given.chunking_strategy) for one in given.file_ids or ()]
+    attach(connection, scope, row, wishes)
+    return row
+
+
+def store_of(connection: Connection, scope: Scope, store_id: str, *, used: bool = False) -> Kept:
+    """The store of this id; `used`: it is active now, so it must not have expired. Raises `ApiError`."""
+    row = found(connection, scope, vector_stores, store_id)
+    if not used:
+        return row
+    if has_expired(row):
+        raise ApiError(400, f"The vector store '{store_id}' has expired.", code="vector_store_expired")
+    if time.time() - row.body["last_active_at"] < _NEW:
+        return row
+    body = {**row.body, "last_active_at": int(time.time())}
+    changed = scope.change(connection, vector_stores, store_id, {"body": body, "expires_at": end_of(body)})
+    assert changed is not None
+    return changed
+
+
+def has_expired(row: Kept) -> bool:
+    """Whether a store's time is up."""
+    return row.expires_at is not None and row.expires_at <= time.time()
+
+
+def end_of(body: Mapping[str, Any]) -> int | None:
+    """When a store expires, if it is not used before."""
+    after = body["expires_after"]
+    return None if after is None else body["last_active_at"] + after["days"] * _DAY
+
+
+def attach(
+    connection: Connection, scope: Scope, store: Kept, wishes: Sequence[FileWish], batch_id: str | None = None
+) -> None:
+    """Put files into a store, to be indexed. One that is there already is put there anew. Raises `ApiError`."""
+    if not wishes:
+        return
+    try:
+        check_installed("a vector store")
+    except UsageError as error:
+        raise ApiError(400, f"This cannot be done here: {error}.") from error
+    by_id = {wish.file_id: wish for wish in wishes}
+    mine = select(files.c.id, files.c.body).where(files.c.tenant == scope.tenant, files.c.id.in_(list(by_id)))
+    there = {row.id: row.body for row in connection.execute(mine)}
+    if missing := [one for one in by_id if one not in there]:
+        raise no_file(missing[0], "file_ids")
+    room_in_stores(connection, scope, len(by_id))
+    same_store = vector_store_files.c.vector_store_id == store.id
+    scope.remove(connection, vector_store_files, same_store, vector_store_files.c.file_id.in_(list(by_id)))
+    now = int(time.time())
+    rows = [
+        {
+            "tenant": scope.tenant,
+            "id": new_id("vsf"),
+            "created_at": now,
+            "vector_store_id": store.id,
+            "file_id": one,
+            "batch_id": batch_id,
+            "status": "in_progress",
+            "usage_bytes": 0,
+            "body": {
+                "filename": there[one]["filename"],
+                "attributes": wish.attributes or {},
+                "chunking": chunking_of(wish.chunking_strategy),
+                "last_error": None,
+            },
+        }
+        for one, wish in by_id.items()
+    ]
+    connection.execute(insert(vector_store_files), rows)
+
+
+def chunking_of(given: Chunking | None) -> Object:
+    """How a file is cut: the sizes of OpenAI's `static`. Raises `ApiError`."""
+    sizes = given.static.sent() if isinstance(given, StaticChunking) else dict(_AUTO)
+    if 2 * sizes["chunk_overlap_tokens"] > sizes["max_chunk_size_tokens"]:
+        where = "chunking_strategy.static.chunk_overlap_tokens"
+        raise invalid(where, "it must not be more than half of max_chunk_size_tokens")
+    return sizes
+
+
+def counted(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> tuple[dict[str, int], int]:
+    """How many of a tenant's files in stores have which status, and the bytes of all."""
+    columns = vector_store_files.c
+    query = select(columns.status, func.count(), func.sum(columns.usage_bytes))
+    rows = list(connection.execute(query.where(columns.tenant == tenant, *where).group_by(columns.status)))
+    counts = dict.fromkeys(STATUSES, 0) | {status: number for status, number, _ in rows}
+    return {**counts, "total": sum(counts.values())}, sum(int(size) for _, _, size in rows)

@@ -1,0 +1,99 @@
+"""Filters on files' attributes: data in, yes or no out. Nothing of a filter is ever part of a query's text."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Discriminator, Field, Tag
+
+from ..wire.common_schemas import Wire
+from ..wire.validation import invalid
+
+Value: TypeAlias = str | bool | int | float
+_COMPARISONS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")
+_COMPOUNDS = ("and", "or")
+_NAMES = ", ".join(f"'{name}'" for name in (*_COMPARISONS, *_COMPOUNDS))
+_MAX_VALUES = 256  # in a whole filter: every file of a store is held against it
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+
+
+class ComparisonFilter(Wire):
+    """An attribute compared with a value, or for `in` and `nin` with several."""
+
+    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
+    key: Annotated[str, Field(min_length=1, max_length=64)]
+    value: Value | list[Value]
+
+    @property
+    def values(self) -> list[Value]:
+        """All that it compares with."""
+        return self.value if isinstance(self.value, list) else [self.value]
+
+
+class CompoundFilter(Wire):
+    """Several filters, of which all must hold, or one."""
+
+    type: Literal["and", "or"]
+    filters: list[Filter]
+
+
+def _kind(given: Any) -> str | None:
+    name = given.get("type") if isinstance(given, dict) else getattr(given, "type", None)
+    return "<compound>" if name in _COMPOUNDS else "<comparison>" if name in _COMPARISONS else None
+
+
+Filter: TypeAlias = Annotated[
+    Annotated[ComparisonFilter, Tag("<comparison>")] | Annotated[CompoundFilter, Tag("<compound>")],
+    Discriminator(_kind, "by_type", _NAMES),
+]
+CompoundFilter.model_rebuild()
+
+
+def checked(given: Filter) -> Filter:
+    """`given`, if it can be. Raises `ApiError` for a filter that compares with too much, or with too many."""
+    weight = 0
+    left: list[Filter] = [given]
+    while left:
+        one = left.pop()
+        weight += 1
+        if isinstance(one, CompoundFilter):
+            left += one.filters
+            continue
+        weight += len(one.values)
+        if isinstance(one.value, list) != (one.type in ("in", "nin")):
+            raise invalid("filters", f"'{one.type}' wants {'an array' if one.type in ('in', 'nin') else 'one value'}")
+    if weight > 2 * _MAX_VALUES:
+        raise invalid("filters", f"it compares with more than {_MAX_VALUES} values")
+    return given
+
+
+def holds(wanted: Filter, attributes: Mapping[str, Any]) -> bool:
+    """Whether a file with these attributes is meant. Texts are compared with texts only, numbers with numbers; what
+    is absent is equal to nothing, and neither more nor less than anything."""
+    if isinstance(wanted, CompoundFilter):
+        return (all if wanted.type == "and" else any)(holds(one, attributes) for one in wanted.filters)
+    found = attributes.get(wanted.key)
+    match wanted.type:
+        case "eq" | "in":
+            return any(_same(found, one) for one in wanted.values)
+        case "ne" | "nin":
+            return not any(_same(found, one) for one in wanted.values)
+    (value,) = wanted.values
+    return _comparable(found, value) and _ORDERS[wanted.type](found, value)
+
+
+def _same(found: Any, value: Value) -> bool:
+    return isinstance(found, bool) == isinstance(value, bool) and bool(found == value)
+
+
+def _comparable(found: Any, value: Value) -> bool:
+    if isinstance(found, bool) or isinstance(value, bool):
+        return False
+    return isinstance(found, str) == isinstance(value, str) and isinstance(found, str | int | float)

@@ -1,0 +1,119 @@
+"""What may be asked of vector stores: one model for each operation with a body."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Tag
+
+from ..wire.common_schemas import Id, Metadata, Share, Wire, by_type, either
+from .attribute_filters import Filter, Value
+
+Attributes = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)] | Value], Field(max_length=16)
+]
+FileIds = Annotated[list[Id], Field(max_length=2_000)]
+_Title = Annotated[str, Field(max_length=256)]
+
+
+class Static(Wire):
+    """How long pieces are, in tokens."""
+
+    max_chunk_size_tokens: Annotated[int, Field(ge=100, le=4_096)]
+    chunk_overlap_tokens: Annotated[int, Field(ge=0, le=2_048)]
+
+
+class StaticChunking(Wire):
+    """Pieces of this size."""
+
+    type: Literal["static"]
+    static: Static
+
+
+class AutoChunking(Wire):
+    """Pieces of 800 tokens, of which 400 overlap."""
+
+    type: Literal["auto"]
+
+
+Chunking = Annotated[
+    Annotated[StaticChunking, Tag("<static>")] | Annotated[AutoChunking, Tag("<auto>")], by_type("auto", "static")
+]
+
+
+class Expiry(Wire):
+    """When a store ends after it was last used."""
+
+    anchor: Literal["last_active_at"]
+    days: Annotated[int, Field(ge=1, le=365)]
+
+
+class StoreHelper(Wire):
+    """A store that is made with an assistant or a thread."""
+
+    file_ids: FileIds | None = None
+    chunking_strategy: Chunking | None = None
+    metadata: Metadata | None = None
+
+
+class StoreCreate(StoreHelper):
+    """`POST /vector_stores`."""
+
+    name: _Title | None = None
+    description: Annotated[str, Field(max_length=512)] | None = None
+    expires_after: Expiry | None = None
+
+
+class StoreUpdate(Wire):
+    """`POST /vector_stores/{id}`: only what is sent changes."""
+
+    name: _Title | None = None
+    expires_after: Expiry | None = None
+    metadata: Metadata | None = None
+
+
+class FileWish(Wire):
+    """`POST /vector_stores/{id}/files`: a file, with what is known of it and how it is cut."""
+
+    file_id: Id
+    attributes: Attributes | None = None
+    chunking_strategy: Chunking | None = None
+
+
+class FileChange(Wire):
+    """`POST /vector_stores/{id}/files/{id}`: its attributes are replaced."""
+
+    attributes: Attributes | None
+
+
+class BatchCreate(Wire):
+    """`POST /vector_stores/{id}/file_batches`: `file_ids` with what holds for all of them, or `files`."""
+
+    file_ids: FileIds | None = None
+    files: Annotated[list[FileWish], Field(max_length=2_000)] | None = None
+    attributes: Attributes | None = None
+    chunking_strategy: Chunking | None = None
+
+
+class SearchRanking(Wire):
+    """Which passages are given."""
+
+    ranker: Annotated[str, Field(max_length=64)] | None = None
+    score_threshold: Share | None = None
+
+
+_Query = Annotated[str, Field(min_length=1, max_length=4_096)]
+
+
+class Search(Wire):
+    """`POST /vector_stores/{id}/search`."""
+
+    query: Annotated[
+        Annotated[_Query, Tag("<string>")]
+        | Annotated[Annotated[list[_Query], Field(min_length=1, max_length=16)], Tag("<array>")],
+        either("one of a string or array of strings", string=str, array=list),
+    ]
+    filters: Filter | None = None
+    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    ranking_options: SearchRanking | None = None
+    rewrite_query: bool | None = None

@@ -1,0 +1,49 @@
+"""What a tenant may keep of files and vector stores, as its `Scope` says. Each function raises `ApiError` (400)."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Table, func, select
+
+from ...store.tables import files, vector_store_files, vector_stores
+from ...store.tenant_view import Scope
+from ..wire.api_errors import ApiError
+
+
+def problem_of_upload(connection: Connection, scope: Scope, size: int) -> ApiError | None:
+    """What is wrong with one more file of `size` bytes. All files are looked at, so ask before anything is written."""
+    quota = scope.quota
+    if quota is None:
+        return None
+    columns = func.count(), func.sum(files.c.body["bytes"].as_integer())
+    number, kept = connection.execute(select(*columns).where(files.c.tenant == scope.tenant)).one()
+    if number >= quota.files:
+        return _reached("files", quota.files)
+    return _reached("bytes of files", quota.bytes) if int(kept or 0) + size > quota.bytes else None
+
+
+def room_for_store(connection: Connection, scope: Scope) -> None:
+    """For one more vector store."""
+    if scope.quota is not None and _number(connection, scope, vector_stores) >= scope.quota.stores:
+        raise _reached("vector stores", scope.quota.stores)
+
+
+def room_in_stores(connection: Connection, scope: Scope, more: int) -> None:
+    """For `more` files in vector stores; how large their texts are is known only when they are indexed."""
+    quota = scope.quota
+    if quota is None:
+        return
+    if _number(connection, scope, vector_store_files) + more > quota.files:
+        raise _reached("files in vector stores", quota.files)
+    used = select(func.sum(vector_store_files.c.usage_bytes)).where(vector_store_files.c.tenant == scope.tenant)
+    if int(connection.execute(used).scalar() or 0) >= quota.bytes:
+        raise _reached("bytes of texts in vector stores", quota.bytes)
+
+
+def _number(connection: Connection, scope: Scope, table: Table) -> int:
+    counted = select(func.count()).select_from(table).where(table.c.tenant == scope.tenant)
+    return connection.execute(counted).scalar() or 0
+
+
+def _reached(what: str, most: int) -> ApiError:
+    message = f"Storage limit reached: you may keep {most:,} {what}. Delete some, or ask who runs this server for more."
+    return ApiError(400, message, code="storage_limit_reached")

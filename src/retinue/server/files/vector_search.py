@@ -1,0 +1,84 @@
+"""What is found in vector stores, by a request or by a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select
+
+from ..._internal.thread_pool import in_thread
+from ...documents.passage_index import Passage
+from ...errors import DataError
+from ...store.database import Database
+from ...store.tables import vector_store_files
+from ...store.tenant_view import Scope
+from ..indexer import Indexing
+from ..wire.api_errors import ApiError
+from .attachment import store_of
+from .attribute_filters import Filter, holds
+
+_COLUMNS = vector_store_files.c
+
+
+class Result(NamedTuple):
+    """A passage of a file; `score` is from 0 to 1."""
+
+    file_id: str
+    file_name: str
+    score: float
+    text: str
+    attributes: Mapping[str, Any]
+
+
+class Searching(NamedTuple):
+    """Where to search."""
+
+    database: Database
+    indexing: Indexing
+
+
+async def search(
+    where: Searching, scope: Scope, store_ids: Sequence[str], query: str, most: int, filters: Filter | None = None
+) -> list[Result]:
+    """The `most` passages in a tenant's stores that fit best, best first. Raises `ApiError` for a store that is not
+    his, or has expired."""
+
+    def use(connection: Connection) -> None:
+        for store_id in store_ids:
+            store_of(connection, scope, store_id, used=True)
+
+    await where.indexing.known()
+    await where.database.write(use)
+    found: list[Passage] = []
+    for store_id in dict.fromkeys(store_ids):
+        keys = None
+        if filters is not None:
+            meant = partial(_meant, scope=scope, store_id=store_id, filters=filters)
+            keys = await where.database.read(meant)
+        try:
+            found += await in_thread(where.indexing.passages.search, store_id, query, most, keys)
+        except DataError as error:
+            where.indexing.wake(store_id)  # which mends it, if it can be
+            raise ApiError(503, "The index of this vector store is not there at the moment.") from error
+    best = sorted(found, key=lambda one: -one.score)
+    known = await where.database.read(lambda connection: _known(connection, scope, {one.key for one in best}))
+    return [
+        Result(row.file_id, row.body["filename"], one.score, one.text, row.body["attributes"])
+        for one in best
+        if (row := known.get(one.key)) is not None
+    ][:most]
+
+
+def _meant(connection: Connection, scope: Scope, store_id: str, filters: Filter) -> list[str]:
+    """The files of a store that a filter holds for."""
+    mine = (_COLUMNS.tenant == scope.tenant, _COLUMNS.vector_store_id == store_id, _COLUMNS.status == "completed")
+    rows = connection.execute(select(_COLUMNS.id, _COLUMNS.body).where(*mine))
+    return [row.id for row in rows if holds(filters, row.body["attributes"])]
+
+
+def _known(connection: Connection, scope: Scope, keys: set[str]) -> dict[str, Any]:
+    """Those that are still there: the index may be behind."""
+    mine = (_COLUMNS.tenant == scope.tenant, _COLUMNS.id.in_(keys), _COLUMNS.status == "completed")
+    return {row.id: row for row in connection.execute(select(vector_store_files).where(*mine))}

@@ -1,0 +1,176 @@
+"""What goes on by itself: runs whose time is up, those that wait for their thread, those that are to be forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import Connection, delete, false, func, select, update
+
+from ..errors import RetinueError, StoreUnavailable
+from ..runs.cancellation import discard, halt, set_aside
+from ..store.clock import CLOCK
+from ..store.database import Database
+from ..store.event_log import find, remove
+from ..store.run_row import ACTIVE, RunRow
+from ..store.tables import runs
+from .assistants.run_creation import next_in_turn, promote
+from .context import Server
+from .indexer import expire
+from .middleware.idempotency import sweep
+from .wire.api_errors import ApiError
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+_EVERY, _FORGETS = 1.0, 600.0  # seconds
+_CHATS = 86_400  # seconds that a chat completion, which nobody asked to store, is kept
+_AT_ONCE = 500
+
+
+async def keep(server: Server) -> None:
+    """End runs whose time is up, begin those whose thread is free, and now and then forget old ones, for ever. What
+    one of these duties raises is logged, and keeps neither the others nor the next time from being done."""
+    now_and_then = _Seldom(server)
+    duties: dict[str, Callable[[], Awaitable[None]]] = {
+        "setting ends of runs by the clock": partial(_follow_clock, server.database),
+        "ending runs whose time is up": partial(_end_late, server),
+        "beginning runs that wait": partial(_begin_waiting, server),
+        "forgetting what is old": now_and_then.forget,
+    }
+    said: dict[str, str] = {}
+    while True:
+        for name, duty in duties.items():
+            await _do(name, duty, said)
+        await asyncio.sleep(_EVERY)
+
+
+async def _do(name: str, duty: Callable[[], Awaitable[None]], said: dict[str, str]) -> None:
+    """Do a duty. What it raises is logged, unless that is what was `said` of it last."""
+    try:
+        await duty()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        if said.get(name) != problem:  # once, and not each second
+            unknown = not isinstance(error, RetinueError)
+            logger.log(logging.ERROR if unknown else logging.WARNING, "%s: %s", name, error, exc_info=unknown)
+        said[name] = problem
+    else:
+        said.pop(name, None)
+
+
+async def _end_late(server: Server) -> None:
+    for run_id in await server.database.read(_late):
+        server.halted(await _of_run(server, run_id, partial(_expire, run_id=run_id)))
+
+
+async def _begin_waiting(server: Server) -> None:
+    for thread_id in await server.database.read(_waiting):
+        await begin_next(server, thread_id)
+
+
+async def begin_next(server: Server, thread_id: str) -> None:
+    """Begin the run that waits for a thread, if it is free. One that cannot be begun fails; the next has its turn."""
+    while (run_id := await server.database.read(partial(next_in_turn, thread_id=thread_id))) is not None:
+        begun = await _of_run(server, run_id, partial(promote, run_id=run_id, options=server.options))
+        if begun is True:
+            server.runs.start(run_id)
+        if not isinstance(begun, RunRow):
+            return
+        server.halted(begun)
+
+
+async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
+    """What `work`, which is about one run, returns. Where it raises, that run fails, and nobody else is held up."""
+    try:
+        return await server.database.write(work)
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        known = isinstance(error, ApiError | RetinueError)
+        problem = str(error) if known else f"what is kept of this run cannot be read ({type(error).__name__})"
+        logger.warning("the run %s failed: %s", run_id, problem, exc_info=not known)
+        code = "invalid_prompt" if isinstance(error, ApiError) else "server_error"
+        return await server.database.write(partial(_fail, run_id=run_id, problem=problem, code=code))
+
+
+def _fail(connection: Connection, run_id: str, problem: str, code: str) -> RunRow | None:
+    try:
+        run = find(connection, run_id, lock=True)
+    except ValueError:  # not even its row is what we wrote
+        discard(connection, run_id, problem)
+        return None
+    return set_aside(connection, run, problem, code) if run is not None and run.active else None
+
+
+class _Seldom:
+    """What need not be done each second."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._done = -_FORGETS
+
+    async def forget(self) -> None:
+        """Forget runs, keys of requests and files whose time is over, if it is time to."""
+        database, retention = self._server.database, self._server.options.retention
+        if time.monotonic() - self._done < min(_FORGETS, retention or _FORGETS):
+            return
+        await database.write(sweep)
+        while await database.write(partial(_forget, retention=retention)):
+            pass  # a few at a time: others write, too
+        self._server.indexing.wake(*await database.write(expire))
+        self._done = time.monotonic()
+
+
+async def _follow_clock(database: Database) -> None:
+    """If the system's clock was set, set the ends of runs with it: none has more or less time for that."""
+    by, before = CLOCK.step(), CLOCK.ahead
+    if not by:
+        return
+
+    def move(connection: Connection) -> None:
+        moved = update(runs).where(runs.c.expires_at.is_not(None))
+        connection.execute(moved.values(expires_at=runs.c.expires_at + by))
+        CLOCK.ahead = before + by
+
+    try:
+        await database.write(move, alone=True)
+    except StoreUnavailable:
+        CLOCK.ahead = before
+        raise
+    logger.warning("the system's clock was set by %+d s, and the ends of the runs with it", by)
+
+
+def _late(connection: Connection) -> list[str]:
+    """The ids of runs whose time is up; their rows are read one by one."""
+    query = select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= int(CLOCK.now()))
+    return list(connection.execute(query).scalars())
+
+
+def _expire(connection: Connection, run_id: str) -> RunRow | None:
+    row = connection.execute(select(runs).where(runs.c.id == run_id, runs.c.holds)).first()
+    return None if row is None else halt(connection, RunRow.of(row), "expired")
+
+
+def _forget(connection: Connection, retention: int) -> int:
+    """Delete some of the runs that ended long ago, and their logs; how many. What was said on threads stays."""
+    now = int(time.time())
+    stored = func.coalesce(runs.c.request["store"].as_boolean(), false())
+    old = runs.c.thread_id.is_(None) & (runs.c.created_at < now - _CHATS) & stored.is_(False)
+    if retention:
+        old |= runs.c.created_at < now - retention
+    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old).limit(_AT_ONCE)
+    found = list(connection.execute(query).scalars())
+    if found:
+        remove(connection, found)
+        connection.execute(delete(runs).where(runs.c.id.in_(found)))
+    return len(found)
+
+
+def _waiting(connection: Connection) -> list[str]:
+    """The threads for which runs wait that do not hold them."""
+    query = select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct()
+    return [thread for thread in connection.execute(query).scalars() if thread is not None]

@@ -1,0 +1,150 @@
+"""The one check of keys and of what they may do, before anything of a request's body is read."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import math
+from contextlib import suppress
+from functools import partial
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..._internal.supervision import supervised
+from ...errors import StoreUnavailable
+from ...store.api_keys import Key, Keys
+from ..wire.api_errors import ApiError
+from ..wire.sse import frame
+from .key_throttle import HELD, WrongKeys
+from .request_context import answer_of
+from .scopes import allowed, missing, needed
+
+OPEN = ("/health", "/ready")
+PAGES = ("/", "/docs", "/redoc", "/openapi.json")  # which say nothing of any tenant
+_LOOKED_AT = 2.0  # seconds between two looks at the key of an open stream
+_MISSING = (
+    "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
+    "(i.e. Authorization: Bearer YOUR_KEY)."
+)
+
+
+class Keyed:
+    """Lets through to `app` who says `Authorization: Bearer KEY` and may do what is asked; `request.state.key` is then
+    what is known of the key, `request.state.tenant` whose it is. A stream ends when its key is no longer good."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, wrong: WrongKeys) -> None:
+        self._app = app
+        self._keys = keys
+        self._wrong = wrong
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        method = scope.get("method", "POST")  # a WebSocket is for asking
+        if scope["type"] == "lifespan" or is_open(method, scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            said = _said(Headers(scope=scope).get("authorization", ""))
+            key = await self._known(said, _address(scope))
+            if not allowed(key.scopes, wanted := needed(method, scope["path"])):
+                raise missing(wanted)
+        except (ApiError, StoreUnavailable) as error:
+            await answer_of(error)(scope, receive, send)
+            return
+        scope.setdefault("state", {}).update(key=key, tenant=key.tenant)
+        if scope["type"] == "websocket":  # what is asked over it is looked at as any request is
+            await self._app(scope, receive, send)
+            return
+        await self._while_good(said, scope, receive, send)
+
+    async def _known(self, said: str, address: str) -> Key:
+        key = await self._keys.find(said)
+        if key is None:
+            if (seconds := self._wrong.count(address)) > 0:
+                await asyncio.sleep(HELD)  # who tries again at once would cost more than all others
+                raise _too_many(seconds)
+            raise _incorrect(said)
+        return key
+
+    async def _while_good(self, said: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; if that is by a stream, for as long as the key is good."""
+        watching: asyncio.Task[None] | None = None
+
+        async def sending(message: Message) -> None:
+            nonlocal watching
+            if message["type"] == "http.response.start" and is_stream(message):
+                watch = supervised("the watch of a stream's key", partial(self._watch, said, limit))
+                watching = asyncio.create_task(watch)
+            await send(message)
+
+        try:
+            async with asyncio.timeout(None) as limit:
+                await self._app(scope, receive, sending)
+        except TimeoutError:
+            if watching is None or not limit.expired():
+                raise
+            await send(_ending(_incorrect(said)))
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+    async def _watch(self, said: str, limit: asyncio.Timeout) -> None:
+        """End what `limit` is of, once the key is no longer good."""
+        good = True
+        while good:
+            await asyncio.sleep(_LOOKED_AT)
+            with suppress(StoreUnavailable):  # nobody can revoke it meanwhile
+                good = await self._keys.find(said) is not None
+        limit.reschedule(asyncio.get_running_loop().time())
+
+
+def is_open(method: str, path: str) -> bool:
+    """Whether a request needs no key."""
+    return path in OPEN or (method == "GET" and path in PAGES)
+
+
+def is_stream(start: Message) -> bool:
+    """Whether a response that begins so is a stream of events."""
+    return Headers(raw=start["headers"]).get("content-type", "").startswith("text/event-stream")
+
+
+def shown(key: str) -> str:
+    """What may be said of a key: its ends, if they are not most of it."""
+    return f"{key[:4]}****{key[-4:]}" if len(key) > 12 and key.isascii() and key.isprintable() else "****"
+
+
+def _said(header: str) -> str:
+    scheme, _, key = header.partition(" ")
+    key = key.strip()
+    if scheme.lower() != "bearer" or not key:
+        raise _refusal(_MISSING, None)
+    return key
+
+
+def _incorrect(key: str) -> ApiError:
+    return _refusal(f"Incorrect API key provided: {shown(key)}.", "invalid_api_key")
+
+
+def _too_many(seconds: float) -> ApiError:
+    wait = {"retry-after": str(math.ceil(seconds)), "x-should-retry": "false"}
+    message = f"Too many incorrect API keys were sent from your address. Please try again in {math.ceil(seconds)}s."
+    return ApiError(429, message, kind="requests", code="rate_limit_exceeded", headers=wait)
+
+
+def _address(scope: Scope) -> str:
+    """Whose request it is, as far as can be told: of IPv6 the network, of which somebody has as many as he likes."""
+    host = (scope.get("client") or ("",))[0]
+    with suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        return host if address.version == 4 else str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return str(host)
+
+
+def _refusal(message: str, code: str | None) -> ApiError:
+    return ApiError(401, message, code=code, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _ending(error: ApiError) -> Message:
+    """The end of a stream that breaks off."""
+    return {"type": "http.response.body", "body": frame(error.body, "error").encode(), "more_body": False}

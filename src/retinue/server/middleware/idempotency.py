@@ -1,0 +1,193 @@
+"""`Idempotency-Key`: a request that is sent again is answered again, and done once.
+
+What a request writes is kept with what came of it, in the same transaction. Sent again, it is run again, and where it
+would write it is told what came of that the first time: so it waits for the same run, or tells its stream once more;
+also beside the first that is still being answered, and after a process that died over it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope as AsgiScope, Send
+
+from ...errors import DataError, StoreUnavailable
+from ...store.run_row import RunRow
+from ...store.tables import requests, runs
+from ...store.tenant_view import Scope
+from ..wire.api_errors import ApiError, not_found
+from .request_context import answer_of
+
+T = TypeVar("T")
+REPLAYED = "idempotent-replayed"
+_KEPT = 86_400  # seconds for which a key stands for its request
+_SAYING = "x-retinue-"  # how headers begin that change what a request does
+_KEY = re.compile(r"[\x20-\x7e]{1,255}")
+_BOUNDARY = re.compile(r"multipart/.*boundary=\"?([^\";]+)", re.IGNORECASE)
+_NOT_KEPT = (429, 500)  # of what has ended: sent again, it is done again, unless it must not be. 503: it may go on
+_CHANGING = ("status", "holds", "expires_at", "epoch", "state")
+
+
+class Repeatable:
+    """Around `app`: POST requests with an `Idempotency-Key` have a `Repeat` in their state."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        headers = Headers(scope=scope) if scope["type"] == "http" else {}
+        key = headers.get("idempotency-key") if headers and scope["method"] == "POST" else None
+        if key is None:
+            await self._app(scope, receive, send)
+            return
+        if not _KEY.fullmatch(key):
+            message = "Invalid 'Idempotency-Key': want 1 to 255 printable characters of ASCII."
+            refusal = ApiError(400, message, param="Idempotency-Key", code="invalid_value")
+            await answer_of(refusal)(scope, receive, send)
+            return
+        repeat = Repeat(key, scope["path"], scope["query_string"], headers.get("content-type", ""))
+        repeat.add_headers(headers)
+        scope["state"]["repeat"] = repeat
+
+        async def received() -> Message:
+            message = await receive()
+            repeat.add(message.get("body", b""))
+            return message
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if repeat.again:
+                    MutableHeaders(scope=message)[REPLAYED] = "true"
+                final = Headers(raw=message["headers"]).get("x-should-retry") == "false"
+                if message["status"] in _NOT_KEPT and repeat.done and not final:
+                    with suppress(StoreUnavailable):
+                        tenant = scope["state"]["tenant"]
+                        await scope["app"].state.server.database.write(partial(repeat.forget, tenant=tenant))
+            await send(message)
+
+        await self._app(scope, received, sending)
+
+
+class Repeat:
+    """A request with a key: `again` is whether it was done before, `done` what came of what it wrote."""
+
+    def __init__(self, key: str, path: str, query: bytes, content_type: str) -> None:
+        self.again = False
+        self.done: list[Any] = []
+        self._key = key
+        self._route = path[:256]
+        self._writes = 0
+        self._hash = hashlib.sha256(path.encode("utf-8", "replace") + b"?" + query + b"\n")
+        boundary = _BOUNDARY.match(content_type)
+        self._boundary = boundary[1].encode() if boundary else b""  # which clients make up anew each time
+        self._tail = b""
+
+    def add_headers(self, headers: Mapping[str, str]) -> None:
+        """Those that say what is to be done, and not who asks, or how."""
+        for name in sorted({name.lower() for name in headers if name.lower().startswith(_SAYING)}):
+            self._hash.update(f"{name}: {headers[name]}\n".encode("utf-8", "replace"))
+
+    def add(self, piece: bytes) -> None:
+        """The next piece of the body."""
+        *whole, rest = (self._tail + piece).split(self._boundary) if self._boundary else [piece]
+        kept = min(len(rest), max(len(self._boundary) - 1, 0))
+        for part in (*whole, rest[: len(rest) - kept]):
+            self._hash.update(part)
+        self._tail = rest[len(rest) - kept :]
+
+    def digest(self) -> str:
+        """The hash of the path, the query, the headers that matter and the body so far."""
+        whole = self._hash.copy()
+        whole.update(self._tail)
+        return whole.hexdigest()
+
+    def once(self, work: Callable[[Connection, Scope], T]) -> Callable[[Connection, Scope], T]:
+        """`work`, a request's next, which is not done if it was done before. The function raises `ApiError` (409) if
+        the key stands for another request."""
+        number, self._writes = self._writes, self._writes + 1
+        return partial(self._once, work, number)
+
+    def forget(self, connection: Connection, tenant: str) -> None:
+        """The key stands for nothing (any more), unless it was used anew meanwhile."""
+        row = connection.execute(select(requests.c.response).where(*self._own(tenant))).first()
+        if row is not None and row.response == self.done:
+            connection.execute(delete(requests).where(*self._own(tenant)))
+
+    def _once(self, work: Callable[[Connection, Scope], T], number: int, connection: Connection, scope: Scope) -> T:
+        own, now, digest = self._own(scope.tenant), int(time.time()), self.digest()
+        row = connection.execute(select(requests).where(*own)).first()
+        if row is not None and row.created_at <= now - _KEPT:
+            connection.execute(delete(requests).where(*own))
+            row = None
+        if row is not None and row.body_hash != digest:
+            raise _conflict(self._key)
+        done = [] if row is None else _list(row.response)
+        if number < len(done):
+            self.again, self.done = True, done
+            found: T = _said(connection, scope, done[number])
+            return found
+        result = work(connection, scope)
+        self.done = [*done, _kept(result)]
+        if row is None:
+            named = {"tenant": scope.tenant, "key": self._key, "route": self._route, "created_at": now}
+            connection.execute(insert(requests).values(**named, body_hash=digest, response=self.done))
+        else:
+            connection.execute(update(requests).where(*own).values(response=self.done))
+        return result
+
+    def _own(self, tenant: str) -> tuple[ColumnElement[bool], ...]:
+        return requests.c.tenant == tenant, requests.c.key == self._key, requests.c.route == self._route
+
+
+def sweep(connection: Connection) -> None:
+    """Forget the keys whose time is over."""
+    connection.execute(delete(requests).where(requests.c.created_at <= int(time.time()) - _KEPT))
+
+
+def _conflict(key: str) -> ApiError:
+    message = f"The Idempotency-Key '{key}' was sent with another request before; give each request a key of its own."
+    headers = {"x-should-retry": "false"}
+    return ApiError(409, message, param="Idempotency-Key", code="idempotency_key_conflict", headers=headers)
+
+
+def _kept(result: Any) -> dict[str, Any]:
+    """What a route's work returned, as JSON. What clients gave is under `json` only, and nothing in it is looked at."""
+    if isinstance(result, RunRow):
+        return {"run": result.id, "then": {name: getattr(result, name) for name in _CHANGING}}
+    if type(result) is tuple:
+        return {"tuple": [_kept(one) for one in result]}
+    json.dumps(result)  # raises TypeError for what is none: a mistake of the route
+    return {"json": result}
+
+
+def _said(connection: Connection, scope: Scope, kept: Any) -> Any:
+    """What `_kept` was given; a run with the status it had then. Raises `ApiError` (404) if that is gone."""
+    match kept:
+        case {"run": str() as id_, "then": dict() as then} if set(then) == set(_CHANGING):
+            row = scope.find(connection, runs, id_)
+            if row is None:
+                raise not_found("run", id_)
+            changing: dict[str, Any] = then
+            return replace(RunRow.of(row), **changing)
+        case {"tuple": [*parts]}:
+            return tuple(_said(connection, scope, one) for one in parts)
+        case {"json": value}:
+            return value
+    raise DataError("what is kept of a request with an Idempotency-Key cannot be read")
+
+
+def _list(response: Any) -> list[Any]:
+    if not isinstance(response, list):
+        raise DataError("what is kept of a request with an Idempotency-Key cannot be read")
+    return response

@@ -1,0 +1,111 @@
+"""Keeps each key within its limits, before anything of a request's body is read, and tells it of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import partial
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...runs import Turns
+from ...store.api_keys import Key
+from ..wire.api_errors import ApiError
+from .authentication import is_stream
+from .request_context import answer_of
+from .scopes import needed
+from .usage_limits import Limits, overloaded, room, too_many
+
+_BEGINS = re.compile(r"/v1/(threads/runs|threads/[^/]+/runs|chat/completions|responses)")
+_MOST_WAITING = 10_000  # runs of all keys
+
+
+class Limited:
+    """Lets through to `app` what the key of a request may still ask for. `turns` are those of the runs."""
+
+    def __init__(self, app: ASGIApp, limits: Limits, turns: Turns) -> None:
+        self._app = app
+        self._limits = limits
+        self._turns = turns
+        self._beginning: Counter[str] = Counter()  # runs that are about to be written down, by key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        key: Key | None = scope.get("state", {}).get("key")
+        if key is None:
+            await self._app(scope, receive, send)
+            return
+        self._limits.know(key)
+        if scope["type"] == "websocket":
+            await self._open(key, scope, receive, send)
+            return
+        stream = _Held(key.id, self._limits.streams)
+        place = _Held(key.id, self._beginning)
+        begin_stream = partial(self._begin_stream, key.id, stream)  # for the route, which knows what was asked for
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if is_stream(message):
+                    stream.hold()  # whatever the limit: what was done cannot be refused any more
+                MutableHeaders(scope=message).update(dict(self._limits.headers(key.id)))
+            await send(message)
+
+        scope["state"].update(begin_stream=begin_stream, written=place.let_go)
+        try:
+            self._admit(key, scope, place)
+        except ApiError as error:
+            await answer_of(error)(scope, receive, sending)
+        else:
+            await self._app(scope, receive, sending)
+        finally:
+            stream.let_go()
+            place.let_go()
+
+    async def _open(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket: to open it counts as what only reads, and then each request over it."""
+        try:
+            self._limits.request(key.id, reads=True)
+        except ApiError as error:
+            await answer_of(error)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _begin_stream(self, key_id: str, stream: _Held) -> None:
+        most = self._limits.of(key_id).streams
+        if most is not None and not stream.held and self._limits.streams[key_id] >= most:
+            raise too_many("open streams", most)
+        stream.hold()
+
+    def _admit(self, key: Key, scope: Scope, place: _Held) -> None:
+        self._limits.request(key.id, reads=needed(scope["method"], scope["path"]) == "read")
+        if scope["method"] != "POST" or not _BEGINS.fullmatch(scope["path"]):
+            return
+        self._limits.tokens(key.id)
+        if len(self._turns.waiting) + self._beginning.total() >= _MOST_WAITING:
+            raise overloaded()
+        most = room(self._limits.of(key.id), self._turns.at_once)
+        if most is not None and self._turns.of_key(key.id) + self._beginning[key.id] >= most:
+            raise too_many("runs", most)  # else it is counted again, exactly, when it is written down
+        place.hold()
+
+
+class _Held:
+    """What a request holds of what its key may have of something: one, or none."""
+
+    def __init__(self, key_id: str, there: Counter[str]) -> None:
+        self.held = False
+        self._key_id = key_id
+        self._there = there
+
+    def hold(self) -> None:
+        if not self.held:
+            self.held = True
+            self._there[self._key_id] += 1
+
+    def let_go(self) -> None:
+        if self.held:
+            self.held = False
+            self._there[self._key_id] -= 1
+            if not self._there[self._key_id]:
+                del self._there[self._key_id]

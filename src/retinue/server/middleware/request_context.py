@@ -1,0 +1,195 @@
+"""The outermost layer: every answer gets its id and its time, and what nobody expected becomes one line and a 500."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import time
+from collections.abc import Sequence
+from itertools import count
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...core.log_context import LogContext, within
+from ...errors import StoreLost, StoreUnavailable
+from ..wire.api_errors import ApiError
+from ..wire.ids import new_id
+from ..wire.request_body import most_bytes
+from .access_log import LEFT, Answer, log_answer
+
+logger = logging.getLogger(__name__)
+PATIENCE = 30.0  # seconds for a body, and one more for each _SLOWEST bytes of it that have arrived
+_SLOWEST = 10_000
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_WILDCARDS = ("0.0.0.0", "[::]", "::", "")
+_SERIES = new_id("req")[:-8]  # of this process's requests: their ids need be unique, and no secret
+_numbers = count()
+
+
+_UNFORESEEN = (
+    "The server had an error while processing your request. Sorry about that! Please tell who runs it the request id."
+)
+_AWAY = (
+    (StoreLost, "The server has lost its database. Who runs it finds in its log what to do.", "30"),
+    (StoreUnavailable, "The server cannot reach its database at the moment. Please try again.", "1"),
+)
+
+
+class ErrorResponse(JSONResponse):
+    """`error` as an answer. `cause`, for the log, is what led to it."""
+
+    def __init__(self, error: ApiError, cause: Exception | None = None) -> None:
+        super().__init__(error.body, error.status, error.headers)
+        self._said = error.body
+        self._cause = cause or error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Say it; where it is the server's own failure, with the request's id."""
+        if self.status_code >= 500:
+            state = scope.setdefault("state", {})
+            state["cause"] = self._cause
+            error = self._said["error"]
+            message = f"{error['message']} (request id: {state.get('request_id', 'none')})"
+            self.body = self.render({"error": {**error, "message": message}})
+            self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
+def answer_of(error: Exception) -> ErrorResponse:
+    """What a client is told of `error`."""
+    if isinstance(error, ApiError):
+        return ErrorResponse(error)
+    for kind, message, seconds in _AWAY:
+        if isinstance(error, kind):
+            return ErrorResponse(ApiError(503, message, kind="server_error", headers={"Retry-After": seconds}), error)
+    return ErrorResponse(ApiError(500, _UNFORESEEN, kind="server_error"), error)
+
+
+class Edge:
+    """Around the whole application `app`. `patience`: the seconds in which a small body must arrive."""
+
+    def __init__(self, app: ASGIApp, patience: float = PATIENCE) -> None:
+        self._app = app
+        self._patience = patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id, answer = f"{_SERIES}{next(_numbers):08x}", Answer()
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def sending(message: Message) -> None:
+            answer.add(message)
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = request_id
+                headers["openai-processing-ms"] = str(answer.milliseconds)
+                headers["openai-version"] = "2020-10-01"
+            await send(message)
+
+        with within(LogContext(request=request_id)):
+            try:
+                await self._answer(scope, _limited(scope, receive, self._patience), sending, answer)
+            finally:
+                log_answer(scope, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, answer: Answer) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:  # the server stops; a stream is cut, and its reader sees that
+            if not answer.status:
+                stopping = ApiError(503, "The server is stopping.", kind="server_error")
+                await answer_of(stopping)(scope, receive, send)
+        except ClientDisconnect:
+            logger.info("%s %s: the client went away before it had said or heard all", scope["method"], scope["path"])
+            answer.status = answer.status or LEFT
+        except Exception as error:
+            known = isinstance(error, StoreUnavailable) and not answer.status
+            answer.explained = not known
+            if not known:
+                logger.exception("%s %s failed", scope["method"], scope["path"])
+            if not answer.status:  # else the connection is closed, and the client sees that something is missing
+                await answer_of(error)(scope, receive, send)
+
+
+def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
+    """`receive`, until a body is too large, or too slow."""
+    declared = Headers(scope=scope).get("content-length", "")
+    began, size, whole = time.monotonic(), 0, False
+    most = most_bytes(scope["path"])
+    too_large = f"The body of your request is too large: at most {most // 1_000_000} MB are taken."
+
+    async def received() -> Message:
+        nonlocal size, whole
+        if declared.isdigit() and int(declared) > most:
+            raise HTTPException(413, too_large)
+        if whole:  # what is waited for now is that the client leaves
+            return await receive()
+        try:
+            async with asyncio.timeout(began + patience + size / _SLOWEST - time.monotonic()):
+                message = await receive()
+        except TimeoutError as error:
+            raise HTTPException(408, headers={"Connection": "close"}) from error
+        size += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
+        if size > most:
+            raise HTTPException(413, too_large)
+        return message
+
+    return received
+
+
+class Addressed:
+    """Lets through to `app` what was sent to this server by one of its names, and by no page of a browser but those
+    of `origins`: a stranger's name that leads to this machine (DNS rebinding) leads to nothing.
+
+    `hosts`: its names beside localhost's; `*` stands for all. One that listens everywhere has all addresses.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._app = app
+        self._names = {name.lower() for name in (*_LOOPBACK, *hosts)}
+        self._anywhere = "*" in hosts
+        self._everywhere = not self._names.isdisjoint(_WILDCARDS)
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
+        await (self._app if refusal is None else answer_of(refusal))(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> ApiError | None:
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if len(hosts := headers.getlist("host")) > 1 or (not hosts and scope["http_version"] == "1.1"):
+            return ApiError(400, f"HTTP/1.1 wants one header 'Host', but {len(hosts) or 'none'} were sent.")
+        if host and not self._mine(host):
+            return ApiError(421, f"This server is not known as '{host[:100]}' (see retinue serve --allow-host).")
+        if origin is not None and not self._origins & {origin, "*"}:
+            return ApiError(403, f"Pages of '{origin[:100]}' may not use this server (see retinue serve --cors).")
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id has one, and no database would take it
+            return ApiError(404, f"Invalid URL ({scope.get('method', 'GET')} {scope['path']})", code="unknown_url")
+        return None
+
+    def _mine(self, host: str) -> bool:
+        name, colon, port = host.lower().rpartition(":")
+        if not colon or not port.isdigit():
+            name = host.lower()
+        if self._anywhere or name in self._names:
+            return True
+        return self._everywhere and _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""`/models`: the agents and pipelines of the file, and what makes embeddings."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from . import embeddings
+from .context import At, Context
+from .deployment import Deployment
+from .wire.api_errors import ApiError, no_model
+from .wire.objects import Object
+from .wire.request_body import JsonRoute
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.get("/models")
+async def list_models(at: At) -> Object:
+    """All that can be asked."""
+    return {"object": "list", "data": [_model_object(at.server.deployment, name) for name in _names(at)]}
+
+
+@router.get("/models/{model:path}")
+async def retrieve_model(at: At, model: str) -> Object:
+    """One of them; its name may have slashes and colons."""
+    if model not in _names(at):
+        raise no_model(model)
+    return _model_object(at.server.deployment, model)
+
+
+@router.delete("/models/{model:path}")
+async def delete_model(at: At, model: str) -> None:
+    """Refused: what there is, the server's file says."""
+    if model not in _names(at):
+        raise no_model(model)
+    raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted here.")
+
+
+def _names(at: Context) -> list[str]:
+    """Agents, pipelines, and what makes embeddings, if it is installed."""
+    return list(dict.fromkeys([*at.server.deployment.agents, *([embeddings.MODEL] if embeddings.is_here() else ())]))
+
+
+def _model_object(deployment: Deployment, name: str) -> Object:
+    return {"id": name, "object": "model", "created": deployment.created, "owned_by": "retinue"}

@@ -1,0 +1,88 @@
+"""`POST /responses/compact`: a conversation in one item, with which another goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from sqlalchemy import Connection
+
+from ...core.values import Usage
+from ...store.tenant_view import Scope
+from ..context import At
+from ..conversations.compaction import TYPE, expanded, sealed
+from ..conversations.views import PREFIXES
+from ..wire.api_errors import ApiError, no_model
+from ..wire.ids import new_id
+from ..wire.objects import Object
+from ..wire.request_body import JsonRoute
+from .input import as_items, done_by_server, readable_items, words
+from .response_lookup import found_items, previous_part, referred
+from .response_run import Before, context_of
+from .schemas import Compact
+from .views import usage_object
+
+router = APIRouter(prefix="/responses", route_class=JsonRoute)
+
+
+@router.post("/compact")
+async def compact(body: Compact, at: At) -> Object:
+    """What a model is told of the conversation, in one item. No model is asked: what is told stays as it was said, and
+    what the model is not told (thoughts, images) is left out."""
+    if body.model not in at.server.deployment.agents:
+        raise no_model(body.model)
+    if body.input is None and body.previous_response_id is None:
+        raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
+
+    found = await found_items(at, as_items(body.sent().get("input")))
+
+    def work(connection: Connection, scope: Scope) -> str:
+        previous = previous_part(connection, scope, body.previous_response_id, at.own)
+        items = readable_items(connection, scope, referred(as_items(body.sent().get("input")), found))
+        before = context_of(connection, scope, at.server, previous, None, items)
+        said = expanded(connection, scope.tenant, [*before.items, *items])
+        return sealed(connection, scope.tenant, [*_former(before), *_told(said)])
+
+    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await at.write(work)}
+    shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
+    return {**shown, "output": [item], "usage": usage_object(Usage())}
+
+
+def _former(before: Before) -> Iterator[Object]:
+    """What a response stood on, as items: its rules, and what was said."""
+    for rule in before.rules:
+        yield {"type": "message", "role": "developer", "content": rule}
+    for turn in before.turns:
+        if turn["role"] == "tool":
+            yield _output(turn["tool_call_id"], turn["content"])
+            continue
+        if turn["content"]:
+            yield {"type": "message", "role": turn["role"], "content": turn["content"]}
+        for call in turn.get("tool_calls", ()):
+            yield _called(call["id"], call)
+
+
+def _told(items: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
+    """Items as far as a model is told of them."""
+    for number, item in enumerate(items):
+        match item["type"]:
+            case "message":
+                yield {"type": "message", "role": item["role"], "content": words(item["content"])}
+            case "function_call":
+                yield _called(item["call_id"], item)
+            case "function_call_output":
+                yield _output(item["call_id"], words(item["output"]))
+            case _ if (done := done_by_server(item)) is not None:
+                id_ = str(item.get("id") or f"past_{number}")
+                yield _called(id_, {"name": done.name, "arguments": done.arguments})
+                yield _output(id_, done.output)
+
+
+def _called(call_id: str, call: Mapping[str, Any]) -> Object:
+    return {"type": "function_call", "call_id": call_id, "name": call["name"], "arguments": call["arguments"]}
+
+
+def _output(call_id: str, text: str) -> Object:
+    return {"type": "function_call_output", "call_id": call_id, "output": text}

@@ -1,0 +1,65 @@
+"""What a request for a response wants of its agent, in the words in which runs are asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..wire.api_errors import ApiError
+from ..wire.objects import Object
+from .schemas import ELSEWHERE
+
+_SAME = ("temperature", "top_p", "parallel_tool_calls")
+
+
+def wishes_of(sent: Mapping[str, Any]) -> Object:
+    """The wishes in a request. Raises `ApiError` for tools that this server cannot have."""
+    tools = sent.get("tools") or []
+    for tool in tools:
+        if tool["type"] in ELSEWHERE:
+            message = f"Tool '{tool['type']}' is not enabled on this server (see hosted_tools)."
+            raise ApiError(400, message, param="tools")
+    choice = sent.get("tool_choice")
+    if isinstance(choice, Mapping) and choice["type"] == "allowed_tools":
+        allowed = {tool.get("name") for tool in choice["tools"]}
+        tools = [tool for tool in tools if tool["type"] != "function" or tool["name"] in allowed]
+    wishes: Object = {name: sent[name] for name in _SAME if sent.get(name) is not None}
+    if effort := (sent.get("reasoning") or {}).get("effort"):
+        wishes["reasoning_effort"] = effort
+    if verbosity := (sent.get("text") or {}).get("verbosity"):
+        wishes["verbosity"] = verbosity
+    if sent.get("max_output_tokens"):
+        wishes["max_completion_tokens"] = sent["max_output_tokens"]
+    if sent.get("max_tool_calls") is not None:
+        wishes["max_steps"] = sent["max_tool_calls"] + 1  # the last says the answer
+    stores = [store for tool in tools for store in tool.get("vector_store_ids") or ()]
+    if stores:
+        wishes["tool_resources"] = {"file_search": {"vector_store_ids": stores}}
+    return {
+        **wishes,
+        "tools": [_tool(tool) for tool in tools],
+        "tool_choice": _choice(choice),
+        "response_format": _format((sent.get("text") or {}).get("format")),
+    }
+
+
+def _tool(tool: Mapping[str, Any]) -> Object:
+    more = {name: value for name, value in tool.items() if name not in ("type", "vector_store_ids")}
+    return {"type": tool["type"], tool["type"]: more}
+
+
+def _choice(choice: Any) -> Any:
+    match choice:
+        case {"type": "allowed_tools", "mode": mode}:
+            return mode
+        case {"type": "function" | "mcp", "name": str() as name}:
+            return {"type": "function", "function": {"name": name}}
+        case {"type": "mcp"}:
+            return "required"
+    return choice
+
+
+def _format(given: Any) -> Any:
+    if given is None or given["type"] == "text":
+        return None
+    return {"type": given["type"], given["type"]: {name: value for name, value in given.items() if name != "type"}}

@@ -1,0 +1,146 @@
+"""Responses, and the items in them, by their ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ...core.events import Paused
+from ...runs import Followed
+from ...store.event_log import Entry, read
+from ...store.run_row import RunRow
+from ...store.tables import runs
+from ...store.tenant_view import Scope
+from ..context import Context
+from ..conversations.items import append_items, kept_item
+from ..conversations.views import PREFIXES
+from ..deployment import Deployment
+from ..overrides import tools_of
+from ..wire.api_errors import ApiError
+from ..wire.objects import Object, call_id, run_of_call
+from .response_parts import Part, item_named, named, part_of, parts_of
+from .response_projection import ResponseProgress
+
+_REFERENCES = 100  # of a request, to items: each may be another log's
+
+
+def found_response(connection: Connection, scope: Scope, id_: str) -> Part:
+    """The response of this id. Raises `ApiError` (404)."""
+    part = _stored(connection, scope, named(id_))
+    if part is None:
+        raise ApiError(404, f"Response with id '{id_}' not found.")
+    return part
+
+
+def previous_part(connection: Connection, scope: Scope, id_: str | None, own: Collection[str] = ()) -> Part | None:
+    """The response that a request goes on from, if it does; those of `own` need not be stored.
+    Raises `ApiError` (400)."""
+    if id_ is None:
+        return None
+    part = _kept(connection, scope, named(id_))
+    if part is None or part.deleted or not (part.stored or id_ in own):
+        message = f"Previous response with id '{id_}' not found."
+        raise ApiError(400, message, param="previous_response_id", code="previous_response_not_found")
+    return part
+
+
+def _stored(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
+    part = _kept(connection, scope, name)
+    return part if part is not None and part.stored else None
+
+
+def _kept(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
+    row = None if name is None else scope.find(connection, runs, name[0])
+    return None if row is None or name is None else part_of(RunRow.of(row), name[1])
+
+
+def told(connection: Connection, deployment: Deployment, part: Part, include: Collection[str] = ()) -> ResponseProgress:
+    """All that a response has come to by now; `include`: what is to be shown of its items beside what was asked for."""
+    return told_by(deployment, part, read(connection, part.run.id), include)
+
+
+def told_by(
+    deployment: Deployment, part: Part, log: Sequence[Entry], include: Collection[str] = ()
+) -> ResponseProgress:
+    """What a response came to by this log."""
+    progress = ResponseProgress(part, tools_of(deployment, part.run), include)
+    items: list[Followed] = [*log, part.run]
+    for item in items:
+        list(progress.tell(item))
+    return progress
+
+
+async def found_items(at: Context, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Object]:
+    """The items that others refer to, by their ids, as far as they are there. Each response is read for itself, and
+    before anything is written: nobody waits for all of them. Raises `ApiError` for too many."""
+    wanted = [item["id"] for item in items if item["type"] == "item_reference"]
+    if len(wanted) > _REFERENCES:
+        raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
+    names = {id_: item_named(id_) or await at.read(partial(_asking, id_=id_)) for id_ in dict.fromkeys(wanted)}
+    found: dict[str, Object] = {}
+    for name in dict.fromkeys(filter(None, names.values())):
+        work = partial(_items, deployment=at.server.deployment, name=name)
+        there = {item["id"]: item for item in await at.read(work)}
+        found |= {id_: there[id_] for id_ in names if id_ in there}
+    for id_ in names.keys() - found.keys():
+        if (item := await at.read(partial(_kept_item, id_=id_))) is not None:
+            found[id_] = item
+    return found
+
+
+def _items(connection: Connection, scope: Scope, deployment: Deployment, name: tuple[str, int]) -> list[Object]:
+    part = _stored(connection, scope, name)
+    return [] if part is None else [*part.input, *told(connection, deployment, part).output]
+
+
+def _kept_item(connection: Connection, scope: Scope, id_: str) -> Object | None:
+    return kept_item(connection, scope.tenant, id_)
+
+
+def referred(items: Sequence[Mapping[str, Any]], found: Mapping[str, Object]) -> list[Object]:
+    """`items`, with those that others refer to in their places. Raises `ApiError` (404) for one that was not found."""
+    return [_item(item["id"], found) if item["type"] == "item_reference" else dict(item) for item in items]
+
+
+def _item(id_: str, found: Mapping[str, Object]) -> Object:
+    if id_ not in found:
+        raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
+    return {key: value for key, value in found[id_].items() if key != "id"}
+
+
+def _asking(connection: Connection, scope: Scope, id_: str) -> tuple[str, int] | None:
+    """The run and the number of the response that asked for the approval of this id, which is named after its call."""
+    kind, _, rest = id_.partition("_")
+    wanted = f"call_{rest}"
+    run_id = run_of_call(wanted) if kind == PREFIXES["mcp_approval_request"] else None
+    row = None if run_id is None else scope.find(connection, runs, run_id)
+    if row is None:
+        return None
+    run, asked = RunRow.of(row), Counter[str]()
+    for entry in read(connection, run.id):
+        if isinstance(entry.event, Paused):
+            call = entry.event.action.id
+            asked[call] += 1
+            if call_id(run.id, call, asked[call]) == wanted:
+                begun = [number for number in range(len(parts_of(run)) + 1) if Part(run, number).begin < entry.seq]
+                return run.id, begun[-1]
+    return None
+
+
+def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence[Entry]], None]:
+    """What `Runs` has to write where a response's run ends or waits: its items belong to its conversation from then
+    on."""
+
+    def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
+        part = part_of(run, len(parts_of(run)))
+        if part is None or run.thread_id is None:
+            return
+        progress = told_by(deployment, part, log)
+        if progress.last is not None and progress.last["status"] in ("completed", "incomplete"):
+            append_items(connection, run.tenant, run.thread_id, [*part.input, *progress.output], run.id)
+
+    return conclude

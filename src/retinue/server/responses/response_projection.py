@@ -1,0 +1,298 @@
+"""A response as a fold over its run's log: its output items, and the events that a stream tells of them. Whoever reads
+the same log finds the same items, and the same events under the same numbers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...core.events import Called, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.tool import Tool
+from ...core.values import AgentAction, Observation, StopReason, Usage
+from ...runs import Followed
+from ...runs.citations import Citations
+from ...runs.submissions import arguments_of
+from ...runs.thread_messages import Speech, Spoken
+from ...store.event_log import Entry
+from ...store.run_row import RunRow
+from ..conversations.views import shown
+from ..overrides import inner_name
+from ..wire.objects import Object, call_id, outer_name
+from . import hosted_calls
+from .annotations import cited
+from .response_parts import Part, parts_of
+from .views import problem_of, response_object
+
+_STATUS = {"requires_action": "completed", "expired": "failed"}
+_LAST = {"completed": "response.completed", "failed": "response.failed"}
+_SAME = ("result", "repeated")  # outcomes of a call that brought what it was made for
+
+
+class ResponseProgress:
+    """What a response has come to, told piece by piece, from the beginning of its run's log. `tools` are those of its
+    agent, by name. `output` are its items so far, with all that is known of them; what is shown of that only where it
+    is asked for, its request and `include` ask for. `last` is the object once it is over; `told` counts the events."""
+
+    def __init__(self, part: Part, tools: Mapping[str, Tool], include: Collection[str] = ()) -> None:
+        self.output: list[Object] = []
+        self.last: Object | None = None
+        self._part = part
+        self._tools = tools
+        self._include = frozenset([*include, *part.include])
+        self._hosted = hosted_calls.hosted_in(part.run.request)
+        self._citations = Citations(part.run.request)
+        self._own = {inner_name(one["function"]["name"]) for one in part.run.request["tools"] if "function" in one}
+        self.told = 0
+        self._begun = False
+        self._end: Entry | None = None  # of this part of the log
+        self._usage = Usage()
+        self._asked: Counter[str] = Counter()  # how often a call waited, by its id in the log
+        self._approved: dict[str, str] = {}  # the requests for approval by the calls' ids in the log
+        self._calls: dict[str, int] = {}  # those under way: their places in the output
+        self._speech = Speech()
+        self._message: int | None = None  # the place of the one that is being said
+        self._text = ""  # of it, with the marks of what it cites
+        self._shown = ""  # of that
+        self._cited: list[Object] = []  # by it
+
+    def tell(self, item: Followed) -> Iterator[Object]:
+        """The events that follow from an entry of the log, or the run's new status."""
+        if self.last is not None:
+            return
+        if not self.told:
+            status = "queued" if self._part.asked["background"] else "in_progress"
+            yield self._event("response.created", response=response_object(self._part, status))
+            if status == "queued":
+                yield self._event("response.queued", response=response_object(self._part, status))
+        if isinstance(item, RunRow):
+            yield from self._row(item)
+        elif item.seq <= self._part.begin:
+            self._earlier(item)
+        elif self._end is not None:  # it waited for its client; since then the run went on, or was ended
+            yield from self._over("completed", {})
+        else:
+            yield from self._begin()
+            yield from self._entry(item)
+
+    def now(self, run: RunRow) -> Object:
+        """The response as it is, while its run is as `run` says."""
+        if self.last is not None:
+            return self.last
+        waits = self._part.asked["background"] and run.status == "queued" and not self._begun
+        return response_object(self._part, "queued" if waits else "in_progress", self._items)
+
+    # ── the run ──────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self) -> Iterator[Object]:
+        if not self._begun:
+            self._begun = True
+            yield self._event("response.in_progress", response=response_object(self._part, "in_progress"))
+
+    def _row(self, run: RunRow) -> Iterator[Object]:
+        went_on = len(parts_of(run)) - self._part.number
+        if went_on < 0 or run.status == "queued":  # an old word, or nothing new
+            return
+        yield from self._begin()
+        if self._end is not None and (went_on or run.status == "requires_action"):
+            yield from self._over("completed", {})
+        elif not run.active:
+            yield from self._over(_STATUS.get(run.status, run.status), problem_of(run))
+
+    def _over(self, status: str, problem: Mapping[str, Any]) -> Iterator[Object]:
+        yield from self._closed()
+        at = int(self._end.at) if self._end is not None and status == "completed" else None
+        self.last = response_object(self._part, status, self._items, self._usage, at, problem)
+        yield self._event(_LAST.get(status, "response.incomplete"), response=self.last)
+
+    def _closed(self) -> Iterator[Object]:
+        """End what is still open."""
+        if self._message is not None:
+            yield from self._said("incomplete")
+        for at in self._calls.values():
+            yield self._done(at, status="incomplete")
+        self._calls = {}
+
+    # ── the log ──────────────────────────────────────────────────────────────────────────────────
+
+    def _earlier(self, entry: Entry) -> None:
+        self._citations.see(entry.event)
+        if isinstance(entry.event, Paused):
+            self._asked[entry.event.action.id] += 1
+
+    def _entry(self, entry: Entry) -> Iterator[Object]:
+        self._citations.see(entry.event)
+        match entry.event:
+            case Replied(reply=reply):
+                self._usage += reply.usage
+            case Paused(action=action):
+                self._asked[action.id] += 1
+                yield from self._function(action) if action.tool in self._own else self._approval(action)
+            case Resumed(call_id=call):
+                self._approved[call] = self._request_id(call)
+            case Called(action=action):
+                yield from self._call(action)
+            case Observed(observation=observation):
+                yield from self._observed(observation)
+        if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER:
+            yield from self._refused(entry.event.answer)
+        else:
+            for said in self._speech.hear(entry):
+                yield from self._say(said)
+        if isinstance(entry.event, Finished | Stopped):
+            self._end = entry
+            yield from self._closed()
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+    def _say(self, said: Spoken) -> Iterator[Object]:
+        if self._message is None:
+            yield from self._added("message", status="in_progress", role="assistant", content=[])
+            self._message = len(self.output) - 1
+            yield self._event("response.content_part.added", **self._place(self._message), **_content(""))
+        self._text = said.text
+        yield from self._show(whole=False)
+        if said.ended:
+            yield from self._said("incomplete" if said.reason else "completed")
+
+    def _show(self, *, whole: bool) -> Iterator[Object]:
+        """What the open message's text adds to what is shown of it."""
+        assert self._message is not None
+        place, before = self._place(self._message), len(self._cited)
+        text, self._cited = cited(self._text, self._citations.sources, whole=whole)
+        more, self._shown = text[len(self._shown) :], text
+        if more:
+            yield self._event("response.output_text.delta", **place, **_TEXT, delta=more)
+        for number, annotation in enumerate(self._cited[before:], before):
+            where = {"content_index": 0, "annotation_index": number}
+            yield self._event("response.output_text.annotation.added", **place, **where, annotation=annotation)
+
+    def _said(self, status: str) -> Iterator[Object]:
+        """End the open message."""
+        yield from self._show(whole=True)
+        at, text, annotations = self._message, self._shown, self._cited
+        assert at is not None
+        self._message, self._text, self._shown, self._cited = None, "", "", []
+        yield self._event("response.output_text.done", **self._place(at), **_TEXT, text=text)
+        yield self._event("response.content_part.done", **self._place(at), **_content(text, annotations))
+        yield self._done(at, status=status, content=[_part(text, annotations)])
+
+    def _refused(self, text: str) -> Iterator[Object]:
+        """What the model said instead of an answer in the form that was asked for, as a message of its own."""
+        yield from self._added("message", status="in_progress", role="assistant", content=[])
+        at, refusal = len(self.output) - 1, {"type": "refusal", "refusal": text}
+        empty = {"content_index": 0, "part": {**refusal, "refusal": ""}}
+        yield self._event("response.content_part.added", **self._place(at), **empty)
+        yield self._event("response.refusal.delta", **self._place(at), content_index=0, delta=text)
+        yield self._event("response.refusal.done", **self._place(at), content_index=0, refusal=text)
+        yield self._event("response.content_part.done", **self._place(at), content_index=0, part=refusal)
+        yield self._done(at, status="completed", content=[refusal])
+
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────
+
+    def _function(self, action: AgentAction) -> Iterator[Object]:
+        """A call of a function of the client's."""
+        arguments = self._arguments(action)
+        named = call_id(self._part.run.id, action.id, self._asked[action.id])
+        name = outer_name(self._part.run.request, action.tool)
+        yield from self._added("function_call", call_id=named, name=name, arguments="", status="in_progress")
+        at = len(self.output) - 1
+        yield self._event("response.function_call_arguments.delta", **self._place(at), delta=arguments)
+        yield self._event("response.function_call_arguments.done", **self._place(at), name=name, arguments=arguments)
+        yield self._done(at, arguments=arguments, status="completed")
+
+    def _approval(self, action: AgentAction) -> Iterator[Object]:
+        """A call that a person must approve."""
+        shown = {"server_label": self._label, "name": action.tool, "arguments": self._arguments(action)}
+        yield from self._added("mcp_approval_request", **shown, id=self._request_id(action.id))
+        yield self._done(len(self.output) - 1)
+
+    def _request_id(self, call: str) -> str:
+        return f"mcpr_{call_id(self._part.run.id, call, self._asked[call]).removeprefix('call_')}"
+
+    def _call(self, action: AgentAction) -> Iterator[Object]:
+        """A call of a tool of the agent's."""
+        if action.id in self._calls:
+            return
+        if action.tool in self._hosted:
+            yield from self._hosted_call(action)
+            return
+        arguments = self._arguments(action)
+        shown = {"server_label": self._label, "name": action.tool, "arguments": ""}
+        later = {"output": None, "error": None, "approval_request_id": self._approved.get(action.id)}
+        yield from self._added("mcp_call", status="in_progress", **shown, **later)
+        at = self._calls[action.id] = len(self.output) - 1
+        yield self._event("response.mcp_call.in_progress", **self._place(at))
+        yield self._event("response.mcp_call_arguments.delta", **self._place(at), delta=arguments)
+        yield self._event("response.mcp_call_arguments.done", **self._place(at), arguments=arguments)
+        self.output[at] = {**self.output[at], "arguments": arguments}
+
+    def _hosted_call(self, action: AgentAction) -> Iterator[Object]:
+        """A call of a tool that the server has for every agent."""
+        arguments = arguments_of(action, self._tools)
+        kind, given = hosted_calls.item_type(action.tool), hosted_calls.begun(self._part.run, action.tool, arguments)
+        yield from self._added(kind, **given)
+        at = self._calls[action.id] = len(self.output) - 1
+        for name, more in hosted_calls.before(action.tool, arguments):
+            yield self._event(name, **self._place(at), **more)
+        self.output[at] = {**self.output[at], **hosted_calls.under_way(action.tool, arguments)}
+
+    def _observed(self, seen: Observation) -> Iterator[Object]:
+        at = self._calls.pop(seen.call_id, None)
+        if at is None:  # the client's own function, or what a person would not have
+            return
+        kind, well = self.output[at]["type"], seen.outcome in _SAME
+        if kind != "mcp_call":
+            for name, more in hosted_calls.after(kind, well=well):
+                yield self._event(name, **self._place(at), **more)
+            yield self._done(at, **hosted_calls.ended(kind, seen, well=well))
+            return
+        if well:
+            yield self._event("response.mcp_call.completed", **self._place(at))
+            yield self._done(at, status="completed", output=seen.text)
+            return
+        error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": seen.text}]}
+        yield self._event("response.mcp_call.failed", **self._place(at))
+        yield self._done(at, status="failed", error=error)
+
+    @property
+    def _label(self) -> str:
+        return str(self._part.run.request["model"])
+
+    def _arguments(self, action: AgentAction) -> str:
+        return json.dumps(arguments_of(action, self._tools), ensure_ascii=False)
+
+    # ── items and events ─────────────────────────────────────────────────────────────────────────
+
+    def _added(self, kind: str, **more: Any) -> Iterator[Object]:
+        at = len(self.output)
+        self.output.append({"id": self._part.item_id(kind, at), "type": kind, **more})
+        yield self._event("response.output_item.added", output_index=at, item=self.output[at])
+
+    def _done(self, at: int, **changed: Any) -> Object:
+        self.output[at] = {**self.output[at], **changed}
+        return self._event("response.output_item.done", output_index=at, item=shown(self.output[at], self._include))
+
+    @property
+    def _items(self) -> list[Object]:
+        return [shown(item, self._include) for item in self.output]
+
+    def _place(self, at: int) -> Object:
+        return {"item_id": self.output[at]["id"], "output_index": at}
+
+    def _event(self, kind: str, **more: Any) -> Object:
+        event = {"type": kind, "sequence_number": self.told, **more}
+        self.told += 1
+        return event
+
+
+_TEXT: Mapping[str, Any] = {"content_index": 0, "logprobs": []}
+
+
+def _part(text: str, annotations: Sequence[Object] = ()) -> Object:
+    return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
+
+
+def _content(text: str, annotations: Sequence[Object] = ()) -> Object:
+    return {"content_index": 0, "part": _part(text, annotations)}

@@ -1,0 +1,229 @@
+"""Responses as runs: a new one, or the one that waits for what its client was to say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from ...runs.cancellation import halt
+from ...runs.submissions import decide, waiting_for
+from ...store.event_log import length, read
+from ...store.run_conversation import conversation_of
+from ...store.run_row import RunRow
+from ...store.tables import runs
+from ...store.tenant_view import Scope
+from ..assistants.run_creation import add_run
+from ..context import Server
+from ..conversations.compaction import expanded
+from ..conversations.items import items_of
+from ..overrides import inner_name, sampling_of
+from ..tool_outputs import decisions_in, mark_of
+from ..wire.api_errors import ApiError
+from ..wire.lookup import active_run
+from ..wire.objects import Object, call_id, run_of_call
+from .input import answers_at_the_end, as_items, kept_items, readable_items, rules, turns, unanswered
+from .options import wishes_of
+from .response_lookup import previous_part, referred, told_by
+from .response_parts import KIND, Part, part_of, parts_of
+from .schemas import InputTokens, ResponseCreate
+from .views import asked_of
+
+
+class Answering(NamedTuple):
+    """The response that answers a request, whether its run has to be started, and the run that was ended for it."""
+
+    part: Part
+    new: bool
+    halted: RunRow | None = None
+
+
+class Before(NamedTuple):
+    """What a request stands on: the conversation before, in turns and as far as needed in items, the rules in it."""
+
+    items: Sequence[Mapping[str, Any]] = ()
+    turns: Sequence[Mapping[str, Any]] = ()
+    rules: Sequence[str] = ()
+
+
+def start_response(
+    connection: Connection,
+    scope: Scope,
+    server: Server,
+    body: ResponseCreate,
+    found: Mapping[str, Object],
+    own: Collection[str] = (),
+) -> Answering:
+    """The response to a request, in its run; `found`: the items that it refers to. It may go on from those of `own`
+    though they are not stored. Raises `ApiError`."""
+    conversation_id = conversation_named(body)
+    previous = previous_part(connection, scope, body.previous_response_id, own)
+    sent = body.sent()
+    items = referred(as_items(sent.get("input")), found)
+    sent["model"] = body.model or next(iter(server.deployment.agents))
+    sampled = sampling_of(server.deployment.agents[sent["model"]].model)
+    asked = asked_of({**sampled, **sent}, sent["model"], conversation_id)
+    said = readable_items(connection, scope, items)
+    waiting = _waiting(connection, scope, said, previous, conversation_id)
+    if waiting is not None:
+        given = {"asked": asked, "input": said, "include": body.include}
+        return _go_on(connection, scope, server, *waiting, given)
+    before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
+    halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
+    request = {
+        **wishes_of(sent),
+        "kind": KIND,
+        "model": sent["model"],
+        "asked": asked,
+        "input": items,
+        "store": asked["store"],
+        "include": body.include,
+        "stream": bool(body.stream),
+        **_conversation(before, expanded(connection, scope.tenant, [*before.items, *said]), body.instructions),
+    }
+    run = add_run(connection, scope, request, conversation_id, body.metadata, server.options.run_ttl)
+    return Answering(Part(run), True, halted)
+
+
+def conversation_named(body: InputTokens) -> str | None:
+    """The id of the conversation that a request is part of. Raises `ApiError` if it goes on from a response, too."""
+    if body.conversation is not None and body.previous_response_id is not None:
+        message = (
+            "The parameters 'previous_response_id' and 'conversation' are mutually exclusive. "
+            "Ensure you are only providing one of: 'previous_response_id' or 'conversation'."
+        )
+        raise ApiError(400, message, code="mutually_exclusive_parameters")
+    given = body.conversation
+    return given if given is None or isinstance(given, str) else given.id
+
+
+def context_of(
+    connection: Connection,
+    scope: Scope,
+    server: Server,
+    previous: Part | None,
+    conversation_id: str | None,
+    items: Sequence[Mapping[str, Any]],
+) -> Before:
+    """What `items` follow. Raises `ApiError` if they do not fit to it."""
+    before = Before()
+    if conversation_id is not None:
+        before = Before(kept_items(connection, scope, items_of(connection, scope, conversation_id)))
+    elif previous is not None:
+        before = _chain(connection, server, previous)
+        if previous.run.status == "requires_action" and not previous.over:
+            _answered(previous.run, items)
+    if (call := unanswered(expanded(connection, scope.tenant, [*before.items, *items]))) is not None:
+        message = f"No tool call found for function call output with call_id {call}."
+        raise ApiError(400, message, param="input")
+    for item in items[-1:]:
+        if item["type"] == "mcp_approval_response":
+            message = f"No approval request is waiting with id '{item['approval_request_id']}'."
+            raise ApiError(400, message, param="input")
+    return before
+
+
+def _chain(connection: Connection, server: Server, previous: Part) -> Before:
+    """The conversation up to the end of a response: its run's, and what was said and done in it."""
+    items: list[Object] = []
+    run, log = previous.run, read(connection, previous.run.id)
+    for number in range(previous.number + 1):
+        part = Part(run, number)
+        progress = told_by(server.deployment, part, log)
+        if progress.last is None:
+            message = f"Previous response with id '{previous.id}' is still in progress."
+            raise ApiError(400, message, param="previous_response_id")
+        items += [*(part.input if number else ()), *progress.output]
+    return Before(items, conversation_of(connection, run) or (), run.request["rules"])
+
+
+def _conversation(before: Before, said: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:
+    kept = [*before.rules, *rules(said)]
+    words = "\n\n".join(filter(None, [instructions, *kept]))
+    return {"messages": [*before.turns, *turns(said)], "rules": kept, "instructions": words}
+
+
+# ── going on with a run that waits ───────────────────────────────────────────────────────────────
+
+
+def _waiting(
+    connection: Connection,
+    scope: Scope,
+    items: Sequence[Mapping[str, Any]],
+    previous: Part | None,
+    conversation_id: str | None,
+) -> tuple[Part, list[tuple[str, str]]] | None:
+    """The response whose calls the last items answer, if its run waits for that, or went on after just that; and the
+    answers."""
+    answers = answers_at_the_end(items)
+    run_id = run_of_call(answers[0][0]) if answers else None
+    row = None if run_id is None else scope.find(connection, runs, run_id)
+    run = None if row is None else RunRow.of(row)
+    if run is None or run.request.get("kind") != KIND or run.thread_id != conversation_id:
+        return None
+    calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in waiting_for(run))
+    answers = answers_at_the_end(items, {calls, *(frozenset(one.get("calls", ())) for one in parts_of(run))})
+    marks = [one["mark"] for one in parts_of(run)]
+    mark = mark_of(answers)
+    number = marks.index(mark) if mark in marks else len(marks)
+    if previous is not None and (previous.run.id, previous.number) != (run.id, number):
+        return None
+    part = part_of(run, number) if mark in marks or calls & {call for call, _ in answers} else None
+    return None if part is None else (part, answers)
+
+
+def _go_on(
+    connection: Connection,
+    scope: Scope,
+    server: Server,
+    waiting: Part,
+    answers: list[tuple[str, str]],
+    given: Mapping[str, Any],
+) -> Answering:
+    """The response after the one that waits. The run goes on as it was begun; what is asked for in `given` is only
+    said again."""
+    run = waiting.run
+    if waiting.over:
+        return Answering(Part(run, waiting.number + 1), False)
+    _answered(run, given["input"])
+    answer = decisions_in(run, answers)
+    assert answer is not None
+    part = {
+        **given,
+        "asked": {**given["asked"], "model": run.request["model"]},
+        "created_at": int(time.time()),
+        "told": length(connection, run.id),
+        "mark": answer.mark,
+        "calls": [call for call, _ in answers],
+    }
+    run = replace(run, state={**run.state, "parts": [*parts_of(run), part]})
+    decide(connection, run, answer.decisions, server.options.run_ttl, answer.mark)
+    row = scope.find(connection, runs, run.id)
+    assert row is not None
+    return Answering(Part(RunRow.of(row), waiting.number + 1), True)
+
+
+def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
+    """Raises `ApiError` unless `items` have outputs for all of the client's own functions that `run` waits for."""
+    given = {item["call_id"] for item in items if item["type"] == "function_call_output"}
+    own = {inner_name(one["function"]["name"]) for one in run.request["tools"] if "function" in one}
+    for action, _, asked in waiting_for(run):
+        call = call_id(run.id, action.id, asked)
+        if action.tool in own and call not in given:
+            raise ApiError(400, f"No tool output found for function call {call}.", param="input")
+
+
+def _make_room(connection: Connection, conversation_id: str, items: Sequence[Mapping[str, Any]]) -> RunRow | None:
+    """End a run that waits on the conversation for an answer that these items are not; that run. Raises `ApiError` if
+    one is under way, or if they leave a call unanswered."""
+    active = active_run(connection, conversation_id)
+    if active is None:
+        return None
+    if active.status != "requires_action":
+        message = "Another process is currently operating on this conversation. Please retry in a few seconds."
+        raise ApiError(400, message, param="conversation", code="conversation_locked")
+    _answered(active, items)
+    return halt(connection, active)

@@ -1,0 +1,142 @@
+"""Responses: made, streamed, and their input counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import aclosing, suppress
+from typing import Any
+
+from fastapi import APIRouter, Request
+from sqlalchemy import Connection
+
+from ...errors import RetinueError
+from ...store.run_row import RunRow
+from ...store.tenant_view import Scope
+from .. import declared_tools
+from ..context import At, Context, Server
+from ..conversations.compaction import expanded
+from ..overrides import tools_of
+from ..run_failure import failed
+from ..wire.api_errors import ApiError, no_model
+from ..wire.client_disconnect import gone
+from ..wire.objects import Object
+from ..wire.request_body import JsonRoute
+from ..wire.sse import STREAMED, frame, streamed
+from .input import as_items, count, readable_items, rules, turns
+from .response_lookup import found_items, previous_part, referred
+from .response_parts import Part
+from .response_projection import ResponseProgress
+from .response_run import context_of, conversation_named, start_response
+from .schemas import InputTokens, ResponseCreate
+
+router = APIRouter(prefix="/responses", route_class=JsonRoute)
+
+
+@router.post("", responses=STREAMED)
+async def create(body: ResponseCreate, at: At, request: Request) -> Any:
+    """Answer, or begin to."""
+    _check(body, at.server, request)
+    found = await found_items(at, as_items(body.sent().get("input")))
+
+    def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, bool, RunRow | None]:
+        made = start_response(connection, scope, at.server, body, found, at.own)
+        return made.part.run, made.part.number, made.new, made.halted
+
+    run, number, new, halted = await at.write(work)
+    part = Part(run, number)
+    at.server.halted(halted)
+    if new:
+        at.server.runs.start(run.id, run)
+    lasting = part.stored or at.repeat is not None  # else nobody can come back to it
+    if body.stream:
+        return streamed(response_events(at.server, part, lasting=lasting))
+    if body.background:
+        return ResponseProgress(part, {}).now(run)
+    return await _ended(at, part, request, lasting=lasting)
+
+
+@router.post("/input_tokens")
+async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
+    """About how many tokens the input of such a response has."""
+    _check(body, at.server, request)
+    sent = body.sent()
+    found = await found_items(at, as_items(sent.get("input")))
+
+    def work(connection: Connection, scope: Scope) -> int:
+        conversation_id = conversation_named(body)
+        previous = previous_part(connection, scope, body.previous_response_id)
+        items = referred(as_items(sent.get("input")), found)
+        before = context_of(connection, scope, at.server, previous, conversation_id, items)
+        said = expanded(connection, scope.tenant, [*before.items, *readable_items(connection, scope, items)])
+        texts = [one["content"] for one in (*before.turns, *turns(said))]
+        tools = [str(tool) for tool in sent.get("tools") or ()]
+        return count([body.instructions or "", *before.rules, *rules(said), *texts, *tools])
+
+    return {"object": "response.input_tokens", "input_tokens": await at.read(work)}
+
+
+def _check(body: InputTokens, server: Server, request: Request) -> None:
+    """Raises `ApiError` for what a request may not ask for, whatever else there is."""
+    agents = server.deployment.agents
+    name = body.model or next(iter(agents))
+    if name not in agents:
+        raise no_model(name)
+    declared_tools.check(body.sent().get("tools") or (), name, agents[name], request.headers.get("host", ""))
+    if body.input is None and body.previous_response_id is None and body.conversation is None:
+        raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
+    if isinstance(body, ResponseCreate) and body.background and body.store is False:
+        raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
+
+
+async def response_events(
+    server: Server, part: Part, after: int = -1, *, lasting: bool = True, include: Collection[str] = ()
+) -> AsyncIterator[str]:
+    """The events of a response with numbers above `after`, until it is over. One that is not `lasting` is cancelled
+    when its reader goes away. `include`: what is to be shown of its items beside what its request asked for."""
+    progress = ResponseProgress(part, tools_of(server.deployment, part.run), include)
+    try:
+        async with aclosing(server.runs.followers.follow(part.run.id, request=part.run.request)) as items:
+            async for item in items:
+                for event in (one for one in progress.tell(item) if one["sequence_number"] > after):
+                    yield frame(event, event["type"])
+                if progress.last is not None:
+                    break
+    except RetinueError as error:
+        problem = ApiError(500, str(error), kind="server_error").body
+        yield frame({"type": "error", "sequence_number": progress.told, **problem["error"], **problem}, "error")
+    finally:
+        if progress.last is None and not lasting:
+            server.runs.interrupt(part.run.id)
+
+
+async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) -> Object:
+    """The response once it is over; one that is not `lasting` is cancelled if the client goes away meanwhile."""
+    watch = asyncio.create_task(gone(request))
+    following = asyncio.create_task(until_over(at.server, part))
+    try:
+        await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
+        if not following.done() and not lasting:
+            at.server.runs.interrupt(part.run.id)
+        progress, run = await following
+    finally:
+        for task in (watch, following):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+    response = progress.now(run)
+    if response["status"] in ("failed", "cancelled"):
+        raise await failed(at.server, run)
+    return response
+
+
+async def until_over(server: Server, part: Part) -> tuple[ResponseProgress, RunRow]:
+    """What the response came to, and its run then."""
+    progress, run = ResponseProgress(part, tools_of(server.deployment, part.run)), part.run
+    async with aclosing(server.runs.followers.follow(run.id, listens=False, request=run.request)) as items:
+        async for item in items:
+            list(progress.tell(item))
+            run = item if isinstance(item, RunRow) else run
+            if progress.last is not None:
+                break
+    return progress, run

@@ -1,0 +1,292 @@
+"""What a request for a response may say. What means nothing to a server of one's own is taken and ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import ConfigDict, Discriminator, Field, Tag
+
+from ..conversations.schemas import Input
+from ..wire.common_schemas import (
+    Effort,
+    FunctionName,
+    Id,
+    Instructions,
+    Metadata,
+    Name,
+    Share,
+    Temperature,
+    Wire,
+    by_type,
+    either,
+)
+
+Here = Literal["file_search", "code_interpreter"]  # a run that wants one finds out whether it is enabled
+Elsewhere = Literal[
+    "web_search",
+    "web_search_preview",
+    "image_generation",
+    "computer",
+    "computer_use_preview",
+    "local_shell",
+    "shell",
+    "custom",
+    "apply_patch",
+]
+ELSEWHERE: tuple[str, ...] = get_args(Elsewhere)
+_TYPES = ("function", "mcp", *get_args(Here), *ELSEWHERE)
+
+
+class FunctionTool(Wire):
+    """A function that the client runs; `parameters` is a JSON Schema."""
+
+    type: Literal["function"]
+    name: FunctionName
+    description: Annotated[str, Field(max_length=16_384)] | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolFilter(Wire):
+    """Tools by their names, and by whether they only read."""
+
+    tool_names: Annotated[list[Name], Field(max_length=128)] | None = None
+    read_only: bool | None = None
+
+
+class ApprovalRules(Wire):
+    """The tools that a person must approve, and those that need not be."""
+
+    always: ToolFilter | None = None
+    never: ToolFilter | None = None
+
+
+AllowedTools = Annotated[
+    Annotated[Annotated[list[Name], Field(max_length=128)], Tag("<array>")] | Annotated[ToolFilter, Tag("<object>")],
+    either("one of an array of strings or an object", array=list, object=dict),
+]
+RequireApproval = Annotated[
+    Annotated[Literal["always", "never"], Tag("<string>")] | Annotated[ApprovalRules, Tag("<object>")],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class McpTool(Wire):
+    """The tools of the server's own, under their label: the name of the model. What would lead elsewhere is refused."""
+
+    type: Literal["mcp"]
+    server_label: Name
+    server_description: str | None = None
+    allowed_tools: AllowedTools | None = None
+    require_approval: RequireApproval | None = None
+    server_url: str | None = None
+    connector_id: str | None = None
+    tunnel_id: str | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+
+
+class Ranking(Wire):
+    """Which passages a file search keeps."""
+
+    score_threshold: Share | None = None
+    ranker: str | None = None
+
+
+class FileSearchTool(Wire):
+    """The hosted file search; `filters` are those of `/vector_stores/{id}/search`."""
+
+    type: Literal["file_search"]
+    vector_store_ids: Annotated[list[Id], Field(max_length=20)] | None = None
+    filters: dict[str, Any] | None = None
+    max_num_results: Annotated[int, Field(ge=1, le=50)] | None = None
+    ranking_options: Ranking | None = None
+
+
+class Container(Wire):
+    """What a program finds: the texts of these files."""
+
+    type: Literal["auto"]
+    file_ids: Annotated[list[Id], Field(max_length=50)] | None = None
+
+
+class CodeInterpreterTool(Wire):
+    """The hosted code interpreter. Each program begins with nothing, whatever the id of its container."""
+
+    type: Literal["code_interpreter"]
+    container: (
+        Annotated[
+            Annotated[Id, Tag("<string>")] | Annotated[Container, Tag("<object>")],
+            either("one of a string or an object", string=str, object=dict),
+        ]
+        | None
+    ) = None
+
+
+class HostedTool(Wire):
+    """A tool that OpenAI runs for its clients; kept as it is sent, with whatever else is in it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Elsewhere
+
+
+def _tool(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    if not isinstance(kind, str) or kind not in _TYPES:
+        return None
+    return "<hosted>" if kind in ELSEWHERE else f"<{kind}>"
+
+
+ToolOf = Annotated[
+    Annotated[FunctionTool, Tag("<function>")]
+    | Annotated[McpTool, Tag("<mcp>")]
+    | Annotated[FileSearchTool, Tag("<file_search>")]
+    | Annotated[CodeInterpreterTool, Tag("<code_interpreter>")]
+    | Annotated[HostedTool, Tag("<hosted>")],
+    Discriminator(_tool, "by_type", ", ".join(f"'{name}'" for name in _TYPES)),
+]
+
+
+class FunctionChoice(Wire):
+    """This function is to be called."""
+
+    type: Literal["function"]
+    name: FunctionName
+
+
+class McpChoice(Wire):
+    """This tool of the agent's own is to be called: its agent is the server's label."""
+
+    type: Literal["mcp"]
+    server_label: str
+    name: str | None = None
+
+
+class HostedChoice(Wire):
+    """This hosted tool is to be used."""
+
+    type: Literal["code_interpreter", "file_search"]
+
+
+class AllowedChoice(Wire):
+    """Only these may be called, or one of them must be."""
+
+    type: Literal["allowed_tools"]
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[dict[str, Any]], Field(max_length=128)]
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("<string>")]
+    | Annotated[
+        Annotated[
+            Annotated[FunctionChoice, Tag("<function>")]
+            | Annotated[AllowedChoice, Tag("<allowed_tools>")]
+            | Annotated[McpChoice, Tag("<mcp>")]
+            | Annotated[HostedChoice, Tag("<code_interpreter>")]
+            | Annotated[HostedChoice, Tag("<file_search>")],
+            by_type("function", "allowed_tools", "mcp", "code_interpreter", "file_search"),
+        ],
+        Tag("<object>"),
+    ],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class SchemaFormat(Wire):
+    """Answers are JSON of a schema."""
+
+    type: Literal["json_schema"]
+    name: FunctionName
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    description: str | None = None
+    strict: bool | None = None
+
+
+class PlainFormat(Wire):
+    """Answers are text, or JSON of any kind."""
+
+    type: Literal["text", "json_object"]
+
+
+class TextConfig(Wire):
+    """The form of the answer."""
+
+    format: (
+        Annotated[
+            Annotated[PlainFormat, Tag("<text>")]
+            | Annotated[PlainFormat, Tag("<json_object>")]
+            | Annotated[SchemaFormat, Tag("<json_schema>")],
+            by_type("text", "json_object", "json_schema"),
+        ]
+        | None
+    ) = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class Reasoning(Wire):
+    """How much a model is to think, and say of it."""
+
+    effort: Effort | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+class ConversationId(Wire):
+    """A conversation by its id."""
+
+    id: Id
+
+
+ConversationOf = Annotated[
+    Annotated[Id, Tag("<string>")] | Annotated[ConversationId, Tag("<object>")],
+    either("one of a string or an object", string=str, object=dict),
+]
+
+
+class Compact(Wire):
+    """`POST /responses/compact`: what is to be told in one item."""
+
+    model: str
+    input: Input | None = None
+    instructions: Instructions | None = None
+    previous_response_id: Id | None = None
+    prompt_cache_key: str | None = None
+
+
+class InputTokens(Wire):
+    """`POST /responses/input_tokens`: what a response would be asked."""
+
+    model: str | None = None
+    input: Input | None = None
+    instructions: Instructions | None = None
+    previous_response_id: Id | None = None
+    conversation: ConversationOf | None = None
+    tools: Annotated[list[ToolOf], Field(max_length=128)] | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    text: TextConfig | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    reasoning: Reasoning | None = None
+
+
+class ResponseCreate(InputTokens):
+    """`POST /responses`. Without `model` the first agent of the file answers."""
+
+    stream: bool | None = None
+    store: bool | None = None
+    background: bool | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    max_output_tokens: Annotated[int, Field(ge=16)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=0)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    metadata: Metadata | None = None
+    user: str | None = None
+    safety_identifier: Annotated[str, Field(max_length=64)] | None = None
+    prompt_cache_key: str | None = None
+    include: list[str] | None = None
+    stream_options: dict[str, Any] | None = None
+    service_tier: str | None = None
+    prompt: dict[str, Any] | None = None
+    context_management: list[dict[str, Any]] | None = None

@@ -1,0 +1,116 @@
+"""Responses that are kept: read, streamed again, cancelled, forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from sqlalchemy import Connection
+
+from ...runs.cancellation import halt
+from ...store.event_log import alter, remove
+from ...store.run_row import RunRow
+from ...store.tables import runs
+from ...store.tenant_view import Scope
+from ..context import At, Context
+from ..conversations.views import shown
+from ..wire.api_errors import ApiError
+from ..wire.lookup import Include, Wanted, paged
+from ..wire.objects import Object
+from ..wire.request_body import JsonRoute
+from ..wire.sse import STREAMED, streamed
+from .response_lookup import found_response, told
+from .response_parts import Part, parts_of
+from .routes import response_events, until_over
+
+router = APIRouter(prefix="/responses/{response_id}", route_class=JsonRoute)
+_CANCELLING = 10.0  # seconds, for which a request waits until what is cancelled has ended
+
+
+@router.get("", responses=STREAMED)
+async def retrieve(
+    response_id: str,
+    at: At,
+    response: Response,
+    stream: bool = False,
+    starting_after: Annotated[int, Query(ge=0)] | None = None,
+    include: Include = (),
+) -> Any:
+    """The response, or its events from the one after `starting_after`."""
+    if stream:
+        at.begin_stream()
+        part = await at.read(partial(found_response, id_=response_id))
+        after = -1 if starting_after is None else starting_after
+        return streamed(response_events(at.server, part, after, include=include))
+    response.headers.update(at.server.poll_after())
+    return await _shown(at, response_id, include)
+
+
+@router.delete("")
+async def delete(response_id: str, at: At) -> Object:
+    """Forget the response; if it is under way, it is ended."""
+    part = await at.read(partial(found_response, id_=response_id))
+    if part.run.active and not part.over:
+        await _halt(at, response_id)
+
+    def work(connection: Connection, scope: Scope) -> None:
+        part = found_response(connection, scope, response_id)
+        gone = {*part.run.state.get("deleted", ()), part.number}
+        if len(gone) <= len(parts_of(part.run)):  # other responses of this run are left
+            alter(connection, part.run, state={**part.run.state, "deleted": sorted(gone)})
+            return
+        scope.remove(connection, runs, runs.c.id == part.run.id)
+        remove(connection, [part.run.id])
+
+    await at.write(work)
+    return {"id": response_id, "object": "response", "deleted": True}
+
+
+@router.post("/cancel")
+async def cancel(response_id: str, at: At) -> Object:
+    """End a response that runs in the background. One that was cancelled before stays so."""
+    part = await at.read(partial(found_response, id_=response_id))
+    if not part.asked["background"]:
+        raise ApiError(400, "Cannot cancel a synchronous response.")
+    shown = await _shown(at, response_id)
+    if shown["status"] == "cancelled":
+        return shown
+    if shown["status"] not in ("queued", "in_progress"):
+        raise ApiError(400, f"Cannot cancel a {shown['status']} response.")
+    await _halt(at, response_id)
+    return await _shown(at, response_id)
+
+
+@router.get("/input_items")
+async def input_items(response_id: str, at: At, page: Wanted, include: Include = ()) -> Object:
+    """The items of the request that the response answers."""
+    part = await at.read(partial(found_response, id_=response_id))
+    return paged([shown(item, include) for item in part.input], page)
+
+
+async def _shown(at: Context, response_id: str, include: Sequence[str] = ()) -> Object:
+    def work(connection: Connection, scope: Scope) -> Object:
+        part = found_response(connection, scope, response_id)
+        return told(connection, at.server.deployment, part, include).now(part.run)
+
+    return await at.read(work)
+
+
+async def _halt(at: Context, response_id: str) -> None:
+    """End the run of a response, and wait until it has ended."""
+
+    def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, RunRow | None]:
+        part = found_response(connection, scope, response_id)
+        wanted = part.run.active and not part.over and part.run.status != "cancelling"
+        return part.run, part.number, halt(connection, part.run) if wanted else None
+
+    run, number, halted = await at.write(work)
+    part = Part(run, number)
+    at.server.halted(halted)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CANCELLING):
+            await until_over(at.server, part)

@@ -1,0 +1,100 @@
+"""Responses as OpenAI's objects: every key is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.values import Usage
+from ...store.run_row import RunRow
+from ..wire.objects import Object
+from .response_parts import Part
+
+_DEFAULTS: Mapping[str, Any] = {
+    "previous_response_id": None,
+    "instructions": None,
+    "tool_choice": "auto",
+    "truncation": "disabled",
+    "parallel_tool_calls": True,
+    "top_p": 1.0,
+    "top_logprobs": 0,
+    "temperature": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "store": True,
+    "background": False,
+    "metadata": {},
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+    "user": None,
+}
+_TOOL: Mapping[str, Any] = {"type": "function", "name": "", "description": None, "parameters": None, "strict": None}
+
+
+def asked_of(sent: Mapping[str, Any], model: str, conversation_id: str | None) -> Object:
+    """What a request asks for, as its response says it again."""
+    asked = {name: sent.get(name) for name in _DEFAULTS}
+    text = sent.get("text") or {}
+    return {
+        **{name: _DEFAULTS[name] if value is None else value for name, value in asked.items()},
+        "model": model,
+        "conversation": None if conversation_id is None else {"id": conversation_id},
+        "tools": [_tool(tool) for tool in sent.get("tools") or ()],
+        "text": {"format": text.get("format") or {"type": "text"}, "verbosity": text.get("verbosity") or "medium"},
+        "reasoning": {"effort": None, "summary": None, **(sent.get("reasoning") or {})},
+    }
+
+
+def response_object(
+    part: Part,
+    status: str,
+    output: Sequence[Object] = (),
+    usage: Usage | None = None,
+    completed_at: int | None = None,
+    problem: Mapping[str, Any] = {},
+) -> Object:
+    """A response in this status; `problem` has its `error` and its `incomplete_details`, if there are any."""
+    return {
+        "id": part.id,
+        "object": "response",
+        "created_at": part.created_at,
+        "completed_at": completed_at,
+        "status": status,
+        "incomplete_details": problem.get("incomplete_details"),
+        "error": problem.get("error"),
+        **part.asked,
+        "output": list(output),
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "service_tier": "default",
+        "usage": None if usage is None else usage_object(usage),
+    }
+
+
+def problem_of(run: RunRow) -> Object:
+    """What kept a run from completing, as a response says it."""
+    if run.status == "incomplete":
+        details = run.state.get("incomplete_details") or {}
+        filtered = details.get("reason") == "content_filter"
+        return {"incomplete_details": {"reason": "content_filter" if filtered else "max_output_tokens"}}
+    if run.status == "expired":
+        return {"error": {"code": "server_error", "message": "The run has expired: its time was up."}}
+    if run.status == "failed":
+        error = run.state.get("last_error") or {"code": "server_error", "message": "The run failed."}
+        return {"error": {"code": error["code"], "message": error["message"]}}
+    return {}
+
+
+def usage_object(usage: Usage) -> Object:
+    """Tokens, counted as a response says them."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def _tool(tool: Mapping[str, Any]) -> Object:
+    return {**_TOOL, **tool} if tool["type"] == "function" else dict(tool)

@@ -1,0 +1,252 @@
+"""`/responses` over a WebSocket: each `response.create` is asked as `POST /responses` is, one after the other, and what
+its stream would tell comes as messages. Where a message has a `stream_id`, so has all that answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from typing import Any
+
+from fastapi import HTTPException
+from starlette.types import Message
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from ..wire.api_errors import ApiError
+from ..wire.objects import Object
+from ..wire.request_body import MAX_BYTES, json_in
+
+PATH = "/v1/responses"
+LASTS = 3_600.0  # seconds, as at OpenAI
+_AHEAD = 32  # messages that may wait for the one before
+_TAKEN = (b"authorization", b"host", b"origin", b"user-agent", b"openai-beta")  # headers that each request has again
+_ELSEWHERE = ("stream", "stream_options", "background")  # parameters that mean nothing here
+_STREAM = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+_STREAMS = 32  # of a connection, whose last responses are remembered
+_NORMAL, _POLICY = 1000, 1008  # codes of a connection that is closed: as it should be, for what its client does
+
+
+async def serve(socket: WebSocket) -> None:
+    """Answer what comes over a connection, until it is closed, or has lasted for an hour."""
+    await socket.accept()
+    waiting = _Waiting(socket)
+    turns = _Turns(socket, waiting.closed)
+    ends = asyncio.get_running_loop().time() + getattr(socket.app.state, "sockets_last", LASTS)
+    try:
+        while turns.good and (text := await waiting.take(ends)) is not None:
+            await turns.answer(text)
+        if not turns.good:
+            await _close(socket, _POLICY)
+        elif (refusal := waiting.refusal) is not None:
+            await _say(socket, _envelope(refusal.status, refusal.body["error"]))
+            await _close(socket, _POLICY if refusal.status == 429 else _NORMAL)
+    finally:
+        await waiting.stop()
+
+
+class _Waiting:
+    """Messages that wait for their turn. They are read while another is answered: so it is noticed when the client goes
+    away (`closed`), or sends too much. `refusal`: why no more are taken."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self.closed = asyncio.Event()
+        self.refusal: ApiError | None = None
+        self._socket = socket
+        self._texts: list[str] = []
+        self._more = asyncio.Event()
+        self._reading = asyncio.create_task(self._read())
+
+    async def take(self, ends: float) -> str | None:
+        """The next; `None` if there will be none, or the time `ends` has come."""
+        try:
+            async with asyncio.timeout_at(ends):
+                while not self._texts:
+                    if self.closed.is_set() or self.refusal is not None:
+                        return None
+                    self._more.clear()
+                    await self._more.wait()
+        except TimeoutError:
+            message = "The WebSocket connection has lasted for 60 minutes. Open another, and go on there."
+            self.refusal = ApiError(400, message, code="websocket_connection_limit_reached")
+            return None
+        return self._texts.pop(0)
+
+    async def stop(self) -> None:
+        """Read no more."""
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _read(self) -> None:
+        try:
+            while self.refusal is None:
+                message = await self._socket.receive()
+                if message["type"] != "websocket.receive":
+                    break
+                text = message.get("text")
+                self._texts.append((message["bytes"] or b"").decode("utf-8", "replace") if text is None else text)
+                if len(self._texts) > _AHEAD or sum(map(len, self._texts)) > MAX_BYTES:
+                    self._texts.clear()
+                    said = f"Too many messages wait for the one before: at most {_AHEAD}, or 20 MB, may."
+                    self.refusal = ApiError(429, said, kind="requests", code="rate_limit_exceeded")
+                self._more.set()
+        finally:
+            self.closed.set()
+            self._more.set()
+
+
+class _Turns:
+    """What one connection asks. The last response of each stream may be gone on from here though it was not to be
+    stored (`own`). `good`: whether its key may ask."""
+
+    def __init__(self, socket: WebSocket, closed: asyncio.Event) -> None:
+        self._socket = socket
+        self._closed = closed
+        self._own = dict[str | None, str]()  # by stream
+        self.good = True
+
+    async def answer(self, text: str) -> None:
+        """Ask what a message asks; send what comes of it."""
+        stream: str | None = None
+        try:
+            given = await self._object(text)
+            stream = _stream(given)
+            _check(given)
+        except ApiError as error:
+            await _say(self._socket, _envelope(error.status, error.body["error"], stream))
+            return
+        body = json.dumps({**given, "stream": True}, ensure_ascii=False).encode("utf-8", "replace")
+        answer = _Answer(self._socket, stream)
+        await self._socket.app(self._scope(len(body)), self._receiving(body), answer.send)
+        self._remember(stream, given.get("previous_response_id"), answer)
+        self.good = answer.status not in (401, 403)
+
+    async def _object(self, text: str) -> Object:
+        """The object in a message. Raises `ApiError` (400) if there is none."""
+        socket = self._socket
+        try:
+            given = await json_in(text.encode("utf-8", "surrogatepass"), socket.app.state.server, socket.state.tenant)
+        except HTTPException as error:
+            raise ApiError(error.status_code, str(error.detail)) from error
+        return given if isinstance(given, dict) else {}
+
+    def _remember(self, stream: str | None, previous: object, answer: _Answer) -> None:
+        if answer.failed:
+            self._own = {name: last for name, last in self._own.items() if last != previous}
+        elif answer.response_id is not None:
+            self._own.pop(stream, None)
+            self._own[stream] = answer.response_id  # as the newest
+            for oldest in list(self._own)[:-_STREAMS]:
+                del self._own[oldest]
+
+    def _scope(self, length: int) -> dict[str, Any]:
+        """That of a request by who opened the connection."""
+        outer = self._socket.scope
+        headers = [(name, value) for name, value in outer["headers"] if name in _TAKEN]
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
+        same = {name: outer[name] for name in ("http_version", "server", "client", "root_path")}
+        asgi = {"version": "3.0", "spec_version": "2.3"}  # before 2.4, what a client hears of is not told by `send`
+        own = frozenset(self._own.values())
+        asked = {"type": "http", "method": "POST", "path": PATH, "raw_path": PATH.encode(), "query_string": b""}
+        scheme = "https" if outer["scheme"] == "wss" else "http"
+        return {**same, **asked, "asgi": asgi, "scheme": scheme, "headers": headers, "state": {"own_responses": own}}
+
+    def _receiving(self, body: bytes) -> Any:
+        """The body, and then that the client has gone away, once it has."""
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            if pending:
+                return pending.pop()
+            await self._closed.wait()
+            return {"type": "http.disconnect"}
+
+        return receive
+
+
+class _Answer:
+    """The answer to a request, as messages: events of a stream as they are, and an error in its envelope."""
+
+    def __init__(self, socket: WebSocket, stream: str | None) -> None:
+        self.status = 0
+        self.response_id: str | None = None
+        self.failed = False
+        self._socket = socket
+        self._stream = stream
+        self._body = b""
+        self._name = ""  # of the event that is being read
+
+    async def send(self, message: Message) -> None:
+        """What an application says."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.failed = self.status >= 400
+            return
+        self._body += message.get("body", b"")
+        if self.failed and self.status >= 400:
+            if not message.get("more_body", False):
+                await _say(self._socket, _envelope(self.status, json.loads(self._body)["error"], self._stream))
+            return
+        *lines, self._body = self._body.split(b"\n")
+        for text in self._events(lines):
+            await _say(self._socket, text)
+
+    def _events(self, lines: Collection[bytes]) -> Iterator[str]:
+        for line in lines:
+            name, _, value = line.partition(b": ")
+            if name == b"event":
+                self._name = value.decode()
+            elif name == b"data":
+                yield self._event(value.decode())
+
+    def _event(self, data: str) -> str:
+        if self._name == "error":
+            self.failed = True
+            error = json.loads(data)["error"]
+            return _envelope(401 if error["code"] == "invalid_api_key" else 500, error, self._stream)
+        if self._name == "response.created":
+            self.response_id = json.loads(data)["response"]["id"]
+        self.failed = self.failed or self._name == "response.failed"
+        if self._stream is None:
+            return data
+        return json.dumps({**json.loads(data), "stream_id": self._stream}, ensure_ascii=False)
+
+
+async def _say(socket: WebSocket, text: str) -> None:
+    """Send a message, if there is still somebody."""
+    if socket.application_state == WebSocketState.CONNECTED:
+        with suppress(WebSocketDisconnect):
+            await socket.send_text(text)
+
+
+async def _close(socket: WebSocket, code: int) -> None:
+    if socket.application_state == WebSocketState.CONNECTED:
+        with suppress(WebSocketDisconnect):
+            await socket.close(code)
+
+
+def _stream(given: Object) -> str | None:
+    """The `stream_id`, taken out. Raises `ApiError` (400) for what is none."""
+    stream = given.pop("stream_id", None)
+    if stream is not None and not (isinstance(stream, str) and _STREAM.fullmatch(stream)):
+        message = "Invalid 'stream_id': want 1 to 256 letters, digits, underscores, hyphens or periods (ASCII)."
+        raise ApiError(400, message, param="stream_id", code="invalid_value")
+    return stream
+
+
+def _check(given: Object) -> None:
+    """Take out the type; what is left is the body. Raises `ApiError` (400) if that asks for no response."""
+    if given.pop("type", None) != "response.create":
+        message = "Invalid value: want an object with the 'type' 'response.create'."
+        raise ApiError(400, message, param="type", code="invalid_value")
+    for name in _ELSEWHERE:
+        if given.pop(name, None) is not None:
+            message = f"Unknown parameter: '{name}' means nothing over a WebSocket."
+            raise ApiError(400, message, param=name, code="unknown_parameter")
+
+
+def _envelope(status: int, error: Object, stream: str | None = None) -> str:
+    """An error as a message; there each has a code."""
+    told = {"type": "error", "status": status, "error": {**error, "code": error.get("code") or error["type"]}}
+    return json.dumps(told if stream is None else {**told, "stream_id": stream}, ensure_ascii=False)

@@ -1,0 +1,94 @@
+"""What a client says to the calls that a run waits for: outputs of its own functions, or a person's decisions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..core.values import Decision
+from ..runs.submissions import Waiting, waiting_for
+from ..store.run_row import RunRow
+from .overrides import inner_name
+from .wire.api_errors import ApiError
+from .wire.objects import call_id
+
+_KINDS = ("approve", "edit", "reject", "respond")
+
+
+class Answer(NamedTuple):
+    """Decisions by the calls' ids in the log; `mark` stands for all that was said."""
+
+    decisions: Mapping[str, Decision]
+    mark: str
+
+
+def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | None:
+    """What was decided, of outputs by the calls' ids as clients know them; `None` if just this was said before.
+    Raises `ApiError` for a run that does not wait, and unless there is one output for each call."""
+    mark = mark_of(outputs)
+    if mark in run.state.get("marks", ()):
+        return None
+    if run.status != "requires_action":
+        raise ApiError(400, f'Runs in status "{run.status}" do not accept tool outputs.')
+    waiting = {call_id(run.id, one.action.id, one.asked): one for one in waiting_for(run)}
+    given = [call for call, _ in outputs]
+    if sorted(given) != sorted(waiting):
+        raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
+    said = dict(outputs)
+    return Answer({one.action.id: decision(run.request, one, said[call]) for call, one in waiting.items()}, mark)
+
+
+def mark_of(outputs: Sequence[tuple[str, str]]) -> str:
+    """What stands for all that is said in `outputs`, in whatever order."""
+    return hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
+
+
+def decision(request: Mapping[str, Any], waiting: Waiting, output: str) -> Decision:
+    """What an output means for a call: of the client's own function, its result; else a person's word: `approve` or
+    `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text: what the tool is taken to have
+    said. Raises `ApiError` for JSON that decides something else than there is."""
+    action, shown, _ = waiting
+    if any(
+        inner_name(one["function"]["name"]) == action.tool for one in request.get("tools") or () if "function" in one
+    ):
+        return Decision("respond", message=output)
+    word = output.strip().lower()
+    if word in ("approve", "reject"):
+        return Decision("approve" if word == "approve" else "reject")
+    said = _read(output)
+    if not isinstance(said, dict) or "decision" not in said:
+        return Decision("respond", message=output)
+    kind, arguments = said["decision"], said.get("arguments")
+    if kind not in _KINDS:
+        raise ApiError(
+            400, f"Invalid value: {kind!r}. Supported values are: 'approve', 'edit', 'reject', and 'respond'."
+        )
+    if kind == "approve" and arguments is not None and arguments != shown:
+        raise ApiError(400, "The arguments that are approved are not those of the call; to change them, edit.")
+    if kind == "edit" and not isinstance(arguments, dict | str):
+        raise ApiError(400, "Missing required parameter: 'arguments'.", code="missing_required_parameter")
+    edited = arguments if kind == "edit" else None
+    if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
+        edited = str(*edited.values())
+    return Decision(kind, edited, str(said.get("message", "")))
+
+
+def _read(output: str) -> Any:
+    """The JSON in an output, if it is JSON. Raises `ApiError` for a decision that says something twice: people and
+    programs would read different things."""
+    doubled = False
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal doubled
+        doubled = doubled or len(dict(pairs)) < len(pairs)
+        return dict(pairs)
+
+    try:
+        said = json.loads(output, object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        return None
+    if doubled and isinstance(said, dict) and "decision" in said:
+        raise ApiError(400, "Invalid decision: a key is there twice in one object.")
+    return said
