@@ -6,6 +6,7 @@ Nothing here but the log's context imports anything until it is used, so `import
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._internal.moved import install
 from .core import log_context as log_context  # the tree of loggers is quiet, and its records have ids
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ _HOME = {
     "core.tool": ("Tool", "tool"),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
+install()
 
 __all__ = sorted(_MODULES)
 

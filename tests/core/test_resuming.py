@@ -21,8 +21,8 @@ from retinue import (
     idempotency_key,
     tool,
 )
-from retinue.core.events import Called, Event, Finished, Observed, Paused, Resumed, Started, Stopped, to_json
-from retinue.core.serialization import from_json
+from retinue.core.events import Called, Event, Finished, Observed, Paused, Resumed, Started, Stopped
+from retinue.core.serialization import from_json, to_json
 from retinue.core.values import AgentAction
 
 

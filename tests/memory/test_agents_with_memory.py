@@ -13,10 +13,10 @@ import pytest
 from fakes.hostile import HOSTILE, PROTOCOL, looks_like
 from fakes.memories import Replying, literal
 from retinue import Agent, Budget, Decision, Message, ModelRefused, PromptModel, StopReason, Tool, UsageError, tool
-from retinue.core.events import Asked, Called, Started, to_json
+from retinue.core.events import Asked, Called, Started
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Memory, Recalled
-from retinue.core.serialization import from_json
+from retinue.core.serialization import from_json, to_json
 from retinue.core.values import Abilities, AgentAction, AgentFinish, Reply, Usage
 from retinue.memory import ConversationMemory, EntityMemory
 from retinue.strategies import STRATEGIES

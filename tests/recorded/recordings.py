@@ -23,8 +23,8 @@ from typing import Any
 from recorded.worlds import WORLDS, World
 from retinue import Delta, RetinueError
 from retinue.agent import Run
-from retinue.core.events import Event, Observed, Replied, to_json
-from retinue.core.serialization import from_json
+from retinue.core.events import Event, Observed, Replied
+from retinue.core.serialization import from_json, to_json
 
 HOWS = ("alone", "decided", "later")  # nobody decides; somebody has decided on all; with more of everything
 _MOST = 6  # logs of one world

@@ -18,8 +18,8 @@ BOUNDED = 100  # repetitions; fewer cost no more than a constant
 
 
 def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
-    for module in pkgutil.iter_modules(retinue.strategies.__path__):
-        loaded = importlib.import_module(f"retinue.strategies.{module.name}")
+    for module in pkgutil.walk_packages(retinue.strategies.__path__, "retinue.strategies."):
+        loaded = importlib.import_module(module.name)
         for name, value in vars(loaded).items():
             for one in value.values() if isinstance(value, dict) else (value,):
                 if isinstance(one, re.Pattern):

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings, strategies as st
 
 from fakes.said import Said
 from retinue import Agent, Budget, Decision, Delta, PromptModel, StopReason, tool
-from retinue.core.events import Event, Finished, Replied, Stopped, to_json
+from retinue.core.events import Event, Finished, Replied, Stopped
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Retry, Strategy, Task
-from retinue.core.serialization import from_json
+from retinue.core.serialization import from_json, to_json
 from retinue.core.values import Abilities, AgentAction, AgentFinish, Reply
 from retinue.strategies import STRATEGIES, PlanExec, React, ReactJson, SelfAsk, ToolCalling, simple
 from retinue.strategies.planner import Planner

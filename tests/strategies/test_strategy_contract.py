@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from retinue import AgentAction, AgentFinish, Message, Tool
+from retinue.core.flow import advanced
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Flow, Request, Sent, Strategy, Task
 from retinue.core.values import Reply
 from retinue.strategies import STRATEGIES, PlanExec, ReactJson, ToolCalling, simple
 from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.react import React
-from retinue.strategies.wrappers.wrapper import advanced
 from retinue.testing import Case, StrategySubject, strategy_cases
 
 

@@ -9,8 +9,8 @@ import pytest
 from fakes.openai_server import OpenAIServer
 from fakes.said import Said
 from retinue import Agent, AgentAction, Budget, Message, PromptModel, StopReason, Tool
-from retinue.core.events import Started, Stopped, to_json
-from retinue.core.serialization import from_json
+from retinue.core.events import Started, Stopped
+from retinue.core.serialization import from_json, to_json
 from retinue.core.values import Abilities, Reply
 from retinue.strategies import ToolCalling
 from retinue.strategies.wrappers.instructions import instructed

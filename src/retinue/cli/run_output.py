@@ -12,7 +12,8 @@ import click
 
 from .._internal.sync_bridge import complete
 from ..agent import Run
-from ..core.events import Delta, to_json
+from ..core.events import Delta
+from ..core.serialization import to_json
 from ..core.values import StopReason
 from ..display.live_trace import traced
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
@@ -155,21 +155,6 @@ KINDS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
     for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped, Said)
 }
-
-
-def to_json(event: Event | Delta) -> str:
-    """`event` as one line of JSON: its kind (`"started"`, …) and its fields by name."""
-    return json.dumps({"kind": type(event).__name__.lower()} | _plain(event), ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from functools import partial
 
 from .._internal.containment import contained, described, is_told
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
-from ..strategies.wrappers.wrapper import advanced
 from .budgets import Budget, Deadline, Interrupted, Meter
 from .context_window import ROOM, Window
 from .event_stream import told
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
+from .flow import advanced
 from .prompt import Ask, Known, Prompt
 from .protocols import Act, Consult, Effects, Flow, Request, Retry, Sent
 from .tool_turn import Turn

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from ..errors import DataError
-from .events import KINDS, Event, to_json
+from .events import KINDS, Delta, Event
 
 _ADAPTERS: dict[str, TypeAdapter[Event]] = {}
 
@@ -57,3 +60,18 @@ def _wrong(kind: str, error: ValidationError) -> DataError:
     problem = error.errors()[0]
     place = ".".join(map(str, problem["loc"]))
     return DataError(f"not an event of kind {kind!r}: {place}: {problem['msg']}")
+
+
+def to_json(event: Event | Delta) -> str:
+    """`event` as one line of JSON: its kind (`"started"`, …) and its fields by name."""
+    return json.dumps({"kind": type(event).__name__.lower()} | _plain(event), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

@@ -1,7 +1,7 @@
 """Models: `PromptModel`, and one file for each engine."""
 
 from ..net.retry import Retries
+from ..net.time_limits import TimeLimits
 from .prompt_model import ENGINES, PromptModel
-from .settings import TimeLimits
 
 __all__ = ["ENGINES", "PromptModel", "Retries", "TimeLimits"]

@@ -16,14 +16,15 @@ from ..core.protocols import Chunks
 from ..core.values import Abilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import names
-from ..net.http_client import HttpClient, bearer
+from ..net.http_client import Headers, HttpClient, bearer
 from ..net.retry import again
+from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .reply_stream import Receiver
 from .server_detection import first_of_ollama, not_found, recognise, window
-from .settings import Api, Settings, TimeLimits
+from .settings import Api, Settings
 from .tool_call_probe import problem_with_calls
-from .wire_format import Encoded, Headers, Terms, Wire
+from .wire_format import Encoded, Terms, Wire
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 PROBED: dict[tuple[str, str, str], str] = {}  # what is wrong with the tool calls of each model tried here

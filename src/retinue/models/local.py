@@ -21,8 +21,9 @@ from ..core.prompt import Ask
 from ..core.protocols import Chunks
 from ..core.values import Abilities
 from ..errors import ModelRefused, UsageError
+from ..net.time_limits import TimeLimits
 from .engine import HttpEngine
-from .settings import Settings, TimeLimits
+from .settings import Settings
 from .vendors import VENDORS
 from .weights import find
 

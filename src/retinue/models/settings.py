@@ -7,17 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..net.retry import Retries
+from ..net.time_limits import TimeLimits
 
 Api = Literal["chat", "completions"]
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
-    """Seconds to connect, between two pieces of a reply (or before its first), and for all of it."""
-
-    connect: float = 10.0
-    idle: float = 120.0
-    total: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,6 @@ from typing import Any, Literal
 from ..core.tool import Tool
 from ..core.values import AgentAction, Finish, Message, ToolInput, Usage
 
-Headers = Callable[[str], Mapping[str, str]]  # from the key
-
 
 @dataclass(frozen=True, slots=True)
 class Terms:

@@ -9,9 +9,9 @@ from itertools import chain, zip_longest
 from ssl import SSLContext
 from typing import Any
 
-from ..models.settings import TimeLimits
 from .http1 import Connection
 from .proxy_route import Route
+from .time_limits import TimeLimits
 
 _KEPT = 3.0  # seconds; servers drop idle connections after 5 (llama.cpp, uvicorn, Node): be gone before them
 _NEXT = 0.25  # seconds until the next address is tried beside the ones before it

@@ -9,7 +9,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import cached_property
 from typing import Any
@@ -17,13 +17,14 @@ from weakref import WeakKeyDictionary, finalize, ref
 
 from .._internal.redaction import hidden, hide, hide_in
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
-from ..models.settings import TimeLimits
-from ..models.wire_format import Headers
 from .connection_pool import CannotConnectError, Connections
 from .error_mapping import answered, coded
 from .http1 import Connection
 from .proxy_route import Route, route
 from .sse_parser import JsonLines, ServerSentEvents
+from .time_limits import TimeLimits
+
+Headers = Callable[[str], Mapping[str, str]]  # from the key
 
 _READERS: Mapping[str, type[ServerSentEvents | JsonLines]] = {
     "text/event-stream": ServerSentEvents,

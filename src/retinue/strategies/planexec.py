@@ -14,6 +14,7 @@ from importlib.resources import files
 from string import Template
 from typing import TypeVar
 
+from ..core.flow import advanced
 from ..core.grammar import Constraint, choice
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
@@ -38,7 +39,7 @@ from .prompting.constraints import answer_shape
 from .prompting.tool_prompt import described
 from .prompting.transcript import remembered
 from .react import React
-from .wrappers.wrapper import advanced, unshown
+from .wrappers.wrapper import unshown
 
 TRIES = 3  # how often a plan is asked for until it can be read
 _REPLY_TOKENS = 512
@@ -149,8 +150,7 @@ class _Run:
             try:
                 plan = read_plan(reply.text, self._by.max_steps)
             except UnreadablePlan as error:
-                steps = error.steps[: self._by.max_steps] or steps
-                wrong = str(error)
+                steps, wrong = error.steps[: self._by.max_steps] or steps, str(error)
             else:
                 answered = final_answer.cut(AgentFinish({"output": plan.answer}, reply.text), reply)
                 return answered if plan.answer else (yield from self._graded(plan.steps))

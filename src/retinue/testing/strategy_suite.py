@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import count
 
 from ..core.events import Asked, RunResult
+from ..core.flow import advanced
 from ..core.prompt import Ask
 from ..core.protocols import Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Finish, Message, Reply, StopReason
-from ..strategies.wrappers.wrapper import advanced
 from .case import Case, cases, require, require_same, shown
 from .strategy_runs import (
     ADD,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
+from ...core.flow import advanced
 from ...core.prompt import Ask, Prompt
 from ...core.protocols import Flow, Sent, Strategy, Task, calls_natively, needs_tools
 from ...core.values import AgentFinish, Message
-from .wrapper import advanced
 
 
 def instructed(strategy: Strategy, text: str) -> Strategy:

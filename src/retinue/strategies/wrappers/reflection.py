@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ...core.flow import advanced
 from ...core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
@@ -23,7 +24,7 @@ from ...core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..parsing.react_text import read_input
 from ..plan_text import in_line
 from ..prompting.constraints import INPUT_CHARS
-from .wrapper import Around, advanced
+from .wrapper import Around
 
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
 _RESULT_CHARS = 1_500

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...core.flow import advanced
 from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Flow, Sent, Strategy, Task, ask
@@ -16,7 +17,7 @@ from ..parsing.prose import acts
 from ..parsing.react_text import FENCED
 from ..plan_text import in_line
 from ..prompting.injection_guard import quoted
-from .wrapper import Around, advanced, unshown
+from .wrapper import Around, unshown
 
 TRIES = 3
 _ANSWER_CHARS = 2_000

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ...core.flow import advanced
 from ...core.prompt import Ask
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, calls_natively, needs_tools
+from ...core.protocols import Act, Flow, Sent, Strategy, Task, calls_natively, needs_tools
 from ...core.values import AgentFinish
-from ...errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,3 @@ def _renaming(strategy: Strategy, names: Mapping[str, str], task: Task) -> Flow:
         return request
     finally:
         inner.close()
-
-
-def advanced(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
-    """What `flow` wants next (`sent` is `None` at its beginning), or what it came to. Raises `UsageError` if that is
-    no `AgentFinish`."""
-    try:
-        return next(flow) if sent is None else flow.send(sent)
-    except StopIteration as stop:
-        if not isinstance(stop.value, AgentFinish):
-            raise UsageError(f"the strategy returned a {type(stop.value).__name__}; want an AgentFinish") from None
-        return stop.value

@@ -1,0 +1,18 @@
+"""Driving a strategy's generator by one step."""
+
+from __future__ import annotations
+
+from ..errors import UsageError
+from .protocols import Flow, Request, Sent
+from .values import AgentFinish
+
+
+def advanced(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
+    """What `flow` wants next (`sent` is `None` at its beginning), or what it came to. Raises `UsageError` if that is
+    no `AgentFinish`."""
+    try:
+        return next(flow) if sent is None else flow.send(sent)
+    except StopIteration as stop:
+        if not isinstance(stop.value, AgentFinish):
+            raise UsageError(f"the strategy returned a {type(stop.value).__name__}; want an AgentFinish") from None
+        return stop.value
