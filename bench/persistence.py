@@ -20,7 +20,7 @@ from retinue.core.events import Delta, Event
 from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks
 from retinue.core.serialization import dump
-from retinue.core.values import Abilities, AgentAction, AgentFinish, Usage
+from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
 from retinue.runs import Assignment, Runs
 from retinue.store.database import Database
 from retinue.store.event_log import find
@@ -42,9 +42,9 @@ class Noting:
 
     name = "noting"
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """It does as it is told."""
-        return Abilities()
+        return Capabilities()
 
     async def reply(self, request: Ask) -> Chunks:
         """A note, or the end."""

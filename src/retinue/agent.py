@@ -9,22 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from ._internal.concurrency import in_order
-from ._internal.representation import represented
+from ._internal.concurrency import gather_bounded
+from ._internal.representation import one_line_repr
 from ._internal.suggestions import nearest, suggestion
-from ._internal.sync_bridge import blocking, iterate
-from ._internal.tracebacks import show_shortened
-from ._internal.yaml_io import Filed, load
+from ._internal.sync_bridge import iterate_blocking, run_blocking
+from ._internal.tracebacks import install_excepthook
+from ._internal.yaml_io import YamlSerializable, load_section
 from .agent_run import Run as Run
 from .core.answer_schema import schema_of
-from .core.budgets import Budget, Limits, limited_by
+from .core.budgets import Budget, Limits, with_limits
 from .core.effects import Human as Human
 from .core.events import Delta, Event, Finished, RunResult, Started, result
 from .core.protocols import Memory, Model, Prompting, Strategy
 from .core.tool import Tool, tool_of
 from .core.toolbox import Toolbox
 from .core.values import Decision, Message
-from .display.live_trace import watched
+from .display.live_trace import run_watched
 from .errors import LogMismatch, ModelError, UsageError
 from .memory.recall import several
 from .models import PromptModel
@@ -38,7 +38,7 @@ Params = Mapping[str, Mapping[str, Any]]  # values for parameters, by node
 _BUNDLED = ("calculator", "passages")  # tools that come along
 
 
-class Agent(Filed):
+class Agent(YamlSerializable):
     """Answers questions by deciding, acting and observing in a loop.
 
     `model` is a `Model` or what `PromptModel` takes (`"local"`, `"openai:gpt-5-mini"`, …). `tools` may
@@ -76,7 +76,7 @@ class Agent(Filed):
         trace: bool | None = None,
         **limits: Unpack[Limits],
     ) -> None:
-        show_shortened()
+        install_excepthook()
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; {suggestion(strategy, STRATEGIES)}")
         _check_names(limits)
@@ -92,7 +92,7 @@ class Agent(Filed):
                 self.strategy = replace(react, prompt=prompt_node.default_prompt_template.prompt_text)
         else:
             self.model = PromptModel(model) if isinstance(model, str) else model
-        self.budget = limited_by(budget, limits)
+        self.budget = with_limits(budget, limits)
         self.human = human
         marked = require_human_feedback
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
@@ -125,7 +125,7 @@ class Agent(Filed):
     @classmethod
     def load_from_yaml(cls, path: str | Path, agent_name: str | None = None) -> Self:
         """The agent in a file; of several, the one called `agent_name`. Raises `DataError` and `UsageError`."""
-        agent: Self = load(path, "agents", agent_name)
+        agent: Self = load_section(path, "agents", agent_name)
         return agent
 
     def with_memory(self, memory: Memory | Sequence[Memory]) -> Self:
@@ -162,7 +162,7 @@ class Agent(Filed):
 
     def __repr__(self) -> str:
         tools = [tool.name for tool in self.tools]
-        return represented(self, self.name, model=self.model.name, strategy=self.strategy.name, tools=tools)
+        return one_line_repr(self, self.name, model=self.model.name, strategy=self.strategy.name, tools=tools)
 
     def state(self) -> Any:
         """What may have changed since it was made."""
@@ -193,7 +193,7 @@ class Agent(Filed):
 
     def run(self, question: str, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
         """`run_async`, blocking, and shown in an interactive terminal (see `trace`)."""
-        return blocking(watched(self.run_async, question, history=history, params=params))
+        return run_blocking(run_watched(self.run_async, question, history=history, params=params))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """`run_async` for each question, at most `at_once` of them at a time; results in their order.
@@ -215,11 +215,11 @@ class Agent(Filed):
             answered = True
             return result
 
-        return await in_order(one, questions, at_once)
+        return await gather_bounded(one, questions, at_once)
 
     def run_batch(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(questions, at_once=at_once))
+        return run_blocking(self.run_batch_async(questions, at_once=at_once))
 
     def stream_async(
         self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
@@ -231,7 +231,7 @@ class Agent(Filed):
         self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
     ) -> Iterator[Event | Delta]:
         """`stream_async`, blocking."""
-        return iterate(self.stream_async(question, history=history, params=params))
+        return iterate_blocking(self.stream_async(question, history=history, params=params))
 
     def run_spec(self) -> RunSpec:
         """What a run that is made now goes by. Raises `UsageError` if its parts do not fit each other."""
@@ -282,7 +282,7 @@ class Agent(Filed):
         key: str = "",
     ) -> RunResult:
         """`resume_async`, blocking, and shown in an interactive terminal."""
-        return blocking(watched(self.resume_async, log, decisions, budget=budget, key=key))
+        return run_blocking(run_watched(self.resume_async, log, decisions, budget=budget, key=key))
 
 
 def _check_names(limits: Mapping[str, Any]) -> None:

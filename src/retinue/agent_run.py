@@ -8,20 +8,20 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from ._internal.containment import contained, described, is_told
-from ._internal.representation import represented
-from ._internal.tracebacks import shortened
+from ._internal.containment import call_contained, describe_error, is_own_error
+from ._internal.representation import one_line_repr
+from ._internal.tracebacks import shorten_traceback
 from .core.budgets import Deadline, Interrupted
 from .core.effects import LibraryEffects
 from .core.events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
-from .core.log_context import LogContext, current, within
+from .core.log_context import LogContext, current_context, log_context
 from .core.loop import Events, drive
 from .core.protocols import Flow, Strategy, Task, calls_natively
 from .core.replay import beginning, replaying
 from .core.run_log import log_event
-from .core.toolbox import Toolbox, spend
-from .core.values import Abilities, Decision, Message
-from .display.live_trace import is_shown, traced
+from .core.toolbox import Toolbox, charge_usage
+from .core.values import Capabilities, Decision, Message
+from .display.live_trace import run_traced, should_show
 from .errors import ModelError, RetinueError, UsageError
 from .memory.recall import recalled, remember
 from .run_spec import Specified
@@ -58,17 +58,17 @@ class Run:
         self._decisions = decisions or {}
         self._deadline = Deadline()
         self._seconds = 0.0
-        self._context = LogContext(self.key, current().request)
+        self._context = LogContext(self.key, current_context().request)
 
     def __repr__(self) -> str:
-        return represented(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
+        return one_line_repr(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
         """The run itself: its events as they happen. Raises `ModelError` if the model never says anything (before the
         first event, or after `Stopped`), and other `RetinueError`s if it cannot even begin."""
         began = time.perf_counter()
-        if current().run == self.key:  # who drives it has said so
-            self._context = current()
+        if current_context().run == self.key:  # who drives it has said so
+            self._context = current_context()
         try:
             driven = self._driven(await self._beginning())
         except Interrupted as end:
@@ -87,7 +87,7 @@ class Run:
                     self._seconds = time.perf_counter() - began
                     yield event
         finally:
-            spend(lambda: usage_of(self.log[len(self._begun) :]))
+            charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
 
     async def _beginning(self) -> Started:
         """How it begins, as far as that is found out: as its log has it, if it goes on where that ends."""
@@ -131,39 +131,39 @@ class Run:
         named = getattr(strategy, "name", type(strategy).__name__)
         told = self._spec.instructions if instructions is None else instructions
         try:
-            flow = contained(self._spec.flow, task, strategy, told)
+            flow = call_contained(self._spec.flow, task, strategy, told)
         except Exception as error:
-            if is_told(error):
+            if is_own_error(error):
                 raise
-            raise UsageError(f"the strategy {named!r} failed: {described(error)}") from error
+            raise UsageError(f"the strategy {named!r} failed: {describe_error(error)}") from error
         if not isinstance(flow, Generator):
             raise UsageError(f"the strategy {named!r} gave a {type(flow).__name__}; want a generator")
         return flow
 
     async def finish(self) -> RunResult:
         """Run to the end, shown if its agent's `trace` says so; what it came to. Raises as `events` does."""
-        with within(self._context):
+        with log_context(self._context):
             try:
-                if is_shown(self._spec.trace):
-                    return await traced(self)
+                if should_show(self._spec.trace):
+                    return await run_traced(self)
                 async with aclosing(self.events()) as events:
                     async for _ in events:
                         pass
             except RetinueError as error:
-                raise shortened(error) from error.__cause__
+                raise shorten_traceback(error) from error.__cause__
         return self.result
 
-    async def _abilities(self) -> Abilities:
+    async def _abilities(self) -> Capabilities:
         """What the model can do."""
         self._deadline.start(None)
         try:
             return await self._deadline.wait(self._found())
         except Exception as error:
-            if is_told(error) or isinstance(error, Interrupted):
+            if is_own_error(error) or isinstance(error, Interrupted):
                 raise
-            raise ModelError(f"the model cannot say what it can do: {described(error)}") from error
+            raise ModelError(f"the model cannot say what it can do: {describe_error(error)}") from error
 
-    async def _found(self) -> Abilities:
+    async def _found(self) -> Capabilities:
         """What its engine says, and for native tool calls, what trying them out has shown."""
         model, strategy = self._spec.model, self._spec.strategy
         native = bool(self._task.tools) and calls_natively(strategy)

@@ -6,14 +6,14 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ._internal.sync_bridge import blocking
+from ._internal.sync_bridge import run_blocking
 from .agent import Agent, Human, Params, Run
 from .core.budgets import Budget
 from .core.events import RunResult
 from .core.prompt import Ask
 from .core.protocols import Chunks
-from .core.values import Abilities, Message
-from .display.live_trace import watched
+from .core.values import Capabilities, Message
+from .display.live_trace import run_watched
 from .errors import ModelRefused
 from .strategies.given_actions import ActingOut
 
@@ -63,7 +63,7 @@ class Executor(Agent):
 
     def run(self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
         """`run_async`, blocking."""
-        return blocking(watched(self.run_async, question, history=history, params=params))
+        return run_blocking(run_watched(self.run_async, question, history=history, params=params))
 
 
 class NoModel:
@@ -71,9 +71,9 @@ class NoModel:
 
     name = "no model"
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """None."""
-        return Abilities()
+        return Capabilities()
 
     def reply(self, request: Ask) -> Chunks:
         """Raises `ModelRefused`."""

@@ -20,9 +20,9 @@ from cli.test_ask import ACTION, ANSWER, environment
 from fakes.openai_server import OpenAIServer
 from fakes.said import Said
 from retinue import Agent, PromptModel, UsageError
-from retinue._internal.progress import told
+from retinue._internal.progress import progress_to
 from retinue.core.protocols import Retry
-from retinue.core.values import Abilities, AgentAction, Reply, Usage
+from retinue.core.values import AgentAction, Capabilities, Reply, Usage
 from retinue.display.terminal import Live, Measure, Wrapping, cells, clean
 from retinue.tools import calculator
 
@@ -78,7 +78,7 @@ def test_a_step_is_thought_action_observation_and_costs_and_the_answer_stands_th
 def test_other_strategies_replies_are_shown_in_the_same_words(
     strategy: str, replies: list[str | Reply], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = Said(replies, Abilities(calls_tools=True), sizes=[3])
+    said = Said(replies, Capabilities(calls_tools=True), sizes=[3])
     Agent(said, [calculator], strategy=strategy, trace=True).run("2^3?")
     shown = capsys.readouterr().err
     assert "Action: Calculator(" in shown
@@ -255,7 +255,7 @@ def test_what_turns_the_direction_of_writing_or_moves_the_cursor_is_taken_out() 
 @pytest.mark.model
 async def test_loading_the_model_is_told_before_it_is_loaded() -> None:
     said: list[str] = []
-    with told(lambda what, done, size: said.append(what)):
+    with progress_to(lambda what, done, size: said.append(what)):
         try:
             model = PromptModel("local", context=1024)
         except UsageError:

@@ -12,7 +12,7 @@ from retinue import Document, PromptModel, PromptNode, PromptTemplate, UsageErro
 from retinue.core.events import Delta
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Abilities, Reply
+from retinue.core.values import Capabilities, Reply
 
 
 class Echo:
@@ -23,8 +23,8 @@ class Echo:
         self.answer = answer
         self.asked: list[Ask] = []
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
-        return Abilities()
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return Capabilities()
 
     async def reply(self, request: Ask) -> Chunks:
         self.asked.append(request)

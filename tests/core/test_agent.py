@@ -31,7 +31,7 @@ from retinue import (
 from retinue.core.events import Finished, Started
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Abilities
+from retinue.core.values import Capabilities
 from retinue.net.retry import Retries
 from retinue.strategies import STRATEGIES
 
@@ -54,12 +54,12 @@ class Native:
 
     name = "native"
 
-    def __init__(self, replies: list[Reply], abilities: Abilities = Abilities(calls_tools=True)) -> None:
+    def __init__(self, replies: list[Reply], abilities: Capabilities = Capabilities(calls_tools=True)) -> None:
         self._replies = iter(replies)
         self._abilities = abilities
         self.probed = 0
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         self.probed += native
         return self._abilities if native else replace(self._abilities, calls_tools=self._abilities.scripted)
 
@@ -237,20 +237,20 @@ def test_what_auto_chose_is_recorded_and_stays() -> None:
 @pytest.mark.parametrize(
     ("abilities", "strategy"),
     [
-        (Abilities(calls_tools=True), "tool_calling"),
-        (Abilities(constrains=True, calls_tools=True), "react"),
-        (Abilities(), "react"),
-        (Abilities(calls_tools=True, scripted=True), "react"),
+        (Capabilities(calls_tools=True), "tool_calling"),
+        (Capabilities(constrains=True, calls_tools=True), "react"),
+        (Capabilities(), "react"),
+        (Capabilities(calls_tools=True, scripted=True), "react"),
     ],
 )
-def test_auto_goes_by_what_the_engine_can_do(abilities: Abilities, strategy: str) -> None:
+def test_auto_goes_by_what_the_engine_can_do(abilities: Capabilities, strategy: str) -> None:
     started = next(Agent(Native([Reply("Final Answer: x")], abilities), [lookup]).stream("?"))
     assert isinstance(started, Started)
     assert started.strategy == strategy
 
 
 def test_an_engine_that_is_held_to_a_pattern_is_not_probed() -> None:
-    model = Native([Reply("x")], Abilities(constrains=True))
+    model = Native([Reply("x")], Capabilities(constrains=True))
     next(Agent(model, [lookup]).stream("?"))
     assert model.probed == 0
     next(Agent(model, [lookup], strategy="tool_calling").stream("?"))

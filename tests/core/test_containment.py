@@ -35,13 +35,13 @@ from retinue import (
     component,
     tool,
 )
-from retinue._internal.containment import apart, contained
-from retinue._internal.sync_bridge import blocking
+from retinue._internal.containment import await_isolated, call_contained
+from retinue._internal.sync_bridge import run_blocking
 from retinue.core.completion import ask_once
 from retinue.core.events import Called, Observed
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Recalled, Task, act, ask
-from retinue.core.values import Abilities, Reply
+from retinue.core.values import Capabilities, Reply
 from retinue.strategies import STRATEGIES, simple
 
 
@@ -505,10 +505,10 @@ class Talks:
         self.what = what
         self.able = able
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         if not self.able:
             raising(self.what)
-        return Abilities()
+        return Capabilities()
 
     async def _reply(self) -> Any:
         if self.what:
@@ -542,7 +542,7 @@ def test_whatever_a_model_raises_is_the_error_of_who_asks_it_once(name: str) -> 
 def test_a_model_without_a_reply_is_the_runs_end() -> None:
     run = Agent(Talks(""), [Tool("bad", lambda query: "fine", effects="read")]).start(QUESTION)
     with pytest.raises(ModelError, match="the model ended without a reply"):
-        blocking(run.finish())
+        run_blocking(run.finish())
     assert (run.result.stop_reason, run.result.error) == (StopReason.ERROR, "the model ended without a reply")
 
 
@@ -620,7 +620,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_on_a_loop_in_the_main_thread_is_not_taken_for_a_tools() -> None:
     code = """
 import asyncio, os, signal, time
-from retinue._internal.sync_bridge import complete
+from retinue._internal.sync_bridge import run_to_completion
 
 async def main():
     try:
@@ -630,7 +630,7 @@ async def main():
         print("cleaned up")
 
 try:
-    complete(main())
+    run_to_completion(main())
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -641,7 +641,7 @@ except KeyboardInterrupt:
 
 def test_a_cancel_of_ours_passes_through_foreign_code() -> None:
     async def main() -> str:
-        task = asyncio.create_task(apart(asyncio.Event().wait()))
+        task = asyncio.create_task(await_isolated(asyncio.Event().wait()))
         await asyncio.sleep(0)
         task.cancel()
         try:
@@ -658,4 +658,4 @@ def test_a_function_that_cancels_itself_is_told_from_one_that_is_cancelled() -> 
         raise asyncio.CancelledError
 
     with pytest.raises(ForeignExit, match="it was cancelled from within"):
-        contained(cancels)
+        call_contained(cancels)

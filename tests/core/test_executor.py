@@ -15,7 +15,7 @@ from retinue import Agent, Budget, PromptModel, RunResult, StopReason, Tool, Usa
 from retinue.core.events import Asked, Called, Delta, Event, Observed
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, act, ask
-from retinue.core.values import Abilities, AgentAction, AgentFinish, Message, Reply, Usage
+from retinue.core.values import AgentAction, AgentFinish, Capabilities, Message, Reply, Usage
 from retinue.strategies.parsing.react_text import written
 
 
@@ -47,14 +47,14 @@ def observed(result: RunResult) -> list[str]:
 class Parrot:
     """A model that writes its script over and over, and answers when asked for nothing but the answer."""
 
-    def __init__(self, *script: str, answer: str = " 47", abilities: Abilities = Abilities()) -> None:
+    def __init__(self, *script: str, answer: str = " 47", abilities: Capabilities = Capabilities()) -> None:
         self.name = "parrot"
         self.asked: list[Ask] = []
         self._script = itertools.cycle(script)
         self._answer = answer
         self._abilities = abilities
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         return self._abilities
 
     async def reply(self, request: Ask) -> Chunks:
@@ -253,7 +253,7 @@ class Small(Parrot):
 
     def __init__(self, *script: str, tells: bool) -> None:
         self.limit, self.tells, self.sizes = 9_000, tells, []
-        super().__init__(*script, abilities=Abilities(window=3_000 if tells else None))
+        super().__init__(*script, abilities=Capabilities(window=3_000 if tells else None))
 
     async def reply(self, request: Ask) -> Chunks:
         size = len(request.prompt.text)

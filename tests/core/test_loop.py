@@ -26,7 +26,7 @@ from retinue import (
 from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started, Stopped
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, ask
-from retinue.core.values import Abilities, Message, Reply, Usage
+from retinue.core.values import Capabilities, Message, Reply, Usage
 from retinue.net.retry import Retries
 from retinue.strategies.parsing.react_text import written
 
@@ -345,8 +345,8 @@ class CutShort:
     name: str = "cut-short"
     asked: int = 0
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
-        return Abilities(constrains=False)
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return Capabilities(constrains=False)
 
     async def reply(self, request: Ask) -> Chunks:
         self.asked += 1

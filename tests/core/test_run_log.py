@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from retinue import Agent, ModelRefused, PromptModel, tool
-from retinue._internal.redaction import hide
-from retinue._internal.sync_bridge import blocking
-from retinue.core.log_context import ContextFilter, LogContext, current, within
+from retinue._internal.redaction import register_secret
+from retinue._internal.sync_bridge import run_blocking
+from retinue.core.log_context import ContextFilter, LogContext, current_context, log_context
 from retinue.net.retry import Retries
 
 SECRET = "sk-planted-in-a-tool-0123456789"
@@ -41,7 +41,7 @@ def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
 def test_a_run_is_told_step_by_step(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "retinue")
     run = agent(call("it"), {"say": "Seven."}).start("What is it?")
-    blocking(run.finish())
+    run_blocking(run.finish())
     lines = said(caplog, logging.DEBUG)
     assert lines[0].startswith("guide begins: strategy tool_calling, model scripted, 1 tools; a question of 11 char")
     assert lines[1].startswith("step 1: asked with 2 more messages of ")
@@ -79,21 +79,21 @@ def test_a_model_that_is_asked_again_is_information(caplog: pytest.LogCaptureFix
 
 
 def test_what_a_tool_logs_is_of_its_run_and_has_no_secret(caplog: pytest.LogCaptureFixture) -> None:
-    hide(SECRET)
+    register_secret(SECRET)
     caplog.handler.addFilter(shown := ContextFilter())
     try:
         run = agent(call("it"), {"say": "Seven."}).start("What?")
-        blocking(run.finish())
+        run_blocking(run.finish())
     finally:
         caplog.handler.removeFilter(shown)
     mine = [one for one in caplog.records if one.name in ("my.tool", "retinue.my")]
     assert [(vars(one)["run"], vars(one)["step"]) for one in mine] == [(run.key, 1)] * 2
     assert mine[1].getMessage() == "looking with ***"
-    assert current().run == ""
+    assert current_context().run == ""
 
 
 def test_no_part_of_a_secret_is_left_where_a_long_text_is_cut(caplog: pytest.LogCaptureFixture) -> None:
-    hide(SECRET)
+    register_secret(SECRET)
     for before in range(480, 500):
         rule = {"when": "never", "say": "x"}
         with pytest.raises(ModelRefused):
@@ -102,7 +102,7 @@ def test_no_part_of_a_secret_is_left_where_a_long_text_is_cut(caplog: pytest.Log
 
 
 def test_what_is_said_of_a_record_counts_before_where_it_was_said(caplog: pytest.LogCaptureFixture) -> None:
-    with within(LogContext("outer", "req_1", 3)):
+    with log_context(LogContext("outer", "req_1", 3)):
         logging.getLogger("retinue.x").warning("a")
         logging.getLogger("retinue.x").warning("b", extra={"run": "inner"})
     assert [(vars(one)["run"], vars(one)["request"], vars(one)["step"]) for one in caplog.records] == [

@@ -10,7 +10,7 @@ from retinue import Agent, ModelRefused
 from retinue._internal.suggestions import nearest, suggestion
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Abilities
+from retinue.core.values import Capabilities
 
 NAMES = ["react", "react_json", "tool_calling"]
 
@@ -39,7 +39,7 @@ class Refusing:
 
     name = "mine"
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         raise ModelRefused("not today")
 
     def reply(self, request: Ask) -> Chunks:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from retinue._internal.supervision import supervised
+from retinue._internal.supervision import supervise
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ class Dying:
 
 async def test_a_death_is_said_and_the_work_begins_again(caplog: pytest.LogCaptureFixture) -> None:
     work = Dying(ValueError("one"), KeyError("two"), asyncio.CancelledError("by itself"))
-    await supervised("the work", work, (0.0,))
+    await supervise("the work", work, (0.0,))
     assert work.begun == 4
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
@@ -43,7 +43,7 @@ async def test_a_death_is_said_and_the_work_begins_again(caplog: pytest.LogCaptu
 
 async def test_who_is_cancelled_ends(caplog: pytest.LogCaptureFixture) -> None:
     work = Dying(ValueError("one"), lasts=True)
-    task = asyncio.create_task(supervised("the work", work, (0.0,)))
+    task = asyncio.create_task(supervise("the work", work, (0.0,)))
     while work.begun < 2:  # noqa: ASYNC110 - what is waited for is what a task does next
         await asyncio.sleep(0)
     task.cancel()
@@ -53,6 +53,6 @@ async def test_who_is_cancelled_ends(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_waits_grow_up_to_the_last(caplog: pytest.LogCaptureFixture) -> None:
-    await supervised("the work", Dying(*[ValueError()] * 4), (0.0, 0.001, 0.002))
+    await supervise("the work", Dying(*[ValueError()] * 4), (0.0, 0.001, 0.002))
     waits = [str(record.args[1]) for record in caplog.records if isinstance(record.args, tuple)]
     assert waits == ["0.0", "0.001", "0.002", "0.002"]

@@ -33,7 +33,7 @@ from retinue.agent import Run
 from retinue.core.events import Called, Event, Finished, Observed, Paused, Resumed, Stopped
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Flow, Recalled, Task, act
-from retinue.core.values import Abilities, Outcome, Reply, ToolInput
+from retinue.core.values import Capabilities, Outcome, Reply, ToolInput
 from retinue.strategies import STRATEGIES
 
 PAY = {"call": {"tool": "pay", "input": {"amount": 5}}}
@@ -530,8 +530,8 @@ class Verdicts:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
-        return Abilities()
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return Capabilities()
 
     async def reply(self, request: Ask) -> Chunks:
         given = self.world.written()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from retinue import ModelUnavailable
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Abilities, Reply, Usage
+from retinue.core.values import Capabilities, Reply, Usage
 
 _SAID = re.compile(r"User: ([^\n]*)\nFacts:\Z")
 _PAIR = re.compile(r"Old: ([^\n]*)\nNew: ([^\n]*)\nOld says:\Z")
@@ -33,8 +33,8 @@ class Replying:
         self.gate.set()
         self.down = False
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
-        return Abilities(constrains=True)
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return Capabilities(constrains=True)
 
     async def reply(self, request: Ask) -> Chunks:
         self.asked.append(request.prompt.text)

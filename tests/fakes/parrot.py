@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Abilities, Reply, Usage
+from retinue.core.values import Capabilities, Reply, Usage
 
 
 class Parrot:
@@ -19,8 +19,8 @@ class Parrot:
         self.asked: list[Ask] = []
         self._constrained = constrained
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
-        return Abilities(constrains=self._constrained)
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return Capabilities(constrains=self._constrained)
 
     async def reply(self, request: Ask) -> Chunks:
         self.asked.append(request)

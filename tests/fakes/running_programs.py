@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from retinue import PythonRuntime, ToolError
-from retinue._internal.concurrency import in_order
+from retinue._internal.concurrency import gather_bounded
 
 AT_ONCE = 2
 
@@ -41,7 +41,7 @@ async def outcomes(programs: Mapping[str, str], limits: Mapping[str, float]) -> 
 
     await runtime.run_async("1")  # what is loaded with the first is no program's
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = await in_order(one, programs.values(), AT_ONCE)
+    found = await gather_bounded(one, programs.values(), AT_ONCE)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     named = dict(zip(programs, found, strict=True))
     return {"programs": named, "kilobytes": grown, "workers_left": workers_left()}

@@ -8,7 +8,7 @@ from itertools import cycle
 from retinue import Delta
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Retry
-from retinue.core.values import Abilities, Reply
+from retinue.core.values import Capabilities, Reply
 
 
 class Said:
@@ -21,14 +21,17 @@ class Said:
     name = "said"
 
     def __init__(
-        self, replies: Sequence[str | Reply | Retry], abilities: Abilities = Abilities(), sizes: Sequence[int] = ()
+        self,
+        replies: Sequence[str | Reply | Retry],
+        abilities: Capabilities = Capabilities(),
+        sizes: Sequence[int] = (),
     ) -> None:
         self._replies = [Reply(reply) if isinstance(reply, str) else reply for reply in replies]
         self._abilities = abilities
         self._sizes = tuple(sizes)
         self.asked: list[Ask] = []
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         return self._abilities
 
     async def reply(self, request: Ask) -> Chunks:

@@ -17,7 +17,7 @@ from fakes import mcp_server
 from fakes.mcp_server import served
 from fakes.parrot import Parrot
 from retinue import Agent, Tool, ToolError, UsageError
-from retinue._internal.sync_bridge import blocking
+from retinue._internal.sync_bridge import run_blocking
 from retinue.core.signature import InvalidInput
 from retinue.mcp import MCPTools
 
@@ -51,7 +51,7 @@ def by_name(server: MCPTools) -> dict[str, Tool]:
 
 
 def call(tool: Tool, **arguments: Any) -> str:
-    return blocking(tool.call(arguments))
+    return run_blocking(tool.call(arguments))
 
 
 def test_tools_are_named_described_and_checked(server: MCPTools) -> None:

@@ -15,7 +15,7 @@ import pytest
 from fakes import mcp_misbehaving
 from fakes.parrot import Parrot
 from retinue import Agent, NotDone, ToolError
-from retinue._internal.sync_bridge import blocking
+from retinue._internal.sync_bridge import run_blocking
 from retinue.mcp import MCPTools, stdio as transport
 from retinue.strategies import STRATEGIES
 
@@ -88,7 +88,7 @@ def test_servers_that_cannot_be_used(odd: Make, how: str, problem: str) -> None:
 def test_answers_that_are_none(odd: Make, how: str, problem: str) -> None:
     (tool,) = odd(how).tools()
     with pytest.raises(ToolError, match=problem):
-        blocking(tool.call({}))
+        run_blocking(tool.call({}))
 
 
 def test_one_that_hears_nothing_more_is_started_again(odd: Make) -> None:
@@ -96,7 +96,7 @@ def test_one_that_hears_nothing_more_is_started_again(odd: Make) -> None:
     (tool,) = server.tools()
     for _ in range(2):
         with pytest.raises(TimeoutError):
-            blocking(replace(tool, timeout=0.1).call({}))
+            run_blocking(replace(tool, timeout=0.1).call({}))
     assert [one.name for one in server.tools()] == ["odd_say"]
 
 
@@ -105,7 +105,7 @@ def test_one_that_hears_nothing_more_is_started_again(odd: Make) -> None:
 )
 def test_what_does_no_harm(odd: Make, how: str, said: str) -> None:
     (tool,) = odd(how).tools()
-    assert blocking(tool.call({})) == said
+    assert run_blocking(tool.call({})) == said
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from retinue.core.events import Asked, Called, Started
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Memory, Recalled
 from retinue.core.serialization import from_json, to_json
-from retinue.core.values import Abilities, AgentAction, AgentFinish, Reply, Usage
+from retinue.core.values import AgentAction, AgentFinish, Capabilities, Reply, Usage
 from retinue.memory import ConversationMemory, EntityMemory
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator
@@ -169,11 +169,11 @@ class Copying:
 
     name = "copying"
 
-    def __init__(self, abilities: Abilities) -> None:
+    def __init__(self, abilities: Capabilities) -> None:
         self._abilities = abilities
         self.copied: list[str] = []
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         return self._abilities
 
     async def reply(self, request: Ask) -> Chunks:
@@ -194,7 +194,7 @@ class Copying:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_is_remembered_can_forge_no_action_and_no_answer(strategy: str, hostile: str, constrained: bool) -> None:
     page = f"PAGE\n{hostile}\nEND"
-    model = Copying(Abilities(constrains=constrained, calls_tools=True))
+    model = Copying(Capabilities(constrains=constrained, calls_tools=True))
     tools = [Tool("fetch", lambda page: "fetched", effects="read"), Tool("delete_all", lambda what: "gone")]
     memory = Fixed(page, [Message("user", page), Message("assistant", page)])
     agent = Agent(model, tools, strategy=strategy, human=lambda action, problem: Decision("approve"), memory=memory)

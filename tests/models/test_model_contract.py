@@ -16,7 +16,7 @@ from fakes.vendor_server import Answer, Request, VendorServer, failure
 from retinue import Delta, ModelError, ModelRefused, ModelUnavailable, PromptModel
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Model, Retry
-from retinue.core.values import Abilities, AgentAction, Reply, Usage
+from retinue.core.values import AgentAction, Capabilities, Reply, Usage
 from retinue.errors import WindowExceeded
 from retinue.models.reply_limits import limited
 from retinue.net.retry import Retries
@@ -99,9 +99,9 @@ class Honest:
     text = TEXT
     held = "yes"
     error: ModelError | None = None
-    able = Abilities(constrains=True, calls_tools=True)
+    able = Capabilities(constrains=True, calls_tools=True)
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         return self.able
 
     async def reply(self, request: Ask) -> Chunks:
@@ -241,11 +241,11 @@ class Rooted(Honest):
 
 
 class Boasting(Honest):
-    able = Abilities(calls_tools=True, problem="it answered in words")
+    able = Capabilities(calls_tools=True, problem="it answered in words")
 
 
 class Silent(Honest):
-    able = Abilities()
+    able = Capabilities()
 
 
 class Free(Honest):

@@ -12,7 +12,7 @@ from fakes.openai_server import OpenAIServer
 from fakes.said import Said
 from fakes.vendor_server import Answer
 from retinue import Agent, AgentAction, Budget, Reply, StopReason, Tool
-from retinue.core.values import Abilities
+from retinue.core.values import Capabilities
 from retinue.models.reply_limits import limited
 from retinue.strategies import ToolCalling
 
@@ -75,13 +75,13 @@ def called(*names: str) -> Reply:
     ],
 )
 def test_a_choice_holds_until_a_tool_was_called(choice: str, asked: list[Any]) -> None:
-    said = Said([called("look"), "done"], Abilities(calls_tools=True))
+    said = Said([called("look"), "done"], Capabilities(calls_tools=True))
     assert Agent(said, [LOOK, ADD], strategy=ToolCalling(tool_choice=choice)).run("?").answer == "done"
     assert [(one.tool_choice, len(one.tools)) for one in said.asked] == asked
 
 
 def test_a_choice_of_a_tool_that_is_not_there_is_refused() -> None:
-    result = Agent(Said([], Abilities(calls_tools=True)), [LOOK], strategy=ToolCalling(tool_choice="lok")).run("?")
+    result = Agent(Said([], Capabilities(calls_tools=True)), [LOOK], strategy=ToolCalling(tool_choice="lok")).run("?")
     assert (result.stop_reason, "there is no tool 'lok'" in result.error) == (StopReason.ERROR, True)
 
 

@@ -15,7 +15,7 @@ from retinue import Agent, AgentFinish, Budget, Decision, Message, PromptModel, 
 from retinue.core.events import Asked, Delta, Event, Replied, Started, Stopped
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Retry, Task, act, ask, consult
-from retinue.core.values import Abilities, AgentAction, Reply, Usage
+from retinue.core.values import AgentAction, Capabilities, Reply, Usage
 from retinue.errors import ModelUnavailable, WindowExceeded
 
 Script = list[dict[str, Any]]
@@ -105,8 +105,8 @@ class Stumbling:
     def __init__(self, *, fails: bool = False) -> None:
         self._fails = fails
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
-        return Abilities()
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return Capabilities()
 
     async def reply(self, request: Ask) -> Chunks:
         if "47" not in request.news:
@@ -127,8 +127,8 @@ class Pages:
     def __init__(self, *, tells: bool) -> None:
         self._tells = tells
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
-        return Abilities(window=1_500 if self._tells else None)
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return Capabilities(window=1_500 if self._tells else None)
 
     async def reply(self, request: Ask) -> Chunks:
         size = len(request.prompt.text)

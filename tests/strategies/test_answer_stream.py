@@ -16,7 +16,7 @@ from retinue.core.events import Event, Finished, Replied, Stopped
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Retry, Strategy, Task
 from retinue.core.serialization import from_json, to_json
-from retinue.core.values import Abilities, AgentAction, AgentFinish, Reply
+from retinue.core.values import AgentAction, AgentFinish, Capabilities, Reply
 from retinue.strategies import STRATEGIES, PlanExec, React, ReactJson, SelfAsk, ToolCalling, simple
 from retinue.strategies.planner import Planner
 from retinue.strategies.wrappers.instructions import instructed
@@ -50,11 +50,11 @@ def streamed(model: Said, strategy: Strategy | str, **settings: object) -> tuple
     return "".join(one.answer for one in seen if isinstance(one, Delta)), last
 
 
-def replies(strategy: str, answer: str, able: Abilities, budget: Budget) -> list[Reply]:
+def replies(strategy: str, answer: str, able: Capabilities, budget: Budget) -> list[Reply]:
     """What a model with these abilities says that looks something up and then answers."""
 
     class Able(PromptModel):
-        async def abilities(self, *, native: bool = False) -> Abilities:
+        async def abilities(self, *, native: bool = False) -> Capabilities:
             return able
 
     script = [{"when": "is found", "finish": answer}, {"call": {"tool": "lookup", "input": "x"}}]
@@ -76,7 +76,7 @@ SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 def test_what_is_shown_is_a_beginning_of_the_answer(
     strategy: str, answer: str, steps: int, constrained: bool, sizes: list[int]
 ) -> None:
-    able, budget = Abilities(constrains=constrained, calls_tools=True), Budget(steps + ("lan" in strategy))
+    able, budget = Capabilities(constrains=constrained, calls_tools=True), Budget(steps + ("lan" in strategy))
     model = Said(replies(strategy, answer, able, budget), able, sizes)
     shown, last = streamed(model, strategy, budget=budget)
     assert isinstance(last, Finished), last
@@ -224,7 +224,7 @@ def test_a_reply_begun_anew_shows_what_goes_beyond_the_former() -> None:
 
 def test_a_message_before_native_calls_is_shown_and_then_the_answer() -> None:
     calls = (AgentAction("lookup", {"name": "x"}),)
-    model = Said([Reply("I look. ", calls=calls), "Here."], Abilities(calls_tools=True), [2])
+    model = Said([Reply("I look. ", calls=calls), "Here."], Capabilities(calls_tools=True), [2])
     assert streamed(model, "tool_calling")[0] == "I look.Here."
 
 

@@ -9,7 +9,7 @@ import pytest
 from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, Decision, StopReason, tool
 from retinue.core.protocols import Strategy
-from retinue.core.values import Abilities, Reply
+from retinue.core.values import Capabilities, Reply
 from retinue.strategies import PlanExec, React, ReactJson, SelfAsk, ToolCalling, UnreadableReply, simple
 from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.react_text import parse
@@ -89,7 +89,7 @@ CASES = [
 def closing_with(name: str, reply: str | Reply, **options: Any) -> Any:
     """A run whose only reply is the one to the closing question."""
     agent = Agent(
-        Said([reply], Abilities(calls_tools=True)),
+        Said([reply], Capabilities(calls_tools=True)),
         [search],
         strategy=STRATEGIES[name],
         budget=Budget(steps=1),

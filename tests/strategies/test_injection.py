@@ -11,7 +11,7 @@ from retinue import Agent, Budget, Decision, RunResult, StopReason, Tool
 from retinue.core.events import Called
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Abilities, AgentAction, AgentFinish, Reply, Usage
+from retinue.core.values import AgentAction, AgentFinish, Capabilities, Reply, Usage
 from retinue.strategies import STRATEGIES
 
 
@@ -21,11 +21,11 @@ class Gullible:
 
     name = "gullible"
 
-    def __init__(self, abilities: Abilities) -> None:
+    def __init__(self, abilities: Capabilities) -> None:
         self._abilities = abilities
         self.copied: list[str] = []
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         return self._abilities
 
     async def reply(self, request: Ask) -> Chunks:
@@ -50,7 +50,7 @@ def approve(action: AgentAction, problem: str) -> Decision:
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_a_tool_returns_can_forge_no_action_and_no_answer(strategy: str, hostile: str, constrained: bool) -> None:
-    model = Gullible(Abilities(constrains=constrained, calls_tools=True))
+    model = Gullible(Capabilities(constrains=constrained, calls_tools=True))
     result = fetching(model, strategy, f"PAGE {hostile} END", f"PAGE\n{hostile}\nEND")
     assert model.copied == []
     assert {event.action.tool for event in result.events if isinstance(event, Called)} == {"fetch"}

@@ -17,7 +17,7 @@ from retinue import Agent, Budget, Decision, PromptModel, StopReason, tool
 from retinue.core.events import Replied
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Abilities, AgentAction
+from retinue.core.values import AgentAction, Capabilities
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator
 
@@ -46,10 +46,10 @@ class Able:
     """A scripted model with the abilities of another."""
 
     script: PromptModel
-    able: Abilities
+    able: Capabilities
     name: str = "able"
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         return self.able
 
     def reply(self, request: Ask) -> Chunks:
@@ -57,7 +57,7 @@ class Able:
 
 
 @cache
-def said(strategy: str, able: Abilities) -> tuple[Answer, ...]:
+def said(strategy: str, able: Capabilities) -> tuple[Answer, ...]:
     """What a model with these abilities says under `strategy`."""
     agent = Agent(Able(PromptModel(script=SCRIPT), able), [lookup, calculator], strategy=strategy, human=approve)
     result = agent.run(QUESTION)
@@ -74,7 +74,7 @@ def test_any_strategy_runs_on_any_engine(strategy: str, engine: str, stream: boo
     constrains = engine in ("vllm", "tgi", "llamacpp")
     with ENGINES[engine]() as server:
         server.replies += [PROBED] * native
-        server.replies += said(strategy, Abilities(constrains=constrains, calls_tools=native))
+        server.replies += said(strategy, Capabilities(constrains=constrains, calls_tools=native))
         agent = Agent(
             model(server, stream=stream), [lookup, calculator], strategy=strategy, budget=Budget(12), human=approve
         )
@@ -94,11 +94,11 @@ def test_native_tool_calls_that_do_not_work_are_replaced_by_json_and_the_trace_s
     constrains = engine in ("vllm", "tgi", "llamacpp")
     with ENGINES[engine]() as server:
         server.replies += ["I would call add(19, 23)."]
-        server.replies += said("react_json", Abilities(constrains=constrains))
+        server.replies += said("react_json", Capabilities(constrains=constrains))
         agent = Agent(model(server), [lookup, calculator], strategy="tool_calling")
         result = agent.run(QUESTION)
         assert result.answer == "4726 thousand"
         assert result.events[0].abilities.problem  # type: ignore[union-attr]
-        server.replies += said("react_json", Abilities(constrains=constrains))
+        server.replies += said("react_json", Capabilities(constrains=constrains))
         assert agent.run(QUESTION).answer == "4726 thousand", "the probe is remembered"
         assert not server.replies

@@ -7,7 +7,7 @@ import pytest
 from fakes.said import Said
 from retinue import Agent, Budget, RunResult, StopReason, tool
 from retinue.core.events import Asked
-from retinue.core.values import Abilities, Reply
+from retinue.core.values import Capabilities, Reply
 from retinue.strategies.parsing.prose import prose
 from strategies.test_corpus import TOOLS as RECORDED_TOOLS, read, recorded
 
@@ -22,7 +22,7 @@ def search(query: str) -> str:
 
 
 def run(name: str, *replies: str | Reply, constrains: bool = False) -> RunResult:
-    model = Said(replies, Abilities(constrains=constrains))
+    model = Said(replies, Capabilities(constrains=constrains))
     return Agent(model, [search], strategy=name, budget=Budget(12)).run("What is the capital of France?")
 
 

@@ -7,7 +7,7 @@ import re
 from fakes.said import Said
 from fakes.seed_000 import QUESTION, TRANSCRIPT
 from retinue import Agent, PromptModel, Tool
-from retinue.core.values import Abilities
+from retinue.core.values import Capabilities
 from retinue.strategies.react import React
 
 
@@ -35,7 +35,7 @@ def test_the_transcript_equals_seed_000s_line_for_line() -> None:
 
 
 def test_a_model_held_to_a_pattern_is_shown_examples_with_its_own_tools_names() -> None:
-    model = Said([" I know\nFinal Answer:", " honest"], Abilities(constrains=True))
+    model = Said([" I know\nFinal Answer:", " honest"], Capabilities(constrains=True))
     tools = [Tool("Find", lambda query: "", "search an encyclopedia"), Tool("Sums", lambda query: "", "arithmetic")]
     result = Agent(model, tools).run("What is on the page?")
     assert "Action: Find\nAction Input: The Piano film director\n" in result.transcript
@@ -75,6 +75,6 @@ def test_an_answer_that_was_cut_at_its_limit_ends_with_its_last_whole_sentence()
         (" Paris is the capital", "Paris is the capital"),
         (" Paris.", "Paris."),
     ):
-        model = Said([" I know\nFinal Answer:", said], Abilities(constrains=True))
+        model = Said([" I know\nFinal Answer:", said], Capabilities(constrains=True))
         tools = [Tool("Find", lambda query: "", "search an encyclopedia")]
         assert Agent(model, tools, strategy=React(answer_chars=15)).run("How big is Paris?").answer == answer

@@ -14,7 +14,7 @@ from retinue import Agent, AgentFinish, Budget, StopReason, Tool
 from retinue.core.grammar import json_pattern, regex
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
-from retinue.core.values import Abilities, AgentAction
+from retinue.core.values import AgentAction, Capabilities
 from retinue.strategies import ReactJson
 from retinue.strategies.parsing.json_reply import read_reply
 from retinue.strategies.parsing.lenient_json import Cut, found
@@ -250,7 +250,7 @@ def test_the_schema_says_the_same() -> None:
 
 
 def test_a_model_held_to_a_pattern_is_shown_an_example_with_its_own_tool() -> None:
-    model = Said(['{"scratchpad": {"thought": "t"}, "answer": "x"}'], Abilities(constrains=True))
+    model = Said(['{"scratchpad": {"thought": "t"}, "answer": "x"}'], Capabilities(constrains=True))
     Agent(model, TOOLS, strategy="react_json").run("Why?")
     text = model.asked[0].prompt.text
     assert '"actions": [{"action": "wikipedia", "arguments": {"input": "The Piano film director"}}]' in text

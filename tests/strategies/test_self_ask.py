@@ -14,7 +14,7 @@ from retinue import Agent, AgentAction, AgentFinish, Budget, StopReason, Tool
 from retinue.core.grammar import regex
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
-from retinue.core.values import Abilities
+from retinue.core.values import Capabilities
 from retinue.strategies import SelfAsk
 from retinue.strategies.parsing.react_text import UnreadableReply
 from retinue.strategies.self_ask import parse
@@ -93,7 +93,7 @@ def test_a_single_tool_may_take_json() -> None:
 
 
 def test_a_model_held_to_the_form_is_asked_for_the_answer_right_after_the_question() -> None:
-    model = Said([" Yes.\nFollow up [Search]: x\n", "So the final answer is:", " 74\n"], Abilities(constrains=True))
+    model = Said([" Yes.\nFollow up [Search]: x\n", "So the final answer is:", " 74\n"], Capabilities(constrains=True))
     result = Agent(model, TWO, strategy="self_ask").run("How old?")
     assert result.answer == "74"
     assert result.transcript.endswith("Intermediate answer: 74 years\nQuestion: How old?\nSo the final answer is: 74\n")

@@ -12,7 +12,7 @@ from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, Message, PromptModel, RunResult, StopReason, tool
 from retinue.core.events import Asked
 from retinue.core.protocols import Strategy
-from retinue.core.values import Abilities, Reply
+from retinue.core.values import Capabilities, Reply
 from retinue.strategies import React, ReactJson, SelfAsk, ToolCalling, simple
 from retinue.strategies.parsing.react_text import parse
 from retinue.tools import calculator
@@ -63,8 +63,8 @@ class Listening:
         self._constrained = constrained
         self.asked: list[Any] = []
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
-        return Abilities(constrains=self._constrained, calls_tools=True)
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return Capabilities(constrains=self._constrained, calls_tools=True)
 
     def reply(self, request: Any) -> Any:
         self.asked.append(request)
@@ -194,7 +194,7 @@ def test_a_run_with_unreadable_replies_can_be_resumed_after_any_event(name: str)
 def test_a_reply_cut_in_the_middle_of_an_action_is_unreadable(name: str, cut: str) -> None:
     ends = {"react_json": '{"answer": "2103"}', "self_ask": " No.\nSo the final answer is: 2103"}
     model = Said(
-        [Reply(cut, finish="length"), ends.get(name, " I know\nFinal Answer: 2103")], Abilities(calls_tools=True)
+        [Reply(cut, finish="length"), ends.get(name, " I know\nFinal Answer: 2103")], Capabilities(calls_tools=True)
     )
     result = run(name, model)
     assert (result.answer, result.steps) == ("2103", ())
@@ -212,14 +212,14 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_reply_that_was_withheld_is_not_asked_for_again(name: str) -> None:
-    result = run(name, Said([Reply("hm", finish="content_filter")], Abilities(calls_tools=True)))
+    result = run(name, Said([Reply("hm", finish="content_filter")], Capabilities(calls_tools=True)))
     assert result.stop_reason is StopReason.CONTENT_FILTERED
 
 
 @pytest.mark.parametrize("name", [name for name in ANSWERS if name != "tool_calling"])
 def test_what_stays_cut_ends_as_that(name: str) -> None:
     cut = " Yes.\nFollow up [lookup]: Par" if name == "self_ask" else '{"actions": [{"action": "lookup", "argu'
-    result = run(name, Said([Reply(cut, finish="length")] * 5, Abilities(calls_tools=True)))
+    result = run(name, Said([Reply(cut, finish="length")] * 5, Capabilities(calls_tools=True)))
     assert result.stop_reason is StopReason.REPLY_TRUNCATED
 
 
@@ -278,7 +278,7 @@ def test_a_conversation_is_written_as_people_read_it() -> None:
 def test_the_best_answer_so_far_is_kept_for_a_run_that_is_stopped(
     name: str, replies: list[str | Reply], best: str
 ) -> None:
-    model = Said(replies, Abilities(calls_tools=True))
+    model = Said(replies, Capabilities(calls_tools=True))
     budget = Budget(len(replies), early_stopping_method="force")
     result = Agent(model, TOOLS, strategy=STRATEGIES[name], budget=budget).run("How many?")
     assert result.stop_reason is StopReason.MAX_ITERATION_EXCEEDED

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from retinue import AgentAction, AgentFinish, Message, Tool
-from retinue.core.flow import advanced
+from retinue.core.flow import advance
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Flow, Request, Sent, Strategy, Task
 from retinue.core.values import Reply
@@ -56,7 +56,7 @@ class Honest:
 
     def __call__(self, task: Task) -> Flow:
         inner, sent = React()(self.task(task)), None
-        while not isinstance(request := advanced(inner, sent), AgentFinish):
+        while not isinstance(request := advance(inner, sent), AgentFinish):
             sent = self.sent((yield self.asked(request)))
         return self.ended(request)
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def in_order(work: Callable[[T], Awaitable[R]], items: Iterable[T], at_once: int) -> list[R]:
+async def gather_bounded(work: Callable[[T], Awaitable[R]], items: Iterable[T], at_once: int) -> list[R]:
     """What `work` makes of each item, in the items' order; at most `at_once` are under way at a time.
 
     The first error ends the others and is raised, with a note that says which item it was.
@@ -36,12 +36,12 @@ async def in_order(work: Callable[[T], Awaitable[R]], items: Iterable[T], at_onc
             for _ in range(min(at_once, len(items))):
                 group.create_task(worker())
     except ExceptionGroup as group_of_errors:
-        error = first(group_of_errors)
+        error = first_error(group_of_errors)
         raise error from error.__cause__
     return [results[number] for number in sorted(results)]
 
 
-def first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The first error in a group of groups."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):

@@ -33,31 +33,31 @@ class TimedOut(TimeoutError):
     """The time that was given is up: unlike a `TimeoutError` that foreign code raised itself."""
 
 
-def contained(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """What `function` returns. Raises an `Exception` for whatever it raises."""
     process = os.getpid()
     try:
         value = function(*arguments, **options)
     except BaseException as error:
-        end_child(process, error)
+        exit_forked_child(process, error)
         if isinstance(error, Exception) or is_ours(error):
             raise
-        raise exited(error) from error
-    end_child(process)
+        raise foreign_exit(error) from error
+    exit_forked_child(process)
     return value
 
 
-async def contained_await(work: Awaitable[T]) -> T:
+async def await_contained(work: Awaitable[T]) -> T:
     """What `work` gives, awaited in the caller's task. Raises an `Exception` for whatever it raises."""
     try:
         return await _steps(work)
     except BaseException as error:
         if isinstance(error, Exception) or is_ours(error):
             raise
-        raise exited(error) from error
+        raise foreign_exit(error) from error
 
 
-async def apart(work: Awaitable[T], seconds: float | None = None) -> T:
+async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
     """What `work` gives, awaited in a task of its own: it may cancel that, or refuse to be cancelled.
 
     Raises `TimedOut` if it takes more than `seconds`, and an `Exception` for whatever it raises. When time is up, or
@@ -74,7 +74,7 @@ async def apart(work: Awaitable[T], seconds: float | None = None) -> T:
         if not task.done():
             await _cancelled(task)
     if not task.done() or task.cancelled():
-        raise TimedOut if expired else exited(asyncio.CancelledError())
+        raise TimedOut if expired else foreign_exit(asyncio.CancelledError())
     value, error = task.result()
     try:
         if error is None:
@@ -83,18 +83,18 @@ async def apart(work: Awaitable[T], seconds: float | None = None) -> T:
             raise TimedOut from error
         if isinstance(error, Exception):
             raise error
-        raise exited(error) from error
+        raise foreign_exit(error) from error
     finally:
         del error, task  # the error's traceback holds this frame
 
 
-def exited(error: BaseException) -> ForeignExit:
+def foreign_exit(error: BaseException) -> ForeignExit:
     """What stands for an error that is no `Exception`."""
     within = isinstance(error, asyncio.CancelledError)
-    return ForeignExit("it was cancelled from within" if within else described(error))
+    return ForeignExit("it was cancelled from within" if within else describe_error(error))
 
 
-def foreign_tasks(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
+def contained_task_factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
     """A task factory for loops of ours: a task that foreign code makes cannot end the loop either."""
     if not _FOREIGN.get():
         return asyncio.Task(work, loop=loop, **options)
@@ -118,7 +118,7 @@ def is_ours(error: BaseException) -> bool:
     return False
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The error's type and text, on which foreign code has a say, too; of one that is made to be told, its text."""
     try:
         text = str(error)
@@ -128,12 +128,12 @@ def described(error: BaseException) -> str:
         return type(error).__name__
 
 
-def is_told(error: BaseException) -> bool:
+def is_own_error(error: BaseException) -> bool:
     """Whether it is an error of Retinue's own, whose text says all by itself."""
     return isinstance(error, RetinueError) and not isinstance(error, ForeignExit)
 
 
-def end_child(process: int, error: BaseException | None = None) -> None:
+def exit_forked_child(process: int, error: BaseException | None = None) -> None:
     """End this process at once if it is not `process`, but a child that was forked off it since."""
     if os.getpid() != process:
         code = error.code if isinstance(error, SystemExit) else None if error is None else 1
@@ -146,7 +146,7 @@ async def _guarded(work: Awaitable[T]) -> T:
     except (SystemExit, KeyboardInterrupt) as error:
         if is_ours(error):
             raise
-        raise exited(error) from error
+        raise foreign_exit(error) from error
 
 
 async def _outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
@@ -166,13 +166,13 @@ def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
         try:
             awaited = next(steps) if thrown is None else steps.throw(thrown)
         except StopIteration as end:
-            end_child(process)
+            exit_forked_child(process)
             value: T = end.value
             return value
         except BaseException as error:
-            end_child(process, error)
+            exit_forked_child(process, error)
             raise
-        end_child(process)
+        exit_forked_child(process)
         try:
             thrown = None
             yield awaited

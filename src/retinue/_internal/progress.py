@@ -10,13 +10,13 @@ Progress = Callable[[str, int, int], None]  # what is going on, bytes done, byte
 _LISTENER: ContextVar[Progress | None] = ContextVar("retinue_progress", default=None)
 
 
-def listener() -> Progress | None:
+def progress_listener() -> Progress | None:
     """Who is told of what the caller does; `None` if nobody listens."""
     return _LISTENER.get()
 
 
 @contextmanager
-def told(progress: Progress) -> Iterator[None]:
+def progress_to(progress: Progress) -> Iterator[None]:
     """Tell `progress` of what is done inside, also in tasks and threads begun there; any thread may call it."""
     before = _LISTENER.set(progress)
     try:

@@ -1,7 +1,7 @@
 """Secrets that this process uses, and texts without them.
 
-Who is given one names it here (`hide`). What others say (a vendor's error, a tool's result, a traceback) goes through
-`hidden` before a model, a log or a database gets it: it may repeat what was sent.
+Who is given one names it here (`register_secret`). What others say (a vendor's error, a tool's result, a traceback)
+goes through `redact` before a model, a log or a database gets it: it may repeat what was sent.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _forms: set[str] = set()
 _any_form: list[re.Pattern[str]] = []
 
 
-def hide(*secrets: str) -> None:
-    """Let no text that goes through `hidden` have these, as they are, in base64, or as they stand in URLs and JSON."""
+def register_secret(*secrets: str) -> None:
+    """Let no text that goes through `redact` have these, as they are, in base64, or as they stand in URLs and JSON."""
     for secret in secrets:
         if len(secret) >= _LEAST and secret not in _forms:
             raw = secret.encode("utf-8", "replace")
@@ -30,14 +30,14 @@ def hide(*secrets: str) -> None:
             _any_form[:] = [re.compile("|".join(map(re.escape, sorted(_forms, key=len, reverse=True))))]
 
 
-def hide_named(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
+def register_named_secrets(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
     """Hide those values whose names are those of secrets: variables, headers, parameters of a query."""
     for name, value in dict(values).items():
         if NAMES.search(name):
-            hide(value, value.partition(" ")[2])  # `Bearer KEY`
+            register_secret(value, value.partition(" ")[2])  # `Bearer KEY`
 
 
-def hide_in(url: str) -> None:
+def register_url_secrets(url: str) -> None:
     """Hide the password and the keys in a URL."""
     try:
         parts = urlsplit(url)
@@ -45,18 +45,18 @@ def hide_in(url: str) -> None:
         return
     if parts.password:
         user, password = unquote(parts.username or ""), unquote(parts.password)
-        hide(password, parts.password, f"{user}:{password}")  # which is sent in base64
+        register_secret(password, parts.password, f"{user}:{password}")  # which is sent in base64
     elif parts.username:
-        hide(unquote(parts.username), parts.username)
-    hide_named(parse_qsl(parts.query))
+        register_secret(unquote(parts.username), parts.username)
+    register_named_secrets(parse_qsl(parts.query))
 
 
-def hidden(text: str) -> str:
+def redact(text: str) -> str:
     """`text` with `***` where a secret was."""
     return _any_form[0].sub("***", text) if _any_form else text
 
 
-def shown(text: str, most: int = 60) -> str:
+def redacted_excerpt(text: str, most: int = 60) -> str:
     """The beginning of a text that stands in a file, such as an address, without the secrets in it."""
-    hide_in(text)
-    return hidden(text)[:most]
+    register_url_secrets(text)
+    return redact(text)[:most]

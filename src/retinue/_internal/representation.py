@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .redaction import hidden
+from .redaction import redact
 
 _MOST = 80  # characters of a value
 
 
-def represented(something: Any, *given: Any, **named: Any) -> str:
+def one_line_repr(something: Any, *given: Any, **named: Any) -> str:
     """`Kind(value, name=value)`, without those that are empty, and without secrets: for `__repr__`."""
     parts = [_short(value) for value in given if value not in ("", None)]
     parts += [f"{name}={_short(value)}" for name, value in named.items() if value not in ("", None, [], ())]
@@ -17,5 +17,5 @@ def represented(something: Any, *given: Any, **named: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = hidden(repr(value))
+    text = redact(repr(value))
     return text if len(text) <= _MOST else f"{text[: _MOST - 2]} …"

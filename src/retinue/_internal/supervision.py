@@ -12,7 +12,7 @@ BACK_OFF = (0.1, 0.5, 2.0, 5.0, 30.0)  # seconds from a death to the next beginn
 _WELL = 60.0  # seconds without a death, after which it is the first again
 
 
-async def supervised(name: str, work: Callable[[], Awaitable[None]], back_off: Sequence[float] = BACK_OFF) -> None:
+async def supervise(name: str, work: Callable[[], Awaitable[None]], back_off: Sequence[float] = BACK_OFF) -> None:
     """Do `work` until it returns. Whatever it raises is logged as an error under `name`, and it is begun again, after
     a wait that grows. Only a cancellation of the task itself ends it: a `CancelledError` that comes out of `work` by
     itself is a death as any other."""

@@ -20,14 +20,14 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from ..errors import RetinueError, UsageError
-from .containment import described, end_child, foreign_tasks, is_ours
-from .tracebacks import shortened
+from .containment import contained_task_factory, describe_error, exit_forked_child, is_ours
+from .tracebacks import shorten_traceback
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-def complete(work: Coroutine[Any, Any, T]) -> T:
+def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, on a new event loop in this thread, as `asyncio.run` has it; for programs of ours.
 
     Ctrl-C, where no handler is set for it, cancels `work`, and is raised when that has ended.
@@ -50,19 +50,21 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
 def _go_on(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
     """Run `loop` until it is `over`, whatever is raised in it. Raises a person's `KeyboardInterrupt`."""
     process = os.getpid()
-    loop.set_task_factory(foreign_tasks)
+    loop.set_task_factory(contained_task_factory)
     while not over() and not loop.is_closed():
         try:
             loop.run_forever()
-            end_child(process)
+            exit_forked_child(process)
         except (SystemExit, KeyboardInterrupt) as error:
-            end_child(process, error)
+            exit_forked_child(process, error)
             if is_ours(error):
                 raise
-            logger.warning("%s was raised in a task or callback that is not ours; the loop goes on", described(error))
+            logger.warning(
+                "%s was raised in a task or callback that is not ours; the loop goes on", describe_error(error)
+            )
 
 
-def blocking(work: Coroutine[Any, Any, T]) -> T:
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`. Raises what it raises; `UsageError` when called on the loop's own thread.
 
     When the caller is interrupted, `work` is cancelled and has let go of what it held before the
@@ -84,7 +86,7 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
     try:
         return future.result()
     except RetinueError as error:
-        raise shortened(error) from error.__cause__
+        raise shorten_traceback(error) from error.__cause__
     except BaseException:
         if future.cancel():
             ended.wait(timeout=5.0)
@@ -93,7 +95,7 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
         del future  # it holds its exception, whose traceback holds this frame
 
 
-async def in_background(work: Coroutine[Any, Any, T]) -> T:
+async def run_in_background(work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which runs on the background loop, whatever loop the caller is on, and is cancelled
     with the caller. For what outlives the caller's loop, as a connection does that several runs use."""
     loop = _loop()
@@ -102,20 +104,20 @@ async def in_background(work: Coroutine[Any, Any, T]) -> T:
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
-def begin(work: Coroutine[Any, Any, T]) -> Future[T]:
+def start_in_background(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Begin `work` and go on; it ends with the process at the latest."""
     loop = _loop()
     _thread(loop)
     return asyncio.run_coroutine_threadsafe(work, loop)
 
 
-def iterate(source: AsyncGenerator[T, None]) -> Iterator[T]:
+def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
     """The items of `source`, as they come."""
     try:
-        while (item := blocking(_next(source))) is not _END:
+        while (item := run_blocking(_next(source))) is not _END:
             yield cast(T, item)
     finally:
-        blocking(source.aclose())
+        run_blocking(source.aclose())
 
 
 _END = object()

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from .containment import contained
+from .containment import call_contained
 
 T = TypeVar("T")
 _KEPT = 64  # threads that wait for something to do; more end
@@ -26,7 +26,7 @@ _SHARED = 0.001  # seconds after which calls that share a thread get one each, u
 _QUICK = 0.00005  # seconds a call
 
 
-async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+async def run_in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """What `function` returns, called in a thread, with the caller's context variables. Raises an `Exception` for
     whatever it raises.
 
@@ -185,6 +185,6 @@ def _make(work: _Work) -> None:  # on its own: what was done is not kept until t
 
 def _outcome(call: _Call) -> tuple[Any, Exception | None]:
     try:
-        return contained(call.context.run, call.function, *call.arguments), None
+        return call_contained(call.context.run, call.function, *call.arguments), None
     except Exception as raised:
         return None, raised

@@ -17,7 +17,7 @@ _PACKAGES = (Path(__file__).parents[1], Path(asyncio.__file__).parent, Path(conc
 _OURS = tuple(str(folder) + os.sep for folder in _PACKAGES)
 
 
-def shortened(error: E) -> E:
+def shorten_traceback(error: E) -> E:
     """`error` with only those frames in its traceback that are somebody else's, such as those of a model of the
     caller's own. An error of this kind says itself what is wrong; `RETINUE_DEBUG` leaves all frames."""
     if os.environ.get("RETINUE_DEBUG"):
@@ -29,7 +29,7 @@ def shortened(error: E) -> E:
     return error.with_traceback(kept)
 
 
-def show_shortened() -> None:
+def install_excepthook() -> None:
     """From now on, show errors of this kind that nobody catches without our own frames: in some five lines.
     A hook for uncaught exceptions that somebody has set (a debugger, a notebook) stays."""
     if sys.excepthook is sys.__excepthook__:
@@ -38,7 +38,7 @@ def show_shortened() -> None:
 
 def _show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if isinstance(error, RetinueError):
-        traceback = shortened(error).__traceback__
+        traceback = shorten_traceback(error).__traceback__
     sys.__excepthook__(kind, error, traceback)
 
 

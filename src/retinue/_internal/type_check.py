@@ -20,10 +20,10 @@ def mismatch(value: Any, hint: Any) -> str:
         return ""
     path, found = misfit
     place = f" (at {'.'.join(map(str, path))})" if path else ""
-    return f"must be {_name(hint)}, not {shown(found)}{place}"
+    return f"must be {_name(hint)}, not {describe_value(found)}{place}"
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value for an error message: its type, and the beginning of it."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"

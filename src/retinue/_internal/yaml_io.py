@@ -10,7 +10,7 @@ from typing import Any
 _FILES = "retinue.config.yaml_files"
 
 
-class Filed:
+class YamlSerializable:
     """Something that a file can define. `origin`: how it is written, if it came from a file.
 
     Two of them are equal if their files say the same of them, and nothing was added to them since.
@@ -28,7 +28,7 @@ class Filed:
         import_module(_FILES).save(self, path)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Filed) or self.origin is None or type(self) is not type(other):
+        if not isinstance(other, YamlSerializable) or self.origin is None or type(self) is not type(other):
             return self is other
         return bool(self.origin == other.origin and self.state() == other.state())
 
@@ -40,6 +40,6 @@ class Filed:
         return None
 
 
-def load(path: str | Path, section: str, name: str | None) -> Any:
+def load_section(path: str | Path, section: str, name: str | None) -> Any:
     """What the file's `section` defines under `name`, which may be left out if there is only one."""
     return import_module(_FILES).load(path, section, name)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from .._internal.redaction import hidden
+from .._internal.redaction import redact
 from .._internal.suggestions import nearest
 from ..errors import RetinueError
 
@@ -102,5 +102,5 @@ def _show_warnings() -> None:
 
 
 def _failed(message: str) -> int:
-    click.echo(f"{click.style('retinue:', fg='red', bold=True)} {hidden(message)}", err=True)
+    click.echo(f"{click.style('retinue:', fg='red', bold=True)} {redact(message)}", err=True)
     return 2

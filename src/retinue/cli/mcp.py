@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .._internal.sync_bridge import complete
+from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
 from ..config import load_spec
 from ..config.builder import Builder
@@ -42,7 +42,7 @@ def command(
     said = {agent.name: agent.params.role_description or "" for agent in spec.agents or ()}
     server = server_of(parts, file.stem, said)
     if address is None:
-        complete(serve_stdio(server))
+        run_to_completion(serve_stdio(server))
         return 0
     host, port = _host_and_port(address)
     key = api_key or secrets.token_urlsafe(32)

@@ -10,18 +10,18 @@ from contextlib import aclosing
 
 import click
 
-from .._internal.sync_bridge import complete
+from .._internal.sync_bridge import run_to_completion
 from ..agent import Run
 from ..core.events import Delta
 from ..core.serialization import to_json
 from ..core.values import StopReason
-from ..display.live_trace import traced
+from ..display.live_trace import run_traced
 
 
 def carry_out(run: Run, *, as_json: bool) -> int:
     """Run to the end, shown as it goes: 0 for an answer, 1 for none, 130 for Ctrl-C."""
     with contextlib.suppress(KeyboardInterrupt):
-        complete(_json(run) if as_json else _trace(run))
+        run_to_completion(_json(run) if as_json else _trace(run))
     if run.result.stop_reason is StopReason.CANCELLED:
         return 130
     return 0 if run.result.stop_reason is StopReason.ANSWER else 1
@@ -37,7 +37,7 @@ async def _json(run: Run) -> None:
 
 async def _trace(run: Run) -> None:
     _cancel_on_ctrl_c(run)
-    await traced(run, sys.stdout)
+    await run_traced(run, sys.stdout)
 
 
 def _cancel_on_ctrl_c(run: Run) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._internal.sync_bridge import complete
+from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
 from .option_types import PER_MINUTE, url_of
 
@@ -104,7 +104,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         connections=given["connections"],
         logging=Logging(given["log_level"], given["log_format"], _form(given["access_log"])),
     )
-    complete(serve(deployment, how, _ready, _made))
+    run_to_completion(serve(deployment, how, _ready, _made))
     return 0
 
 

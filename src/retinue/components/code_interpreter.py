@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from .._internal.thread_pool import in_thread
+from .._internal.thread_pool import run_in_thread
 from .python_runtime import code_in, plain
 from .sandbox import Sandbox, SandboxLimits
 
@@ -25,6 +25,6 @@ class CodeInterpreter:
 
         Raises `ToolError` for what was stopped, and for a result that is too large.
         """
-        printed, value = await in_thread(partial(self._sandbox.interact, code_in(code), dict(given or {})))
+        printed, value = await run_in_thread(partial(self._sandbox.interact, code_in(code), dict(given or {})))
         shown = [printed.rstrip("\n"), "" if value is None else repr(plain(value))]
         return "\n".join(filter(None, shown))

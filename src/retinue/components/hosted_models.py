@@ -10,7 +10,7 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from .._internal.suggestions import suggestion
-from .._internal.sync_bridge import blocking
+from .._internal.sync_bridge import run_blocking
 from ..documents.embedding import unit
 from ..errors import ToolError, UsageError
 from ..net.service_client import Request, Service
@@ -86,7 +86,7 @@ class HostedReranker:
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """The relevance of each text, the higher the better. Raises `ToolError`, or `UsageError` if the key is
         refused."""
-        return blocking(self._scores(query, texts))
+        return run_blocking(self._scores(query, texts))
 
     async def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
         known = self._reranking
@@ -136,7 +136,7 @@ class HostedEmbedder:
 
         rows: list[Any] = []
         for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
-            rows += blocking(self._embedded(list(texts[start : start + _EMBEDDED_AT_ONCE])))
+            rows += run_blocking(self._embedded(list(texts[start : start + _EMBEDDED_AT_ONCE])))
         try:
             vectors = numpy.asarray(rows or numpy.zeros((0, self.dimensions)), numpy.float32)
         except (TypeError, ValueError, OverflowError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from .._internal.concurrency import in_order
-from .._internal.sync_bridge import blocking
+from .._internal.concurrency import gather_bounded
+from .._internal.sync_bridge import run_blocking
 from ..core.values import Document
 from ..documents.text_subprocess import text_apart
 from ..errors import DataError, ToolError
@@ -61,15 +61,15 @@ class LinkContentFetcher:
 
     def run(self, url: str) -> Searched:
         """`run_async`, blocking."""
-        return blocking(self.run_async(url))
+        return run_blocking(self.run_async(url))
 
     async def run_batch_async(self, urls: Iterable[str], *, at_once: int = 4) -> list[Searched]:
         """`run_async` for each address, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, urls, at_once)
+        return await gather_bounded(self.run_async, urls, at_once)
 
     def run_batch(self, urls: Iterable[str], *, at_once: int = 4) -> list[Searched]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(urls, at_once=at_once))
+        return run_blocking(self.run_batch_async(urls, at_once=at_once))
 
     async def fetch(self, url: str) -> Document:
         """The page at `url`. Raises `ToolError`."""

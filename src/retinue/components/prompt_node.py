@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .._internal.concurrency import in_order
-from .._internal.representation import represented
-from .._internal.sync_bridge import blocking
+from .._internal.concurrency import gather_bounded
+from .._internal.representation import one_line_repr
+from .._internal.sync_bridge import run_blocking
 from ..core.completion import ask_once
 from ..core.component import DeclaredComponent, Input
 from ..core.protocols import Model
@@ -64,7 +64,7 @@ class PromptNode:
 
     def __repr__(self) -> str:
         template = self.default_prompt_template and self.default_prompt_template.prompt_text
-        return represented(self, model=self.model.name, template=template, output_variable=self.output_variable)
+        return one_line_repr(self, model=self.model.name, template=template, output_variable=self.output_variable)
 
     async def prompt_async(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
         """The replies to `template`, or to its own, filled with `variables`.
@@ -79,11 +79,11 @@ class PromptNode:
                 text = text.partition(word)[0]
             return text
 
-        return await in_order(reply, range(self.top_k), self.top_k)
+        return await gather_bounded(reply, range(self.top_k), self.top_k)
 
     def prompt(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
         """`prompt_async`, blocking."""
-        return blocking(self.prompt_async(template, **variables))
+        return run_blocking(self.prompt_async(template, **variables))
 
     async def run_async(
         self, query: str | None = None, *, prompt_template: PromptTemplate | str | None = None, **variables: Any
@@ -102,7 +102,7 @@ class PromptNode:
         self, query: str | None = None, *, prompt_template: PromptTemplate | str | None = None, **variables: Any
     ) -> dict[str, Any]:
         """`run_async`, blocking."""
-        return blocking(self.run_async(query, prompt_template=prompt_template, **variables))
+        return run_blocking(self.run_async(query, prompt_template=prompt_template, **variables))
 
     async def run_batch_async(
         self, queries: Iterable[str | Mapping[str, Any]], *, at_once: int = 4, **variables: Any
@@ -115,13 +115,13 @@ class PromptNode:
         async def one(query: str | Mapping[str, Any]) -> dict[str, Any]:
             return await self.run_async(**(variables | ({"query": query} if isinstance(query, str) else dict(query))))
 
-        return await in_order(one, queries, at_once)
+        return await gather_bounded(one, queries, at_once)
 
     def run_batch(
         self, queries: Iterable[str | Mapping[str, Any]], *, at_once: int = 4, **variables: Any
     ) -> list[dict[str, Any]]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once, **variables))
+        return run_blocking(self.run_batch_async(queries, at_once=at_once, **variables))
 
     def as_component(self) -> DeclaredComponent:
         """What a pipeline is told: it needs its template's variables, and gives `output_variable`."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import dedent
 from typing import Any, ClassVar
 
-from .._internal.concurrency import in_order
-from .._internal.sync_bridge import blocking
-from .._internal.thread_pool import in_thread
+from .._internal.concurrency import gather_bounded
+from .._internal.sync_bridge import run_blocking
+from .._internal.thread_pool import run_in_thread
 from ..errors import ToolError
 from .sandbox import Sandbox, SandboxLimits
 
@@ -59,21 +59,21 @@ class PythonRuntime:
         Raises `ToolError` for whatever is wrong with the code, or with what it does.
         """
         code = code_in(query if python_runtime_input is None else python_runtime_input)
-        return {"results": plain(await in_thread(self._sandbox.run, code, _VARIABLE))}
+        return {"results": plain(await run_in_thread(self._sandbox.run, code, _VARIABLE))}
 
     def run(
         self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
     ) -> dict[str, Any]:
         """`run_async`, blocking."""
-        return blocking(self.run_async(python_runtime_input, query))
+        return run_blocking(self.run_async(python_runtime_input, query))
 
     async def run_batch_async(self, codes: Iterable[str | list[str]], *, at_once: int = 4) -> list[dict[str, Any]]:
         """`run_async` for each program, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, codes, at_once)
+        return await gather_bounded(self.run_async, codes, at_once)
 
     def run_batch(self, codes: Iterable[str | list[str]], *, at_once: int = 4) -> list[dict[str, Any]]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(codes, at_once=at_once))
+        return run_blocking(self.run_batch_async(codes, at_once=at_once))
 
 
 def code_in(given: str | Sequence[str] | None) -> str:

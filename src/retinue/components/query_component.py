@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from .._internal.concurrency import in_order
-from .._internal.sync_bridge import blocking
+from .._internal.concurrency import gather_bounded
+from .._internal.sync_bridge import run_blocking
 
 R = TypeVar("R")
 
@@ -23,12 +23,12 @@ class Queried(ABC, Generic[R]):
 
     def run(self, query: str) -> R:
         """`run_async`, blocking."""
-        return blocking(self.run_async(query))
+        return run_blocking(self.run_async(query))
 
     async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[R]:
         """`run_async` for each query, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, queries, at_once)
+        return await gather_bounded(self.run_async, queries, at_once)
 
     def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[R]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once))
+        return run_blocking(self.run_batch_async(queries, at_once=at_once))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from .._internal.sync_bridge import blocking
+from .._internal.sync_bridge import run_blocking
 from ..core.values import Document
 from ..errors import UsageError
 from .relevance_models import Scorer, best_first, cross_encoder as named, scored
@@ -42,7 +42,7 @@ class Ranker:
 
     def run(self, query: str, documents: Sequence[Document]) -> Ranked:
         """`run_async`, blocking."""
-        return blocking(self.run_async(query, documents))
+        return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> Ranked:
         """Put texts in the order in which they answer the query."""

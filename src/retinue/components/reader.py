@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
-from .._internal.sync_bridge import blocking
+from .._internal.sync_bridge import run_blocking
 from ..core.values import Document
 from ..errors import UsageError
 from .prompt_node import PromptNode
@@ -73,7 +73,7 @@ class Reader:
 
     def run(self, query: str, documents: Sequence[Document]) -> Answered:
         """`run_async`, blocking."""
-        return blocking(self.run_async(query, documents))
+        return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> Answered:
         """Find the words in texts that answer the query."""

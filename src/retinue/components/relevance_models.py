@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
-from .._internal.thread_pool import in_thread
+from .._internal.thread_pool import run_in_thread
 from ..core.values import Document
 from ..documents.cross_encoders import CrossEncoder, OnnxCrossEncoder
 from ..documents.embedding import titled
@@ -45,7 +45,7 @@ async def scored(scorer: CrossEncoder, query: str, documents: Sequence[Document]
     if not documents:
         return []
     texts = [titled(document) for document in documents]
-    scores = [float(score) for score in await in_thread(scorer.score, query, texts)]
+    scores = [float(score) for score in await run_in_thread(scorer.score, query, texts)]
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
         raise DataError(f"a cross-encoder must give a finite number for each of {len(texts)} texts, not {scores!r:.80}")
     return [replace(document, score=score) for document, score in zip(documents, scores, strict=True)]

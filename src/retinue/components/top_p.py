@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from math import exp, fsum, isfinite
 
-from .._internal.sync_bridge import blocking
+from .._internal.sync_bridge import run_blocking
 from ..core.values import Document
 from ..errors import UsageError
 from .ranker import Ranked
@@ -55,7 +55,7 @@ class TopPSampler:
 
     def run(self, query: str, documents: Sequence[Document]) -> Ranked:
         """`run_async`, blocking."""
-        return blocking(self.run_async(query, documents))
+        return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> Ranked:
         """Keep only the texts that are likely to answer the query."""

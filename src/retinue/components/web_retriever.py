@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from .._internal.concurrency import in_order
+from .._internal.concurrency import gather_bounded
 from .._internal.suggestions import suggestion
-from .._internal.thread_pool import in_thread
+from .._internal.thread_pool import run_in_thread
 from ..core.values import Document
 from ..documents.splitter import split
 from ..errors import ToolError, UsageError
@@ -118,7 +118,7 @@ class WebRetriever(Queried[Searched]):
         hits = [_hit(document) for document in found["documents"][: self._hits]]
         if self._mode == "document":
             until = asyncio.get_running_loop().time() + self._limits.seconds
-            pages = await in_order(partial(self._pages.of, until), hits, self._limits.at_once)
+            pages = await gather_bounded(partial(self._pages.of, until), hits, self._limits.at_once)
             documents = [piece for page in pages for piece in split([page], self._size)]
         else:
             documents = hits
@@ -150,14 +150,14 @@ class _Pages:
         return replace(hit, content=page.content, meta={**hit.meta, **own})
 
     async def _kept(self, url: str) -> Document | None:
-        kept = await in_thread(self.cache.filter, {_CACHED: url}) if self.cache else []
+        kept = await run_in_thread(self.cache.filter, {_CACHED: url}) if self.cache else []
         return kept[0] if kept else None
 
     async def _fetched(self, url: str) -> Document:
         page = await self.fetcher.fetch(url)
         if self.cache is not None:
             kept = replace(page, id=f"{_CACHED}:{url}", meta={**page.meta, _CACHED: url})
-            await in_thread(partial(self.cache.write, [kept], expires=time.time() + self.seconds))
+            await run_in_thread(partial(self.cache.write, [kept], expires=time.time() + self.seconds))
         return page
 
 

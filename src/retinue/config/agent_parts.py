@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..agent import Agent
-from ..core.budgets import Budget, Limits, limited_by
+from ..core.budgets import Budget, Limits, with_limits
 from ..core.effects import Human
 from ..core.protocols import Model, Strategy
 from ..core.tool import Tool
@@ -97,7 +97,7 @@ def model_of(params: Mapping[str, Any]) -> Model:
 def budget_of(params: Mapping[str, Any]) -> Budget:
     """The limits, under any of their names."""
     budget = Budget(**params.get("budget", {}))  # in which `null` is no limit
-    return limited_by(budget, {name: params[name] for name in Limits.__annotations__ if name in params})
+    return with_limits(budget, {name: params[name] for name in Limits.__annotations__ if name in params})
 
 
 def _strategy(params: Mapping[str, Any]) -> Strategy:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, TypeVar
 
-from .._internal.yaml_io import Filed
+from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.effects import Human
 from ..core.protocols import Model
@@ -97,7 +97,7 @@ class Builder:
                 raise DataError(f"{self.spec.source.file}: a circle: {circle}")
             self._under_way.append(name)
             made = self._built[name] = self._make(self._parts[name])
-            if isinstance(made, Filed):
+            if isinstance(made, YamlSerializable):
                 made.origin = Origin.of(made, self.spec, name)
             self._under_way.pop()
         return self._built[name]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from .._internal.redaction import shown
+from .._internal.redaction import redacted_excerpt
 from .._internal.suggestions import nearest
 from .registry import PYTHON_ROOTS, TOOLS
 
@@ -65,7 +65,7 @@ def target(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Targ
         return ModuleTool(module, attribute)
     near = nearest(text, TOOLS)
     raise ValueError(
-        f"{shown(text)!r} may not be called; "
+        f"{redacted_excerpt(text)!r} may not be called; "
         + (f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {_names(roots)}")
     )
 
@@ -113,7 +113,7 @@ def _url(text: str) -> str:
     except ValueError:
         whole = False
     if (not whole and "${" not in text) or any(not c.isprintable() or c.isspace() for c in text):
-        raise ValueError(f"{shown(text)!r} is not an address (want http://host:port/path)")
+        raise ValueError(f"{redacted_excerpt(text)!r} is not an address (want http://host:port/path)")
     return text
 
 

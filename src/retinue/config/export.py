@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .._internal.yaml_io import Filed
+from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..components import PromptNode
 from ..core.tool import Tool, exceptions
@@ -33,7 +33,7 @@ _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflect
 _OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node: its model was made with them
 
 
-def written(something: Filed, folder: Path) -> dict[str, Any]:
+def written(something: YamlSerializable, folder: Path) -> dict[str, Any]:
     """A whole file's value, to stand in `folder`. Raises `UsageError` for what cannot be said there."""
     file = Writer(folder)
     if isinstance(something, Agent):

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .._internal.yaml_io import Filed
+from .._internal.yaml_io import YamlSerializable
 from .references import parts, reached, shares
 from .registry import COMPONENTS
 from .secret_variables import without_secrets
@@ -26,7 +26,7 @@ class Origin:
     state: Any
 
     @classmethod
-    def of(cls, made: Filed, spec: FileSpec, name: str) -> Origin:
+    def of(cls, made: YamlSerializable, spec: FileSpec, name: str) -> Origin:
         """Of `made`, which was just built."""
         return cls(spec, name, made.state())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .._internal.yaml_io import Filed
+from .._internal.yaml_io import YamlSerializable
 from ..core.effects import Human
 from ..errors import DataError, UsageError
 from .builder import Builder
@@ -42,7 +42,7 @@ def chosen(spec: FileSpec, section: str, name: str | None) -> str:
     return name
 
 
-def save(something: Filed, path: str | Path) -> None:
+def save(something: YamlSerializable, path: str | Path) -> None:
     """Write it to `path`, whole or not at all. Raises `UsageError` for what a file cannot say."""
     path = Path(path)
     text = f"{_head()}{dump_value(written(something, path.resolve().parent))}"

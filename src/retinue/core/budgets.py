@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
-from .._internal.containment import exited, is_ours
+from .._internal.containment import foreign_exit, is_ours
 from .._internal.suggestions import suggestion
 from ..errors import UsageError
 from .events import Asked, Event, Replied
@@ -56,7 +56,7 @@ class Limits(TypedDict, total=False):
     early_stopping_method: Literal["generate", "force"]
 
 
-def limited_by(budget: Budget, limits: Mapping[str, Any]) -> Budget:
+def with_limits(budget: Budget, limits: Mapping[str, Any]) -> Budget:
     """`budget` with `limits`, which are those of `Limits`. Raises `UsageError` for one that is said twice."""
     changes: dict[str, Any] = {}
     said: dict[str, str] = {}
@@ -251,7 +251,7 @@ class Deadline:
             raise
         except BaseException as error:
             if not is_ours(error):
-                raise exited(error) from error
+                raise foreign_exit(error) from error
             if isinstance(error, asyncio.CancelledError) and self._over and task.uncancel() <= cancelled_by_others:
                 raise self._interrupted from error
             raise

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from .._internal.containment import contained_await
+from .._internal.containment import await_contained
 from ..errors import ModelError, UsageError
 from .grammar import Constraint
 from .prompt import Ask, Decided, Prompt
@@ -30,7 +30,7 @@ async def ask_once(
     request = Ask(prompted, messages[-1].content, _plain, tuple(stop), constraint, max_tokens)
     if not isinstance(prompt, str):
         request = replace(request, chat=True)
-    return await contained_await(_reply(model, request))
+    return await await_contained(_reply(model, request))
 
 
 async def _reply(model: Model, request: Ask) -> Reply:

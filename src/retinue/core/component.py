@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from typing import Any
 
-from .._internal.concurrency import in_order
-from .._internal.containment import contained_await
-from .._internal.sync_bridge import blocking
-from .._internal.thread_pool import in_thread
-from .._internal.type_check import mismatch, shown
+from .._internal.concurrency import gather_bounded
+from .._internal.containment import await_contained
+from .._internal.sync_bridge import run_blocking
+from .._internal.thread_pool import run_in_thread
+from .._internal.type_check import describe_value, mismatch
 from ..errors import UsageError
 
 FIRST = "output_1"
@@ -68,17 +68,17 @@ class Component:
         async def one(values: Any) -> Any:
             return await (self.run_async(**values) if isinstance(values, Mapping) else self.run_async(values))
 
-        return await in_order(one, batch, at_once)
+        return await gather_bounded(one, batch, at_once)
 
     def run_batch(self, batch: Iterable[Any], *, at_once: int = 4) -> list[Any]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(batch, at_once=at_once))
+        return run_blocking(self.run_batch_async(batch, at_once=at_once))
 
 
 def _awaited(run: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(run)
     async def run_async(self: Any, *args: Any, **values: Any) -> Any:
-        return await in_thread(partial(run, self, *args, **values))
+        return await run_in_thread(partial(run, self, *args, **values))
 
     return run_async
 
@@ -86,7 +86,7 @@ def _awaited(run: Callable[..., Any]) -> Callable[..., Any]:
 def _blocked(run_async: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(run_async)
     def run(self: Any, *args: Any, **values: Any) -> Any:
-        return blocking(run_async(self, *args, **values))
+        return run_blocking(run_async(self, *args, **values))
 
     return run
 
@@ -119,13 +119,13 @@ class DeclaredComponent(Component):
         """
         self.check_names(values)
         arguments = self.arguments(values)
-        value = await (self._awaited(arguments) if self.is_async else in_thread(self._call, arguments))
+        value = await (self._awaited(arguments) if self.is_async else run_in_thread(self._call, arguments))
         outputs, branch = self.outcome(value)
         return outputs if self.branches in (None, 1) and branch == FIRST else (outputs, branch)
 
     def run(self, **values: Any) -> Outputs | tuple[Outputs, str]:
         """`run_async`, blocking."""
-        return blocking(self.run_async(**values))
+        return run_blocking(self.run_async(**values))
 
     @cached_property
     def is_async(self) -> bool:
@@ -183,12 +183,14 @@ class DeclaredComponent(Component):
         branch = FIRST
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
             if not isinstance(value[1], str) or not _BRANCH.fullmatch(value[1]):
-                raise UsageError(f'{self.name!r}: a branch is called "output_1", "output_2", …, not {shown(value[1])}')
+                raise UsageError(
+                    f'{self.name!r}: a branch is called "output_1", "output_2", …, not {describe_value(value[1])}'
+                )
             value, branch = value
         if isinstance(value, dict):
             odd = [name for name in value if not isinstance(name, str)]
             if odd:
-                raise UsageError(f"{self.name!r}: the names of outputs are texts, not {shown(odd[0])}")
+                raise UsageError(f"{self.name!r}: the names of outputs are texts, not {describe_value(odd[0])}")
             return value, branch
         return {self.output: value}, branch
 
@@ -196,7 +198,7 @@ class DeclaredComponent(Component):
         return self.function(**arguments)
 
     async def _awaited(self, arguments: dict[str, Any]) -> Any:
-        return await contained_await(self.function(**arguments))
+        return await await_contained(self.function(**arguments))
 
 
 def _listed(names: Iterable[str]) -> str:

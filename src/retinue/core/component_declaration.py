@@ -39,8 +39,8 @@ def component(something: Any = None, /, **declared: Any) -> Any:
     {'length': 4}
     """
     if something is None:
-        return lambda function: _declare(read(function), **declared)
-    return _declare(something if isinstance(something, DeclaredComponent) else read(something), **declared)
+        return lambda function: _declare(as_component(function), **declared)
+    return _declare(something if isinstance(something, DeclaredComponent) else as_component(something), **declared)
 
 
 def _declare(
@@ -63,12 +63,12 @@ def _declare(
     return replace(read, **changes)
 
 
-def read(something: Any) -> DeclaredComponent:
+def as_component(something: Any) -> DeclaredComponent:
     """`something` as a component. Raises `UsageError` if it is none."""
     if isinstance(something, DeclaredComponent):
         return something
     if isinstance(something, Tool):
-        return replace(read(something.something), name=something.name)
+        return replace(as_component(something.something), name=something.name)
     if isinstance(something, type):
         raise UsageError(f"{something.__name__} is a class; give an object of it: {something.__name__}(…)")
     if callable(own := getattr(something, "as_component", None)):
@@ -132,7 +132,7 @@ def _outputs(hint: Any, output: str) -> tuple[dict[str, Any] | None, frozenset[s
 
 
 def _with_attributes(read: DeclaredComponent, something: Any) -> DeclaredComponent:
-    """`read` with what the object's class declares of its outputs and branches."""
+    """`as_component` with what the object's class declares of its outputs and branches."""
     outputs = getattr(something, "outputs", None)
     if isinstance(outputs, Sequence) and not isinstance(outputs, str):
         outputs = dict.fromkeys(outputs, Any)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .prompt import Known, Prompt
+from .prompt import Prompt, PromptCache
 from .values import Message, Reply
 
 ROOM = 0.6  # of the window, for the prompt, after shortening
@@ -24,8 +24,8 @@ class Window:
 
     def __init__(self, tokens: int | None) -> None:
         self._tokens = tokens
-        self._fitted: Known[Prompt] = Known()
-        self._sizes: Known[int] = Known()
+        self._fitted: PromptCache[Prompt] = PromptCache()
+        self._sizes: PromptCache[int] = PromptCache()
         self._per_token = 3.0  # characters; calibrated by what engines count
         self._any = False
 

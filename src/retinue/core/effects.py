@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
-from .._internal.containment import apart, described
-from .._internal.thread_pool import in_thread
+from .._internal.containment import await_isolated, describe_error
+from .._internal.thread_pool import run_in_thread
 from ..errors import UsageError
 from .event_stream import tell
 from .events import Delta, Event
@@ -49,9 +49,9 @@ class LibraryEffects:
         if decision is not None or self._human is None:
             return decision
         try:
-            decision = await apart(_asked(self._human, action, problem))
+            decision = await await_isolated(_asked(self._human, action, problem))
         except Exception as error:
-            raise UsageError(f"human failed when it was asked about {action.tool}: {described(error)}") from error
+            raise UsageError(f"human failed when it was asked about {action.tool}: {describe_error(error)}") from error
         if not isinstance(decision, Decision | None):
             raise UsageError(f"human gave a {type(decision).__name__}; want a Decision, or None if there is none yet")
         return decision
@@ -89,6 +89,6 @@ class LibraryEffects:
 
 async def _asked(human: Human, action: AgentAction, problem: str) -> Decision | None:
     """What `human` says; like a tool, it is called in a thread if it has no async."""
-    asked = human if inspect.iscoroutinefunction(human) else partial(in_thread, human)
+    asked = human if inspect.iscoroutinefunction(human) else partial(run_in_thread, human)
     answer = await asked(action, problem)
     return await answer if inspect.isawaitable(answer) else answer

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
-from .values import Abilities, AgentAction, Decision, Message, Observation, Reply, Step, StopReason, Usage
+from .values import AgentAction, Capabilities, Decision, Message, Observation, Reply, Step, StopReason, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Started:
     strategy: str
     model: str
     tools: tuple[str, ...]
-    abilities: Abilities = field(default_factory=Abilities)
+    abilities: Capabilities = field(default_factory=Capabilities)
     history: tuple[Message, ...] = ()
     instructions: str | None = None
 

@@ -7,7 +7,7 @@ from .protocols import Flow, Request, Sent
 from .values import AgentFinish
 
 
-def advanced(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
+def advance(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
     """What `flow` wants next (`sent` is `None` at its beginning), or what it came to. Raises `UsageError` if that is
     no `AgentFinish`."""
     try:

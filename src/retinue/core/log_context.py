@@ -28,18 +28,18 @@ _current: ContextVar[LogContext] = ContextVar("retinue_log_context")
 _NOTHING = LogContext()
 
 
-def current() -> LogContext:
+def current_context() -> LogContext:
     """What is being done here."""
     return _current.get(_NOTHING)
 
 
-def enter(context: LogContext) -> None:
+def enter_context(context: LogContext) -> None:
     """From now on, and until its task ends, this is what a task does."""
     _current.set(context)
 
 
 @contextmanager
-def within(context: LogContext) -> Iterator[None]:
+def log_context(context: LogContext) -> Iterator[None]:
     """In the block, this is what is done."""
     token = _current.set(context)
     try:
@@ -63,7 +63,7 @@ _shown: ContextVar[bool] = ContextVar("retinue_run_shown", default=False)
 
 
 @contextmanager
-def shown() -> Iterator[None]:
+def run_is_shown() -> Iterator[None]:
     """In the block, a person sees how a run goes, and need not be warned of that."""
     token = _shown.set(True)
     try:
@@ -78,7 +78,7 @@ class _Root(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         from .._internal.redaction import (
-            hidden,  # not before there is something to say: `import retinue` is to cost next to nothing
+            redact,  # not before there is something to say: `import retinue` is to cost next to nothing
         )
 
         ContextFilter().filter(record)
@@ -86,7 +86,7 @@ class _Root(logging.Handler):
             message = record.getMessage()
         except (TypeError, ValueError, KeyError):
             return  # who shows it complains
-        if (safe := hidden(message)) != message:
+        if (safe := redact(message)) != message:
             record.msg, record.args = safe, None
         known = _shown.get() and record.name == "retinue.run_log"
         configured = logging.root.handlers or len(_TREE.handlers) > 1

@@ -17,16 +17,16 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 
-from .._internal.containment import contained, described, is_told
+from .._internal.containment import call_contained, describe_error, is_own_error
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from .budgets import Budget, Deadline, Interrupted, Meter
 from .context_window import ROOM, Window
 from .event_stream import told
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
-from .flow import advanced
-from .prompt import Ask, Known, Prompt
-from .protocols import Act, Consult, Effects, Flow, Request, Retry, Sent
-from .tool_turn import Turn
+from .flow import advance
+from .prompt import Ask, Prompt, PromptCache
+from .protocols import Act, Effects, Flow, HumanRequest, Request, Retry, Sent
+from .tool_turn import ToolTurn
 from .values import AgentFinish, Decision, Message, Observation, Reply, StopReason
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class _Drive:
         self._meter = meter
         self._deadline = deadline
         self._window = window
-        self._prompts: Known[int] = Known()
+        self._prompts: PromptCache[int] = PromptCache()
         self._prompt_count = 0
         self._consulted = 0
         self._acted = 0  # actions of this step so far
@@ -84,17 +84,17 @@ class _Drive:
         finally:
             self._deadline.stop()
             with suppress(Exception):  # the run is over, whatever the strategy makes of that
-                contained(self._flow.close)
+                call_contained(self._flow.close)
 
     def _next(self, sent: Sent | None) -> Request | AgentFinish:
         """What the strategy wants next, or what it came to. Raises `StrategyFailed`."""
         try:
-            return contained(advanced, self._flow, sent)
+            return call_contained(advance, self._flow, sent)
         except Exception as error:
-            if is_told(error):
+            if is_own_error(error):
                 raise
-            logger.error("the strategy failed: %s", described(error), exc_info=error)
-            raise StrategyFailed(f"the strategy failed: {described(error)}") from error
+            logger.error("the strategy failed: %s", describe_error(error), exc_info=error)
+            raise StrategyFailed(f"the strategy failed: {describe_error(error)}") from error
 
     async def _do(self, request: Request) -> Sent | Finished | Stopped:
         """What comes back, or the end of the run."""
@@ -106,7 +106,7 @@ class _Drive:
             case Act():
                 self._shown = ""
                 return await self._act(request)
-            case Consult():
+            case HumanRequest():
                 return await self._consult(request)
         raise StrategyFailed(f"the strategy asked for a {type(request).__name__}; want Ask, Act or Consult")
 
@@ -121,8 +121,8 @@ class _Drive:
             return self._stopped(error.reason)
         if isinstance(error, RetinueError):
             return stopped_by(error, self._best, self._shown)
-        logger.error("the run failed: %s", described(error), exc_info=error)
-        return replace(self._stopped(StopReason.ERROR, described(error)), code="server_error")
+        logger.error("the run failed: %s", describe_error(error), exc_info=error)
+        return replace(self._stopped(StopReason.ERROR, describe_error(error)), code="server_error")
 
     def _refusal(self, request: Ask) -> StopReason | None:
         """Why the model may not be asked this, if so."""
@@ -240,7 +240,7 @@ class _Drive:
 
     async def _act(self, request: Act) -> tuple[Observation, ...] | Finished | Stopped:
         self._best = request.answer or self._best
-        turn = Turn(self._meter.steps, self._acted, request.actions, self._effects, self._deadline, self._warning)
+        turn = ToolTurn(self._meter.steps, self._acted, request.actions, self._effects, self._deadline, self._warning)
         observations = await turn.observe()
         if isinstance(observations, Stopped):
             return self._stopped(observations.reason, observations.detail)
@@ -253,7 +253,7 @@ class _Drive:
     def _warning(self) -> str:
         return self._meter.warning(self._deadline.left)
 
-    async def _consult(self, request: Consult) -> Decision | Stopped:
+    async def _consult(self, request: HumanRequest) -> Decision | Stopped:
         self._consulted += 1
         action = replace(request.action, id=f"consult_{self._consulted}")
         await self._effects.tell(Paused(self._meter.steps, action, request.problem))

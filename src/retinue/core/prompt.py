@@ -50,7 +50,7 @@ class Prompt:
         return "".join(message.content for message in self.messages)
 
 
-class Known(Generic[T]):
+class PromptCache(Generic[T]):
     """Something kept for the longest known form of each prompt, e.g. how it was encoded.
 
     A prompt is looked up by walking back from its end, so the work is that of its new messages.
@@ -117,3 +117,6 @@ class Ask:
     options: Mapping[str, Any] = field(default_factory=dict)
     tokens_left: int | None = None
     chat: bool = False
+
+
+Known = PromptCache  # the former name

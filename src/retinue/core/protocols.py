@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from .events import Delta, Event
 from .prompt import Ask
 from .tool import Tool
-from .values import Abilities, AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
+from .values import AgentAction, AgentFinish, Capabilities, Decision, Message, Observation, Reply, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Consult:
+class HumanRequest:
     """A strategy's request for a person's `Decision` on something that is no tool's call, e.g. a plan.
 
     `action` is what the person is shown (and may edit: its `tool_input`); `problem` says why.
@@ -50,7 +50,7 @@ class Consult:
     problem: str
 
 
-Request = Ask | Act | Consult
+Request = Ask | Act | HumanRequest
 Sent = Reply | tuple[Observation, ...] | Decision
 Flow = Generator[Request, Sent, AgentFinish]
 
@@ -99,7 +99,7 @@ def act(*actions: AgentAction, answer: str = "") -> Generator[Request, Sent, tup
 
 def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decision]:
     """`decision = yield from consult(...)`: a person's decision, typed."""
-    sent = yield Consult(action, problem)
+    sent = yield HumanRequest(action, problem)
     assert isinstance(sent, Decision)
     return sent
 
@@ -123,7 +123,7 @@ class Model(Protocol):
         """The model's name at its engine."""
         ...
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """What engine and model can do; `native`: find out whether tool calls work, once. Raises `ModelError`."""
         ...
 
@@ -217,3 +217,6 @@ class Memory(Protocol):
     async def remember(self, question: str, answer: str) -> None:
         """Take note of a turn, once it is over; what takes long is done in the background."""
         ...
+
+
+Consult = HumanRequest  # the former name

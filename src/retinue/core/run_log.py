@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .._internal.redaction import hidden
+from .._internal.redaction import redact
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
 from .log_context import LogContext
 from .values import StopReason
@@ -93,7 +93,7 @@ def _stopped(event: Stopped) -> _Line:
 
 def _short(text: str) -> str:
     """What others say, on one line."""
-    text = " ".join(hidden(text).split())
+    text = " ".join(redact(text).split())
     return text if len(text) <= _MOST else f"{text[:_MOST]} …"
 
 

@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"\d++(?:[.,:]\d++)*+")
 _AROUND = " \t\n\"'?!.;"
 
 
-def traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+def novelty_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     """What is kept of an observation. It is news if nothing of this was kept before."""
     given = action.tool_input
     written = given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=repr)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, cast, get_args, overload
 
-from .._internal.concurrency import in_order
-from .._internal.containment import TimedOut, apart
-from .._internal.representation import represented
+from .._internal.concurrency import gather_bounded
+from .._internal.containment import TimedOut, await_isolated
+from .._internal.representation import one_line_repr
 from .._internal.suggestions import suggestion
-from .._internal.sync_bridge import blocking
-from .._internal.thread_pool import in_thread
+from .._internal.sync_bridge import run_blocking
+from .._internal.thread_pool import run_in_thread
 from ..errors import ForeignExit, NotDone, ToolError, UsageError
 from .events import RunResult
 from .signature import InvalidInput, Signature, read_signature, summary
@@ -88,7 +88,7 @@ class Tool:
         object.__setattr__(self, "description", " ".join(self.description.split()) or summary(self._function))
 
     def __repr__(self) -> str:
-        return represented(self, self.name, self.description, effects=self.effects)
+        return one_line_repr(self, self.name, self.description, effects=self.effects)
 
     def _problems(self) -> Iterator[str]:
         """What is wrong with its options."""
@@ -125,15 +125,15 @@ class Tool:
 
     def run(self, tool_input: ToolInput) -> str:
         """`run_async`, blocking."""
-        return blocking(self.run_async(tool_input))
+        return run_blocking(self.run_async(tool_input))
 
     async def run_batch_async(self, inputs: Iterable[ToolInput], *, at_once: int = 4) -> list[str]:
         """`run_async` for each input, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, inputs, at_once)
+        return await gather_bounded(self.run_async, inputs, at_once)
 
     def run_batch(self, inputs: Iterable[ToolInput], *, at_once: int = 4) -> list[str]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(inputs, at_once=at_once))
+        return run_blocking(self.run_batch_async(inputs, at_once=at_once))
 
     async def call(self, tool_input: ToolInput) -> str:
         """Run it; the result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
@@ -146,10 +146,10 @@ class Tool:
         if not self._names_arguments and "query" not in inspect.signature(call).parameters:
             call, arguments = partial(call, *arguments.values()), {}
         if self._is_async:
-            return await apart(self._awaited(call, arguments), self.timeout)
+            return await await_isolated(self._awaited(call, arguments), self.timeout)
         try:
             async with asyncio.timeout(self.timeout) as limit:
-                return await in_thread(self._called, call, arguments)
+                return await run_in_thread(self._called, call, arguments)
         except TimeoutError as error:
             if limit.expired():
                 raise TimedOut from error

@@ -14,7 +14,7 @@ from .values import AgentAction, Decision, Observation, StopReason
 AT_ONCE = 16  # calls of one reply that run side by side; the others wait, and so do the records of their intents
 
 
-class Turn:
+class ToolTurn:
     """Actions of one step, in which `acted` others were run before these (a call that was reflected on).
 
     `warning` is what the model should know of its budgets; it goes along with what comes back last.

@@ -12,11 +12,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from .._internal.containment import TimedOut, contained, described
-from .._internal.redaction import hidden
+from .._internal.containment import TimedOut, call_contained, describe_error
+from .._internal.redaction import redact
 from ..errors import UsageError
 from .signature import InvalidInput
-from .stagnation import traces
+from .stagnation import novelty_traces
 from .tool import Effects, Tool
 from .values import AgentAction, Observation, Outcome, Usage
 
@@ -48,7 +48,7 @@ def idempotency_header() -> dict[str, str]:
     return {"Idempotency-Key": key} if key and effects != "read" else {}
 
 
-def spend(usage: Callable[[], Usage]) -> None:
+def charge_usage(usage: Callable[[], Usage]) -> None:
     """Count the tokens of a run to the tool call that it is part of, if it is."""
     if (spent := _SPENT.get()) is not None:
         spent.append(usage())
@@ -115,7 +115,7 @@ class Toolbox:
         """Keep a result, so that the same call again gets the former result and not another effect."""
         if action.id not in self._settled or not action.id:
             self._settle(action, observation.outcome, observation)
-        self._seen |= traces(action, observation.outcome, observation.text)
+        self._seen |= novelty_traces(action, observation.outcome, observation.text)
         if (tool := self.find(action.tool)) is not None:
             self._calls.append((tool, action, observation))
 
@@ -130,7 +130,7 @@ class Toolbox:
         finally:
             SO_FAR.reset(calls)
             _SPENT.reset(spending)
-        text = _shortened(hidden(text))
+        text = _shortened(redact(text))
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
@@ -141,7 +141,7 @@ class Toolbox:
         """Whether the tool said just this before. Of a tool with effects, each result is news."""
         if tool is not None and (tool.polls or (outcome == "result" and tool.effects != "read")):
             return False
-        return not self._seen.isdisjoint(traces(action, outcome, text))
+        return not self._seen.isdisjoint(novelty_traces(action, outcome, text))
 
     async def _answered(self, action: AgentAction, tool: Tool | None) -> tuple[Outcome, str]:
         if tool is None:
@@ -150,11 +150,11 @@ class Toolbox:
         if (size := len(_written(action))) > MAX_INPUT:
             return "invalid_input", f"The input of {tool.name} has {size:,} characters; the most is {MAX_INPUT:,}."
         try:
-            arguments = contained(tool.signature.arguments, action.tool_input)
+            arguments = call_contained(tool.signature.arguments, action.tool_input)
         except InvalidInput as error:
             return "invalid_input", f"The input of {tool.name} is not valid: {error}"
         except Exception as error:  # a check may raise anything
-            return "failed", f"{tool.name} failed: {described(error)}"
+            return "failed", f"{tool.name} failed: {describe_error(error)}"
         key = _key(tool, action, arguments)
         if tool.polls:
             return await self._made(action, tool, key, arguments)
@@ -202,7 +202,7 @@ class Toolbox:
         """What `outcome` means for equal calls."""
         record = self._records[key]
         if outcome == "result":
-            record.result = _shortened(hidden(text))
+            record.result = _shortened(redact(text))
             record.in_doubt, record.is_news, record.failed = False, False, ""
         elif outcome == "unknown" and tool.effects == "once":
             record.in_doubt = self._doubts = True
@@ -229,10 +229,10 @@ async def _outcome(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome, s
         problem: Exception = error
         outcome, text = "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
     except Exception as error:  # a tool may raise anything; the model is told, the run goes on
-        problem, text = error, f"{tool.name} failed: {described(error)}"
+        problem, text = error, f"{tool.name} failed: {describe_error(error)}"
     if tool.effects != "once" or tool.was_not_done(problem):
         return outcome, text
-    logger.warning("%s; %s", hidden(text).rstrip("."), _HINT)
+    logger.warning("%s; %s", redact(text).rstrip("."), _HINT)
     return "unknown", text
 
 
@@ -246,8 +246,8 @@ def _key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | 
     if tool is None:
         return action.tool, _written(action)
     try:
-        checked = contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
-        return tool.name, contained(tool.signature.key, checked)
+        checked = call_contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
+        return tool.name, call_contained(tool.signature.key, checked)
     except Exception:  # it is not valid, or holds what cannot be compared
         return tool.name, _written(action)
 

@@ -158,7 +158,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Abilities:
+class Capabilities:
     """What an engine and its model can do.
 
     `constrains`: it can hold the model to a pattern. `calls_tools`: native tool calls work, as a short
@@ -191,3 +191,6 @@ class Reply:
     seconds: float = 0.0
     first_token_seconds: float = 0.0
     calls: tuple[AgentAction, ...] = ()
+
+
+Abilities = Capabilities  # the former name

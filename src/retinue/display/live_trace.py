@@ -10,9 +10,9 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import ParamSpec, Protocol, TextIO, TypeVar
 
-from .._internal.progress import told
+from .._internal.progress import progress_to
 from ..core.events import Asked, Called, Delta, Event, RunResult
-from ..core.log_context import shown
+from ..core.log_context import run_is_shown
 from .terminal import Live, is_seen, put
 from .trace import Trace
 
@@ -23,13 +23,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def watched(work: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_watched(work: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of `work`, whose caller waits for it, as a person at a terminal does."""
     _WATCHED.set(is_seen(sys.stderr))
     return await work(*args, **kwargs)
 
 
-def is_shown(trace: bool | None) -> bool:
+def should_show(trace: bool | None) -> bool:
     """Whether a run that begins here is to be shown: as was said, else if a person waits for it and no other is shown.
     Runs within it, of agents that are tools, are waited for by nobody."""
     waited = _WATCHED.get() and not _ONE.locked()
@@ -37,7 +37,7 @@ def is_shown(trace: bool | None) -> bool:
     return waited if trace is None else trace
 
 
-class Followed(Protocol):
+class Traceable(Protocol):
     """What can be traced: a `Run`."""
 
     def events(self) -> AsyncGenerator[Event | Delta, None]:
@@ -50,7 +50,7 @@ class Followed(Protocol):
         ...
 
 
-async def traced(run: Followed, out: TextIO | None = None) -> RunResult:
+async def run_traced(run: Traceable, out: TextIO | None = None) -> RunResult:
     """Carry out `run` and show it on `out`, standard error if `None`; what it came to. Raises what the run raises.
 
     While another run is being shown, this one is kept, and shown when that has ended.
@@ -82,8 +82,8 @@ def _show_kept() -> None:
             _ONE.release()
 
 
-async def _followed(run: Followed, trace: Trace, live: Live) -> RunResult:
-    with told(live.progress), shown():
+async def _followed(run: Traceable, trace: Trace, live: Live) -> RunResult:
+    with progress_to(live.progress), run_is_shown():
         live.show("getting ready")
         async with aclosing(run.events()) as events:
             async for event in events:

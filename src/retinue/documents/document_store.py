@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from .._internal.representation import represented
+from .._internal.representation import one_line_repr
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.keyword_search import TITLE_WEIGHT, match, storable
@@ -54,7 +54,7 @@ class DocumentStore:
                 _hold_to(connection, dimensions)
 
     def __repr__(self) -> str:
-        return represented(self, str(self.path), dimensions=self.given["dimensions"])
+        return one_line_repr(self, str(self.path), dimensions=self.given["dimensions"])
 
     def write(
         self,

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .._internal.sync_bridge import complete
+from .._internal.sync_bridge import run_to_completion
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -50,4 +50,4 @@ def serve_http(server: Server[Any], host: str, port: int, key: str, hosts: Seque
     app = app_of(server, key, [host, *hosts])
     http = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none"))
     with suppress(KeyboardInterrupt):
-        complete(http.serve())
+        run_to_completion(http.serve())

@@ -22,7 +22,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from .._internal.containment import TimedOut, contained_await, described
+from .._internal.containment import TimedOut, await_contained, describe_error
 from ..agent import Agent
 from ..core.events import Asked, Called, Observed
 from ..core.signature import Argument, InvalidInput, Signature, signature_of
@@ -82,13 +82,13 @@ def server_of(
 
 async def _called(one: Served, arguments: dict[str, Any], report: Report) -> CallToolResult:
     try:
-        return _result(await contained_await(one.call(arguments, report)))
+        return _result(await await_contained(one.call(arguments, report)))
     except (InvalidInput, RetinueError) as error:
         reason = str(error)
     except TimedOut:
         reason = "it did not finish in time"
     except Exception as error:  # a tool may raise anything; the client's model is told
-        reason = described(error)
+        reason = describe_error(error)
     return _result(reason, is_error=True)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._internal.sync_bridge import blocking, in_background
+from .._internal.sync_bridge import run_blocking, run_in_background
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..errors import UsageError
@@ -86,11 +86,11 @@ class MCPTools:
 
     def tools(self) -> list[Tool]:
         """`tools_async`, blocking."""
-        return blocking(self.tools_async())
+        return run_blocking(self.tools_async())
 
     async def offered_async(self) -> Offered:
         """What the server offers now (of the chosen `tools`), whatever was approved. Raises `ToolError`."""
-        offered = await in_background(self._opened().listed())
+        offered = await run_in_background(self._opened().listed())
         chosen = self.given["tools"] or [*offered.offers, *offered.refused]
         return Offered(
             {name: offered.offers[name] for name in chosen if name in offered.offers},
@@ -99,7 +99,7 @@ class MCPTools:
 
     def offered(self) -> Offered:
         """`offered_async`, blocking."""
-        return blocking(self.offered_async())
+        return run_blocking(self.offered_async())
 
     def pin(self, offered: Offered) -> None:
         """Approve `offered`, in the file `pins`. Raises `UsageError` without such a file."""
@@ -112,11 +112,11 @@ class MCPTools:
     async def stop_async(self) -> None:
         """End the server's process, or the session with it, and all that it started."""
         if self._session is not None:
-            await in_background(self._session.stop())
+            await run_in_background(self._session.stop())
 
     def stop(self) -> None:
         """`stop_async`, blocking."""
-        blocking(self.stop_async())
+        run_blocking(self.stop_async())
 
     def _pinned(self) -> dict[str, Offer]:
         assert self.pins is not None
@@ -160,7 +160,7 @@ class Remote:
     async def __call__(self, **arguments: Any) -> str:
         """Call it. Raises `ToolError`."""
         session = self.server._opened()
-        return await in_background(_said(session, self.name, arguments, self.repeatable))
+        return await run_in_background(_said(session, self.name, arguments, self.repeatable))
 
 
 async def _said(session: Session, name: str, arguments: Mapping[str, Any], repeatable: bool) -> str:

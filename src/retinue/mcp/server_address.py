@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._internal.redaction import hide_in, hide_named, shown
+from .._internal.redaction import redacted_excerpt, register_named_secrets, register_url_secrets
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
 
@@ -31,9 +31,9 @@ class Server:
     seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        hide_named(self.env)
-        hide_named(self.headers)
-        hide_in(self.url or "")
+        register_named_secrets(self.env)
+        register_named_secrets(self.headers)
+        register_url_secrets(self.url or "")
 
 
 def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -48,7 +48,7 @@ def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif given.get("command") == "":
         yield "command", "the command is empty"
     elif (url := given.get("url")) is not None and not _is_address(url):
-        yield "url", f"url: want http://… or https://…, without a user's name, not {shown(url)!r}"
+        yield "url", f"url: want http://… or https://…, without a user's name, not {redacted_excerpt(url)!r}"
     else:
         yield from _misplaced(given)
 

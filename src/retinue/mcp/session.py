@@ -31,7 +31,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from .._internal.sync_bridge import blocking
+from .._internal.sync_bridge import run_blocking
 from ..errors import NotDone, ToolError
 from .disconnect import Lost
 from .handshake import listed, said, shake_hands
@@ -272,4 +272,4 @@ def _stop_all() -> None:
     async def stop() -> None:
         await asyncio.gather(*(session.stop() for session in _live()))
 
-    blocking(stop())
+    run_blocking(stop())

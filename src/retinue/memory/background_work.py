@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
-from .._internal.sync_bridge import begin
+from .._internal.sync_bridge import start_in_background
 from ..errors import RetinueError
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Background:
         """Begin, if there is something to do; does not wait."""
         with self._lock:
             if self._running is None and self._due():
-                self._running = begin(self._run())
+                self._running = start_in_background(self._run())
 
     async def settled_async(self) -> None:
         """Wait until there is nothing to do, or it failed."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .._internal.sync_bridge import blocking
-from .._internal.thread_pool import in_thread
+from .._internal.sync_bridge import run_blocking
+from .._internal.thread_pool import run_in_thread
 from ..components import PromptNode, PromptTemplate
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model, Recalled
@@ -115,17 +115,17 @@ class ConversationMemory:
             turns.append(turn(question, answer))
             kept = self._window * (_WAITING if self._node else 1)
             del turns[: max(0, len(turns) - kept)]
-        await in_thread(self._kept.save)
+        await run_in_thread(self._kept.save)
         self._background.nudge()
 
     async def settled_async(self) -> None:
         """Wait for the summary of what has fallen out of the window, and save it."""
         await self._background.settled_async()
-        await in_thread(self._kept.save)
+        await run_in_thread(self._kept.save)
 
     def settled(self) -> None:
         """`settled_async`, blocking."""
-        blocking(self.settled_async())
+        run_blocking(self.settled_async())
 
     def _fallen(self) -> Sequence[Turn]:
         """The turns that are waiting for the summary."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypedDict
 
-from .._internal.concurrency import in_order
-from .._internal.sync_bridge import blocking
+from .._internal.concurrency import gather_bounded
+from .._internal.sync_bridge import run_blocking
 from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..core.protocols import Model
 from ..models import PromptModel
@@ -85,15 +85,15 @@ class EntityExtractor:
 
     def run(self, query: str, before: str = "") -> Extracted:
         """`run_async`, blocking."""
-        return blocking(self.run_async(query, before))
+        return run_blocking(self.run_async(query, before))
 
     async def run_batch_async(self, transcripts: Iterable[str], *, at_once: int = 4) -> list[Extracted]:
         """`run_async` for each transcript, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, transcripts, at_once)
+        return await gather_bounded(self.run_async, transcripts, at_once)
 
     def run_batch(self, transcripts: Iterable[str], *, at_once: int = 4) -> list[Extracted]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(transcripts, at_once=at_once))
+        return run_blocking(self.run_batch_async(transcripts, at_once=at_once))
 
     async def _rows(self, said: str, last: tuple[str, str]) -> list[_Row]:
         if _PLAIN_QUESTION.fullmatch(said):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .._internal.sync_bridge import blocking
-from .._internal.thread_pool import in_thread
+from .._internal.sync_bridge import run_blocking
+from .._internal.thread_pool import run_in_thread
 from ..core.protocols import Model, Recalled
 from ..errors import UsageError
 from .background_work import Background
@@ -100,7 +100,7 @@ class EntityMemory:
             for one in state.entities:
                 if one.is_in(f"{question} {answer}"):
                     one.mentions, one.last = one.mentions + 1, state.turn
-        await in_thread(self._kept.save)
+        await run_in_thread(self._kept.save)
         self._background.nudge()
 
     async def settled_async(self) -> None:
@@ -110,11 +110,11 @@ class EntityMemory:
             await self._background.settled_async()
         finally:
             self._settling = False
-        await in_thread(self._kept.save)
+        await run_in_thread(self._kept.save)
 
     def settled(self) -> None:
         """`settled_async`, blocking."""
-        blocking(self.settled_async())
+        run_blocking(self.settled_async())
 
     # ── in the background ────────────────────────────────────────────────────────────────────────
 

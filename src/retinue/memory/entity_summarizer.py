@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from .._internal.concurrency import in_order
-from .._internal.sync_bridge import blocking
+from .._internal.concurrency import gather_bounded
+from .._internal.sync_bridge import run_blocking
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model
 from ..errors import UsageError
@@ -70,17 +70,17 @@ class EntitySummarizer:
 
     def run(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
         """`run_async`, blocking."""
-        return blocking(self.run_async(entities))
+        return run_blocking(self.run_async(entities))
 
     async def run_batch_async(
         self, batch: Iterable[Sequence[Mapping[str, Any]] | str], *, at_once: int = 4
     ) -> list[Summarized]:
         """`run_async` for each of `batch`, at most `at_once` at a time; results in their order."""
-        return await in_order(self.run_async, batch, at_once)
+        return await gather_bounded(self.run_async, batch, at_once)
 
     def run_batch(self, batch: Iterable[Sequence[Mapping[str, Any]] | str], *, at_once: int = 4) -> list[Summarized]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(batch, at_once=at_once))
+        return run_blocking(self.run_batch_async(batch, at_once=at_once))
 
     async def _summary(self, entity: Mapping[str, Any]) -> Summary:
         name, kind = (line(entity.get(key, "")) for key in ("name", "kind"))

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .._internal.containment import contained_await, described, is_told
+from .._internal.containment import await_contained, describe_error, is_own_error
 from ..core.events import Called, Event, Observed, RunResult, result
 from ..core.protocols import Memory, Recalled
 from ..core.values import AgentAction, Message
@@ -36,11 +36,11 @@ async def recalled(memories: Sequence[Memory], question: str) -> tuple[Message, 
 
 async def _recalled(memory: Memory, question: str) -> Recalled:
     try:
-        return await contained_await(memory.recall(question))
+        return await await_contained(memory.recall(question))
     except Exception as error:
-        if is_told(error):
+        if is_own_error(error):
             raise
-        raise RetinueError(f"the memory {type(memory).__name__} failed: {described(error)}") from error
+        raise RetinueError(f"the memory {type(memory).__name__} failed: {describe_error(error)}") from error
 
 
 def _notes(found: Sequence[Recalled]) -> tuple[Message, ...]:
@@ -60,7 +60,7 @@ async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Seq
     answer = "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _unknown(log))])
     for memory in memories:
         try:
-            await contained_await(memory.remember(run.question, answer))
+            await await_contained(memory.remember(run.question, answer))
         except Exception:
             logger.exception("a turn was not remembered")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from .._internal.suggestions import suggestion
 from ..core.events import Delta
-from ..core.prompt import Ask, Known, Prompt
+from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
-from ..core.values import Abilities
+from ..core.values import Capabilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import names
 from ..net.http_client import Headers, HttpClient, bearer
@@ -62,8 +62,8 @@ class HttpEngine:
         self._model = settings.model
         self._window: int | None = None
         self._refused: set[str] = set()
-        self._encoded: dict[str, Known[Encoded]] = {}  # by the wire's path
-        self._calling: Known[bool] = Known()  # whether there are native calls in a prompt
+        self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
+        self._calling: PromptCache[bool] = PromptCache()  # whether there are native calls in a prompt
         self._head: tuple[Any, bytes] = None, b""
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
@@ -73,7 +73,7 @@ class HttpEngine:
         """The model's name."""
         return self._model or self._client.base_url
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """What the server can do; `native`: try tool calls out, once. Raises `ModelError`."""
         await self._find_out()
         if self._form.dialect == "ollama":
@@ -82,7 +82,7 @@ class HttpEngine:
             self._window = await window(self._client, self._dialect, self._model)
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
         problem = await self._problem_with_calls() if native else ""
-        return Abilities(constrains, native and not problem, self._window, problem)
+        return Capabilities(constrains, native and not problem, self._window, problem)
 
     async def reply(self, request: Ask) -> Chunks:
         """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
@@ -208,7 +208,7 @@ class HttpEngine:
         key = *differs, request.constraint, request.options
         if self._head[0] != key:
             self._head = key, json.dumps(self._parameters(request, wire))[:-1].encode()
-        known = self._encoded.setdefault(wire.path, Known())
+        known = self._encoded.setdefault(wire.path, PromptCache())
         kept, new = known.extend(request.prompt)
         encoded = wire.encode(kept or Encoded(), new)
         known.keep(request.prompt, encoded)

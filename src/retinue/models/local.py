@@ -16,10 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .._internal.progress import Progress, listener
+from .._internal.progress import Progress, progress_listener
 from ..core.prompt import Ask
 from ..core.protocols import Chunks
-from ..core.values import Abilities
+from ..core.values import Capabilities
 from ..errors import ModelRefused, UsageError
 from ..net.time_limits import TimeLimits
 from .engine import HttpEngine
@@ -48,7 +48,7 @@ class LocalEngine:
         """The model's name."""
         return self._path.stem
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """Loads the model, so that what is wrong with it is known before a run begins."""
         return await (await self._loaded()).abilities(native=native)
 
@@ -81,7 +81,7 @@ class LocalEngine:
 
 def _shared_server(path: Path, context: int) -> Any:
     with _LOADING:  # who asks while it loads waits for it, and does not load it once more
-        if (progress := listener()) is not None and (path, context) not in _LOADED:
+        if (progress := progress_listener()) is not None and (path, context) not in _LOADED:
             _read(path, progress)
         server = _server(path, context)
         _LOADED.add((path, context))

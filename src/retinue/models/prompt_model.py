@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from .._internal.redaction import shown
-from .._internal.representation import represented
+from .._internal.redaction import redacted_excerpt
+from .._internal.representation import one_line_repr
 from .._internal.suggestions import nearest, suggestion
-from .._internal.sync_bridge import blocking
-from .._internal.tracebacks import shortened
+from .._internal.sync_bridge import run_blocking
+from .._internal.tracebacks import shorten_traceback
 from ..core.completion import ask_once
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model
-from ..core.values import Abilities, Message, Reply
+from ..core.values import Capabilities, Message, Reply
 from ..errors import RetinueError, UsageError
 from .settings import Settings
 
@@ -87,7 +87,7 @@ class PromptModel:
         if ":" in name and not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")):
             engine = name.partition(":")[0]  # other servers' models may have a colon in their names
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
-        self._about = {"engine": kind, "base_url": base_url and shown(base_url)}
+        self._about = {"engine": kind, "base_url": base_url and redacted_excerpt(base_url)}
         if kind not in ENGINES:
             raise UsageError(f"no engine {kind!r}; {suggestion(kind, ENGINES)}")
         if near := not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")) and nearest(
@@ -97,21 +97,21 @@ class PromptModel:
         try:
             self._engine = ENGINES[kind](Settings(model=name, base_url=base_url, api_key=api_key, **settings))
         except RetinueError as error:
-            raise shortened(error) from error.__cause__
+            raise shorten_traceback(error) from error.__cause__
         except TypeError as error:
             known = Settings.__dataclass_fields__
             unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
             raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
 
     def __repr__(self) -> str:
-        return represented(self, self.name, **self._about)
+        return one_line_repr(self, self.name, **self._about)
 
     @property
     def name(self) -> str:
         """The model's name at its engine."""
         return self._engine.name
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """What engine and model can do; `native`: find out whether tool calls work, once. Raises `ModelError`."""
         return await self._engine.abilities(native=native)
 
@@ -127,7 +127,7 @@ class PromptModel:
 
     def run(self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None) -> Reply:
         """`run_async`, blocking."""
-        return blocking(self.run_async(prompt, stop=stop, max_tokens=max_tokens))
+        return run_blocking(self.run_async(prompt, stop=stop, max_tokens=max_tokens))
 
     async def close(self) -> None:
         """Close the running event loop's connections; they also close with the loop."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model
-from ..core.values import Abilities
+from ..core.values import Capabilities
 
 _LENGTHS = ("max_completion_tokens", "max_tokens")
 
@@ -47,7 +47,7 @@ class Limited:
         """The inner model's."""
         return self.inner.name
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """The inner model's. Raises `ModelError`."""
         return await self.inner.abilities(native=native)
 

@@ -16,7 +16,7 @@ from .._internal.suggestions import suggestion
 from ..core.events import Delta
 from ..core.prompt import Ask, Decided
 from ..core.protocols import Chunks
-from ..core.values import Abilities, AgentAction, AgentFinish, Reply, Usage
+from ..core.values import AgentAction, AgentFinish, Capabilities, Reply, Usage
 from ..errors import DataError, ModelRefused, ModelUnavailable
 from ..net.error_mapping import coded
 from ..net.retry import retrying
@@ -58,9 +58,9 @@ class ScriptedEngine:
         """The model's name."""
         return "scripted"
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """A script can make tool calls, and is held to no pattern: it writes what it says."""
-        return Abilities(calls_tools=True, scripted=True)
+        return Capabilities(calls_tools=True, scripted=True)
 
     def reply(self, request: Ask) -> Chunks:
         """The first fitting rule's reply, word by word. Raises `ModelError`."""

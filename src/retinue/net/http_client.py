@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
-from .._internal.redaction import hidden, hide, hide_in
+from .._internal.redaction import redact, register_secret, register_url_secrets
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .connection_pool import CannotConnectError, Connections
 from .error_mapping import answered, coded
@@ -59,9 +59,9 @@ class HttpClient:
         self._api_key = (api_key or "").strip()
         if not self._api_key.isprintable():
             raise UsageError("the API key has characters that no key has, such as a line break")
-        hide(self._api_key)
-        hide_in(base_url)
-        self._shown = hidden(base_url)
+        register_secret(self._api_key)
+        register_url_secrets(base_url)
+        self._shown = redact(base_url)
         self._limits = limits
         self._heads: dict[tuple[Route, str, str], bytes] = {}  # of the requests made so far
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
@@ -182,7 +182,7 @@ class HttpClient:
 
     def redacted(self, text: str) -> str:
         """`text` without the key, which some servers repeat in their errors."""
-        return hidden(text.replace(self._api_key, "***") if self._api_key else text)
+        return redact(text.replace(self._api_key, "***") if self._api_key else text)
 
 
 _Keeper = tuple[Connections, AsyncGenerator[Connections, None]]

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus, urlsplit
 
-from .._internal.redaction import hide
+from .._internal.redaction import register_secret
 from ..errors import ToolError, UsageError
 
 MAX_ANSWER = 4_000_000  # bytes
@@ -66,7 +66,7 @@ class Service:
             raise UsageError(f"{self.name}: base_url is not the address of a server (want https://host)")
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise UsageError(f"{self.name}: the API key has characters that no key has, such as a line break")
-        hide(self.key)
+        register_secret(self.key)
 
     async def ask(self, request: Request) -> tuple[int, Any]:
         """The status, and the JSON that came with it (`None` if it is none). Raises `ToolError`."""

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 from urllib.parse import urljoin
 
-from .._internal.thread_pool import in_thread
+from .._internal.thread_pool import run_in_thread
 from ..errors import ToolError, UsageError
 from .url_policy import Address, is_public, read, shown
 
@@ -35,7 +35,7 @@ _EITHER, _BARE = 47, -15  # zlib's window: finds out whether it is gzip or zlib;
 
 async def look_up(host: str, port: int) -> list[str]:
     """The IP addresses of a name. Raises `OSError`."""
-    found = await in_thread(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
+    found = await run_in_thread(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
     return [str(information[4][0]) for information in found]
 
 

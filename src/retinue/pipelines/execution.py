@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from .._internal.concurrency import first
-from .._internal.containment import contained, contained_await, described
-from .._internal.thread_pool import in_thread
+from .._internal.concurrency import first_error
+from .._internal.containment import await_contained, call_contained, describe_error
+from .._internal.thread_pool import run_in_thread
 from ..core.component import FIRST, DeclaredComponent
 from ..errors import NodeFailed, UsageError
 from .plan import Plan
@@ -38,7 +38,7 @@ class Running:
             async with asyncio.TaskGroup() as group:
                 await self._follow(0, group)
         except ExceptionGroup as failed:
-            error = first(failed)
+            error = first_error(failed)
             raise error from error.__cause__
         ends = [seen for node in self._ends() if (seen := self._seen[node]) is not None]
         here = len(self._plan.names)
@@ -87,12 +87,12 @@ class Running:
                 start = at
                 while at < len(chain) and not self._component(chain[at]).is_async:
                     at += 1
-                await in_thread(self._call_all, chain[start:at])
+                await run_in_thread(self._call_all, chain[start:at])
 
     async def _await(self, node: int, component: DeclaredComponent) -> None:
         arguments = self._arguments(node, component)
         try:
-            value = await contained_await(component.function(**arguments))
+            value = await await_contained(component.function(**arguments))
         except Exception as error:
             raise _failed(component, error) from error
         self._note(node, component, value)
@@ -104,7 +104,7 @@ class Running:
             component = self._component(node)
             arguments = self._arguments(node, component)
             try:
-                value = contained(component.function, **arguments)
+                value = call_contained(component.function, **arguments)
             except Exception as error:
                 raise _failed(component, error) from error
             self._note(node, component, value)
@@ -156,4 +156,4 @@ class Running:
 
 def _failed(component: DeclaredComponent, error: Exception) -> NodeFailed:
     told = isinstance(error, NodeFailed | UsageError)
-    return NodeFailed(component.name, str(error) if told else described(error))
+    return NodeFailed(component.name, str(error) if told else describe_error(error))

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from .._internal.concurrency import in_order as batch_in_order
-from .._internal.representation import represented
+from .._internal.concurrency import gather_bounded as batch_in_order
+from .._internal.representation import one_line_repr
 from .._internal.suggestions import suggestion
-from .._internal.sync_bridge import blocking
-from .._internal.yaml_io import Filed, load
+from .._internal.sync_bridge import run_blocking
+from .._internal.yaml_io import YamlSerializable, load_section
 from ..core.component import DeclaredComponent, Input
 from ..core.component_declaration import component
 from ..errors import UsageError
@@ -22,7 +22,7 @@ from .plan import Plan, needed, plan
 Params = Mapping[str, Mapping[str, Any]]
 
 
-class Pipeline(Filed):
+class Pipeline(YamlSerializable):
     """Components put together: each takes its inputs, by name, from what is visible after those before it.
 
     `inputs` are the values a run may be given; the root `"Query"` hands them on: `query`, or `file_paths` if
@@ -49,11 +49,11 @@ class Pipeline(Filed):
     @classmethod
     def load_from_yaml(cls, path: str | Path, pipeline_name: str | None = None) -> Self:
         """The pipeline in a file; of several, the one called `pipeline_name`. Raises `DataError` and `UsageError`."""
-        pipeline: Self = load(path, "pipelines", pipeline_name)
+        pipeline: Self = load_section(path, "pipelines", pipeline_name)
         return pipeline
 
     def __repr__(self) -> str:
-        return represented(self, self.name, inputs=list(self.inputs), nodes=list(self._nodes))
+        return one_line_repr(self, self.name, inputs=list(self.inputs), nodes=list(self._nodes))
 
     def state(self) -> Any:
         """What may have changed since it was made."""
@@ -137,7 +137,7 @@ class Pipeline(Filed):
         **values: Any,
     ) -> dict[str, Any]:
         """`run_async`, blocking."""
-        return blocking(self.run_async(query, params=params, targets=targets, **values))
+        return run_blocking(self.run_async(query, params=params, targets=targets, **values))
 
     async def run_batch_async(
         self, queries: Iterable[Any | Mapping[str, Any]], *, at_once: int = 4, **options: Any
@@ -157,7 +157,7 @@ class Pipeline(Filed):
         self, queries: Iterable[Any | Mapping[str, Any]], *, at_once: int = 4, **options: Any
     ) -> list[dict[str, Any]]:
         """`run_batch_async`, blocking."""
-        return blocking(self.run_batch_async(queries, at_once=at_once, **options))
+        return run_blocking(self.run_batch_async(queries, at_once=at_once, **options))
 
     def _plan(self, targets: str | Sequence[str] | None) -> Plan:
         wanted = (targets,) if isinstance(targets, str) else tuple(targets or ())

@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from .._internal.supervision import supervised
+from .._internal.supervision import supervise
 from ..agent import Agent, Run
 from ..core.events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped, stopped_by
-from ..core.log_context import LogContext, current, enter
+from ..core.log_context import LogContext, current_context, enter_context
 from ..core.tool import Tool
 from ..core.values import Decision, Message, StopReason
 from ..errors import DataError, RetinueError, StoreUnavailable
@@ -81,14 +81,14 @@ class Runs:
         task = self._tasks.get(run_id)
         self._wanted.add(run_id)
         if task is None or task.done():
-            work = supervised(f"the driving of {run_id}", partial(self._keep_driving, run_id, run))
+            work = supervise(f"the driving of {run_id}", partial(self._keep_driving, run_id, run))
             task = self._tasks[run_id] = asyncio.create_task(work, name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
 
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do something beside the runs, until it is done or they are closed."""
-        task = asyncio.create_task(supervised(name, work))
+        task = asyncio.create_task(supervise(name, work))
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
@@ -124,7 +124,7 @@ class Runs:
 
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive, also when the database is away for a while."""
-        enter(LogContext(run_id, current().request))
+        enter_context(LogContext(run_id, current_context().request))
         tries = 0
         while run_id in self._wanted and not self._parking:
             try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from .._internal.thread_pool import in_thread
+from .._internal.thread_pool import run_in_thread
 from ..core.tool import Tool
 from ..errors import UsageError
 from ..runs import Assignment
@@ -48,7 +48,7 @@ def assigning(
             more = await hosted.tools(Scope(run.tenant), wishes, resources)
         async with large.rested(run.tenant) if (size := _schemas(run)) > _LARGE else nullcontext():
             make = partial(tailored, agent, run.request, more)
-            agent = await in_thread(make) if size else make()
+            agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # it began with what its log says, whatever became of its thread since
             return Assignment(agent)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")

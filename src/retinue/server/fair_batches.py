@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from .._internal.thread_pool import in_thread
+from .._internal.thread_pool import run_in_thread
 
 T = TypeVar("T")
 Piece = tuple[Callable[[], Any], "asyncio.Future[Any]"]
@@ -49,7 +49,7 @@ class FairBatches:
             if pieces:
                 self._waiting[tenant] = pieces  # behind all others
             try:
-                value = await in_thread(work)
+                value = await run_in_thread(work)
             except Exception as error:
                 if not future.done():
                     future.set_exception(error)

@@ -16,8 +16,8 @@ from typing import Any
 from sqlalchemy import URL, Connection, Row, delete, func, select, update
 
 from .._internal.cache import cache_folder
-from .._internal.supervision import supervised
-from .._internal.thread_pool import in_thread
+from .._internal.supervision import supervise
+from .._internal.thread_pool import run_in_thread
 from ..documents.passage_index import Passages
 from ..documents.store_database import is_damaged
 from ..documents.text_extraction import media_type_of, needs_parser, text_of
@@ -67,7 +67,7 @@ class Indexing:
         self._woken.set()
         self._changed |= set(changed)
         if self._task is None or self._task.done():
-            work = supervised("the indexing of files", self._work)
+            work = supervise("the indexing of files", self._work)
             self._task = asyncio.create_task(work, name="indexing", context=Context())  # no request's alone
 
     async def close(self) -> None:
@@ -165,7 +165,7 @@ class Indexing:
             )
             given = (row.vector_store_id, row.id, row.body["filename"], text, chunks)
             try:
-                size = await in_thread(self.passages.put, *given)
+                size = await run_in_thread(self.passages.put, *given)
             except DataError:
                 self._changed.add(row.vector_store_id)  # it may be damaged
                 raise
@@ -179,13 +179,13 @@ class Indexing:
         """Index again what an index has lost, and remove from it what the database does not know."""
         if not self._begun:  # whatever a former process left
             kept = await self._database.read(lambda connection: connection.execute(_STORES).scalars().all())
-            self._changed |= {*kept, *await in_thread(self.passages.collections)}
+            self._changed |= {*kept, *await run_in_thread(self.passages.collections)}
             self._begun = True
         while self._changed:
             store_id = self._changed.pop()
             try:
                 known = {row.id: row.status for row in await self._database.read(partial(_rows, store_id=store_id))}
-                lost = await in_thread(self._compared, store_id, known)
+                lost = await run_in_thread(self._compared, store_id, known)
                 for start in range(0, len(lost), _SOME):
                     await self._database.write(partial(_again, ids=lost[start : start + _SOME]))
             except BaseException:
@@ -216,7 +216,7 @@ async def _text_of(name: str, data: bytes) -> str:
     if b"\x00" in data[:8_192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")) and b"%PDF-" not in data[:1_024]:
         raise DataError(_BINARY)
     apart = len(data) > _IN_PROCESS or needs_parser(data, kind)
-    text = (await (text_apart(data, kind, seconds=_SECONDS) if apart else in_thread(text_of, data, kind))).text
+    text = (await (text_apart(data, kind, seconds=_SECONDS) if apart else run_in_thread(text_of, data, kind))).text
     if not text:
         raise DataError("there is no text in it")
     if len(text) >= MAX_TEXT:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
-from .._internal.redaction import hidden
+from .._internal.redaction import redact
 from ..components import sandbox
 from ..core.log_context import ContextFilter
 
@@ -65,7 +65,7 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
         "message": record.getMessage(),
     } | (ids if not given else {**given})
     if record.exc_info:
-        trace = hidden(formatter.formatException(record.exc_info)).encode("utf-8", "replace")
+        trace = redact(formatter.formatException(record.exc_info)).encode("utf-8", "replace")
         cut = "" if len(trace) <= _MOST else "… "  # its end says what, and where
         said["error"] = cut + trace[len(cut.encode()) - _MOST :].decode("utf-8", "ignore")
     return said
@@ -75,7 +75,7 @@ def _bounded(value: Any) -> Any:
     """A field without secrets, and not longer than it may be."""
     if not isinstance(value, str):
         return value
-    text = hidden(value)
+    text = redact(value)
     if len(text) * 4 <= _MOST or len(raw := text.encode("utf-8", "replace")) <= _MOST:
         return text
     return raw[: _MOST - 4].decode("utf-8", "ignore") + " …"

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, select
 
-from .._internal.thread_pool import in_thread
+from .._internal.thread_pool import run_in_thread
 from ..errors import StoreLost, StoreUnavailable
 from .database_lock import Lock, locked
 from .db_errors import telling
@@ -88,7 +88,7 @@ class Database:
     async def look(self) -> int:
         """See whether the database is still there and ours, and if it is not ours, try to make it so. How often that
         was done: each time another server may have had it meanwhile. For every now and then. Raises as `check`."""
-        return await in_thread(self._look)
+        return await run_in_thread(self._look)
 
     @property
     def patience(self) -> float:
@@ -122,11 +122,11 @@ class Database:
         if loop not in self._reading:
             self._reading[loop] = asyncio.Semaphore(_READERS)
         async with self._reading[loop]:
-            return await in_thread(self._read, work)
+            return await run_in_thread(self._read, work)
 
     async def close_async(self) -> None:
         """Write what was given, then let go of the database."""
-        await in_thread(self._end)
+        await run_in_thread(self._end)
         self.close()
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from .._internal.redaction import hide_in
+from .._internal.redaction import register_url_secrets
 from ..errors import UsageError
 
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
@@ -28,7 +28,7 @@ _REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds, millis
 
 def engine_of(url: str) -> Engine:
     """An engine for `url`. Raises `UsageError` for one that is neither SQLite's nor PostgreSQL's."""
-    hide_in(url)
+    register_url_secrets(url)
     try:
         parsed = make_url(url)
     except ArgumentError:

@@ -14,7 +14,7 @@ from importlib.resources import files
 from string import Template
 from typing import TypeVar
 
-from ..core.flow import advanced
+from ..core.flow import advance
 from ..core.grammar import Constraint, choice
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
@@ -194,7 +194,7 @@ class _Run:
         sent: Sent | None = None
         replies = 0
         try:
-            while not isinstance(request := advanced(inner, sent), AgentFinish):
+            while not isinstance(request := advance(inner, sent), AgentFinish):
                 counted = isinstance(request, Ask) and not request.aside
                 replies += counted
                 if replies > 2 * self._by.step_replies:  # it does not come to an end

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
-from .._internal.containment import contained_await, described
+from .._internal.containment import await_contained, describe_error
 from ..errors import UsageError
 
 S = TypeVar("S")
@@ -54,7 +54,7 @@ class Case(Generic[S]):
         __tracebackhide__ = True
         try:
             async with asyncio.timeout(timeout) as limit:
-                await contained_await(self.check(subject))
+                await await_contained(self.check(subject))
         except unittest.SkipTest:
             raise
         except AssertionError as error:
@@ -62,7 +62,7 @@ class Case(Generic[S]):
         except Exception as error:
             late = isinstance(error, TimeoutError) and limit.expired()
             problem = (
-                f"this took longer than {timeout:g} seconds" if late else f"unexpectedly raised {described(error)}"
+                f"this took longer than {timeout:g} seconds" if late else f"unexpectedly raised {describe_error(error)}"
             )
             raise self._broken(problem) from error
 

@@ -13,7 +13,7 @@ from ..core.events import Called, Event, RunResult
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, Strategy
 from ..core.tool import Tool
-from ..core.values import Abilities, AgentAction, AgentFinish, Decision, Message, Reply, Usage
+from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Message, Reply, Usage
 from ..models import PromptModel
 
 QUESTION = "Who knows whom?"
@@ -56,9 +56,9 @@ class StrategySubject:
     calls_tools: bool = False
 
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> Capabilities:
         """What the model passes for."""
-        return Abilities(constrains=self.constrained, calls_tools=self.calls_tools)
+        return Capabilities(constrains=self.constrained, calls_tools=self.calls_tools)
 
 
 @dataclass
@@ -66,11 +66,11 @@ class Playing:
     """A model that replies to each request by a function, and keeps what it was `asked`."""
 
     play: Play
-    able: Abilities
+    able: Capabilities
     name: str = "playing"
     asked: list[Ask] = field(default_factory=list)
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """Those that it passes for."""
         return self.able
 
@@ -87,11 +87,11 @@ class Scripted:
     """A script, in the place of a model with these abilities."""
 
     script: PromptModel
-    able: Abilities
+    able: Capabilities
     name: str = "scripted"
     asked: list[Ask] = field(default_factory=list)
 
-    async def abilities(self, *, native: bool = False) -> Abilities:
+    async def abilities(self, *, native: bool = False) -> Capabilities:
         """Those that it passes for."""
         return self.able
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from ..core.events import Asked, RunResult
-from ..core.flow import advanced
+from ..core.flow import advance
 from ..core.prompt import Ask
 from ..core.protocols import Task
 from ..core.tool import Tool
@@ -289,5 +289,5 @@ async def it_may_be_closed_at_any_time(subject: StrategySubject) -> None:
     for requests in (0, 1):
         flow = subject.make()(task)
         for _ in range(requests):
-            advanced(flow, None)
+            advance(flow, None)
         flow.close()

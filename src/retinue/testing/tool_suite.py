@@ -11,7 +11,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
 
-from .._internal.containment import contained
+from .._internal.containment import call_contained
 from ..agent import Agent
 from ..core.signature import InvalidInput
 from ..core.tool import Tool, tool_of
@@ -170,7 +170,7 @@ def _odd_inputs(tool: Tool) -> Iterator[ToolInput]:
 
 def _is_refused(tool: Tool, tool_input: ToolInput) -> bool:
     try:
-        contained(tool.signature.arguments, tool_input)
+        call_contained(tool.signature.arguments, tool_input)
     except InvalidInput:
         return True
     return False

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .._internal.redaction import hide_in
+from .._internal.redaction import register_url_secrets
 from ..core.toolbox import idempotency_header
 from ..errors import NotDone, ToolError, UsageError
 
@@ -26,7 +26,7 @@ def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any
     except ImportError as error:
         raise UsageError("tools behind HTTP need the extra 'web': pip install 'retinue[web]'") from error
 
-    hide_in(url)
+    register_url_secrets(url)
 
     async def call(**arguments: Any) -> Any:
         headers = {"Accept-Encoding": "identity", **idempotency_header()}

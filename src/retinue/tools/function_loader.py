@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .._internal.containment import contained, described
+from .._internal.containment import call_contained, describe_error
 from ..core.tool import Tool
 from ..errors import DataError, ForeignExit
 
@@ -27,10 +27,10 @@ def load_module(file: Path) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[name] = module  # where dataclasses and the like look for it
     try:
-        contained(spec.loader.exec_module, module)
+        call_contained(spec.loader.exec_module, module)
     except Exception as error:
         del sys.modules[name]
-        raise DataError(f"{file.name} cannot be imported: {described(error)}") from error
+        raise DataError(f"{file.name} cannot be imported: {describe_error(error)}") from error
     return module
 
 
@@ -48,7 +48,7 @@ def function_of(module: ModuleType, name: str) -> Any:
 def tool_of_module(module: str, name: str) -> Tool:
     """The `Tool` called `name` in a module that may be imported. Raises `DataError`."""
     try:
-        found = function_of(contained(import_module, module), name)
+        found = function_of(call_contained(import_module, module), name)
     except (ImportError, ForeignExit) as error:
         raise DataError(f"{module} cannot be imported: {error}") from error
     if not isinstance(found, Tool):
@@ -62,9 +62,9 @@ def described_tools(module: ModuleType) -> list[Any]:
     if not callable(give):
         raise DataError(f"{_called(module)} has no function tools_descriptions()")
     try:
-        given = contained(give)
+        given = call_contained(give)
     except Exception as error:
-        raise DataError(f"{_called(module)}: tools_descriptions() failed: {described(error)}") from error
+        raise DataError(f"{_called(module)}: tools_descriptions() failed: {describe_error(error)}") from error
     if not isinstance(given, list | tuple):
         raise DataError(f"{_called(module)}: tools_descriptions() gave a {type(given).__name__}; want a list")
     return list(given)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .._internal.redaction import hidden, hide_named
+from .._internal.redaction import redact, register_named_secrets
 from ..core.toolbox import idempotency_key
 from ..errors import NotDone, ToolError
 
@@ -32,7 +32,7 @@ def separate(
     and these variables in it, in the file's folder, under the interpreter `python`; the call's idempotency key is
     in `RETINUE_IDEMPOTENCY_KEY`. Raises `ToolError`, with the `kinds` of what the function raised."""
 
-    hide_named(environment)
+    register_named_secrets(environment)
 
     async def call(**arguments: Any) -> Any:
         task = json.dumps({"file": str(file), "function": function, "arguments": arguments}, default=str)
@@ -79,7 +79,7 @@ async def _note(process: Process, function: str) -> None:
     while chunk := await process.stderr.read(65_536):
         said += chunk[: MAX_NOTE - len(said)]
     if text := said.decode("utf-8", "replace").strip():
-        logger.warning("%s said: %s", function, hidden(text))
+        logger.warning("%s said: %s", function, redact(text))
 
 
 def _value(said: bytes) -> Any:

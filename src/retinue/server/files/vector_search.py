@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
-from ..._internal.thread_pool import in_thread
+from ..._internal.thread_pool import run_in_thread
 from ...documents.passage_index import Passage
 from ...errors import DataError
 from ...store.database import Database
@@ -58,7 +58,7 @@ async def search(
             meant = partial(_meant, scope=scope, store_id=store_id, filters=filters)
             keys = await where.database.read(meant)
         try:
-            found += await in_thread(where.indexing.passages.search, store_id, query, most, keys)
+            found += await run_in_thread(where.indexing.passages.search, store_id, query, most, keys)
         except DataError as error:
             where.indexing.wake(store_id)  # which mends it, if it can be
             raise ApiError(503, "The index of this vector store is not there at the moment.") from error

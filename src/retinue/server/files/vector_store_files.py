@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Response
 from sqlalchemy import ColumnElement, Connection, update
 
-from ..._internal.thread_pool import in_thread
+from ..._internal.thread_pool import run_in_thread
 from ...store.tables import vector_store_batches, vector_store_files
 from ...store.tenant_view import Kept, Page, Scope
 from ..context import At
@@ -88,7 +88,7 @@ async def delete_store_file(at: At, vector_store_id: str, file_id: str) -> Objec
 async def retrieve_store_file_content(at: At, vector_store_id: str, file_id: str) -> Object:
     """The text that was found in a file."""
     row = await at.read(lambda connection, scope: _file(connection, scope, vector_store_id, file_id))
-    text = await in_thread(at.server.indexing.passages.text, vector_store_id, row.id)
+    text = await run_in_thread(at.server.indexing.passages.text, vector_store_id, row.id)
     data = [{"type": "text", "text": text}] if text else []
     return {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
 

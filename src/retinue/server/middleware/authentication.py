@@ -11,7 +11,7 @@ from functools import partial
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..._internal.supervision import supervised
+from ..._internal.supervision import supervise
 from ...errors import StoreUnavailable
 from ...store.api_keys import Key, Keys
 from ..wire.api_errors import ApiError
@@ -74,7 +74,7 @@ class Keyed:
         async def sending(message: Message) -> None:
             nonlocal watching
             if message["type"] == "http.response.start" and is_stream(message):
-                watch = supervised("the watch of a stream's key", partial(self._watch, said, limit))
+                watch = supervise("the watch of a stream's key", partial(self._watch, said, limit))
                 watching = asyncio.create_task(watch)
             await send(message)
 

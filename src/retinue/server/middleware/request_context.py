@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...core.log_context import LogContext, within
+from ...core.log_context import LogContext, log_context
 from ...errors import StoreLost, StoreUnavailable
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
@@ -94,7 +94,7 @@ class Edge:
                 headers["openai-version"] = "2020-10-01"
             await send(message)
 
-        with within(LogContext(request=request_id)):
+        with log_context(LogContext(request=request_id)):
             try:
                 await self._answer(scope, _limited(scope, receive, self._patience), sending, answer)
             finally:

@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 
-from ..._internal.thread_pool import in_thread
+from ..._internal.thread_pool import run_in_thread
 
 MAX_BYTES = 20_000_000  # of an upload
 MAX_OTHER_BYTES = 4_000_000  # of any other body: a conversation of a million tokens, the largest windows there are
@@ -46,7 +46,7 @@ class JsonRoute(APIRoute):
                 kind, server = self.body_field.field_info.annotation, request.app.state.server
                 if len(body) > _QUICK:
                     async with server.large.rested(request.state.tenant):
-                        read = await in_thread(_checked, kind, body, server.options.strict)
+                        read = await run_in_thread(_checked, kind, body, server.options.strict)
                 else:
                     read = _Read(read_json(body))
                     if server.options.strict:
@@ -83,7 +83,7 @@ async def json_in(body: bytes, server: Any, tenant: str) -> Any:
     if len(body) <= _QUICK:
         return read_json(body)
     async with server.large.rested(tenant):
-        return await in_thread(read_json, body)
+        return await run_in_thread(read_json, body)
 
 
 def read_json(body: bytes) -> Any:

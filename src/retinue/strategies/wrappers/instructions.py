@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
-from ...core.flow import advanced
+from ...core.flow import advance
 from ...core.prompt import Ask, Prompt
 from ...core.protocols import Flow, Sent, Strategy, Task, calls_natively, needs_tools
 from ...core.values import AgentFinish, Message
@@ -44,7 +44,7 @@ class Instructed:
         inner, words = self.inner(task), _Words(self.text)
         sent: Sent | None = None
         try:
-            while not isinstance(request := advanced(inner, sent), AgentFinish):
+            while not isinstance(request := advance(inner, sent), AgentFinish):
                 sent = yield words.before(request) if isinstance(request, Ask) else request
             return request
         finally:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...core.flow import advanced
+from ...core.flow import advance
 from ...core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
@@ -56,7 +56,7 @@ def _reflected(strategy: Strategy, task: Task) -> Flow:
 def _flow(inner: Flow, tools: Mapping[str, Tool]) -> Flow:
     sent: Sent | None = None
     try:
-        while not isinstance(request := advanced(inner, sent), AgentFinish):
+        while not isinstance(request := advance(inner, sent), AgentFinish):
             sent = yield request
             if isinstance(request, Act) and isinstance(sent, tuple):
                 sent = yield from _all_better(request, sent, tools)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...core.flow import advanced
+from ...core.flow import advance
 from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Flow, Sent, Strategy, Task, ask
@@ -44,7 +44,7 @@ class _Answers:
         sent: Sent | None = None
         evidence: list[str] = []
         try:
-            while not isinstance(request := advanced(inner, sent), AgentFinish):
+            while not isinstance(request := advance(inner, sent), AgentFinish):
                 sent = yield unshown(request) if isinstance(request, Ask) else request
                 if isinstance(sent, tuple):
                     evidence += [seen.text for seen in sent if seen.outcome == "result"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ...core.flow import advanced
+from ...core.flow import advance
 from ...core.prompt import Ask
 from ...core.protocols import Act, Flow, Sent, Strategy, Task, calls_natively, needs_tools
 from ...core.values import AgentFinish
@@ -54,7 +54,7 @@ def _renaming(strategy: Strategy, names: Mapping[str, str], task: Task) -> Flow:
     inner = strategy(task)
     sent: Sent | None = None
     try:
-        while not isinstance(request := advanced(inner, sent), AgentFinish):
+        while not isinstance(request := advance(inner, sent), AgentFinish):
             if isinstance(request, Act):
                 actions = (replace(one, tool=names.get(one.tool, one.tool)) for one in request.actions)
                 request = replace(request, actions=tuple(actions))
