@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from retinue import Document, DocumentStore
-from retinue.tools.keyword_search import match
+from retinue.tools.keyword_search import match_expression
 
 COUNT, DIMENSIONS, TOP = 10_000, 384, 10
 ROUNDS = 4
@@ -32,7 +32,7 @@ def measure() -> str:
         store = DocumentStore(Path(folder, "store"))
         ours = _cpu(lambda: store.write(documents))
         again = _cpu(lambda: store.write(documents))
-        floor = _times(lambda query: hand.execute(_SEARCH, (match(query), TOP)).fetchall(), queries)
+        floor = _times(lambda query: hand.execute(_SEARCH, (match_expression(query), TOP)).fetchall(), queries)
         keyword = _times(lambda query: store.keyword(query, TOP), queries)
         names = _times(lambda title: store.keyword(title, TOP), [str(one.meta["title"]) for one in documents[:100]])
         some = _times(lambda query: store.keyword(query, TOP, {"copy": {"lt": 5}}), queries)

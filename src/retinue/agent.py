@@ -26,7 +26,7 @@ from .core.toolbox import Toolbox
 from .core.values import Decision, Message
 from .display.live_trace import run_watched
 from .errors import LogMismatch, ModelError, UsageError
-from .memory.recall import several
+from .memory.recall import as_tuple
 from .models import PromptModel
 from .models.reply_limits import limited
 from .run_spec import RunSpec
@@ -97,7 +97,7 @@ class Agent(YamlSerializable):
         marked = require_human_feedback
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
         self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
-        self.memories = several(memory)
+        self.memories = as_tuple(memory)
         self.trace = trace
         self.tools: list[Tool] = []
         if not isinstance(tools, Iterable) or isinstance(tools, str):
@@ -131,7 +131,7 @@ class Agent(YamlSerializable):
     def with_memory(self, memory: Memory | Sequence[Memory]) -> Self:
         """The same agent in another conversation, which `memory` has."""
         other = self._copy()
-        other.memories = several(memory)
+        other.memories = as_tuple(memory)
         return other
 
     def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
@@ -143,10 +143,10 @@ class Agent(YamlSerializable):
     def with_params(self, params: Params) -> Self:
         """The same agent, whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`. Raises
         `UsageError` for a node that none of them has."""
-        from .pipelines.bound_parameters import bound  # few agents need it
+        from .pipelines.bound_parameters import bind_parameters  # few agents need it
 
         other = self._copy()
-        other.tools = bound(self.tools, params)
+        other.tools = bind_parameters(self.tools, params)
         return other
 
     def _copy(self) -> Self:

@@ -23,7 +23,7 @@ from .core.toolbox import Toolbox, charge_usage
 from .core.values import Capabilities, Decision, Message
 from .display.live_trace import run_traced, should_show
 from .errors import ModelError, RetinueError, UsageError
-from .memory.recall import recalled, remember
+from .memory.recall import recall_history, remember
 from .run_spec import Specified
 from .strategies.auto import Auto, chosen
 
@@ -175,7 +175,7 @@ class Run:
 
     async def _history(self) -> tuple[Message, ...]:
         """The conversation before: what the memories recall, and then what was given."""
-        found = await self._deadline.wait(recalled(self._spec.memories, self._task.question))
+        found = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
         return (*found, *self._task.history)
 
     def cancel(self) -> None:

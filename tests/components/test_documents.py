@@ -29,7 +29,7 @@ from retinue import (
     UsageError,
 )
 from retinue.config import check
-from retinue.documents.retrieval import fused
+from retinue.documents.retrieval import reciprocal_rank_fusion
 
 TEXTS = {
     "paris": "Paris is the capital of France.\n\nThe Louvre is there.",
@@ -118,7 +118,7 @@ def test_a_store_of_ones_own_will_do(store: DocumentStore) -> None:
 
 def test_ranks_are_fused() -> None:
     a, b, c = (Document(name, name, score=9.0) for name in "abc")
-    assert [(one.id, one.score) for one in fused([[a, b], [b, c], []])] == [
+    assert [(one.id, one.score) for one in reciprocal_rank_fusion([[a, b], [b, c], []])] == [
         ("b", 1 / 62 + 1 / 61),
         ("a", 1 / 61),
         ("c", 1 / 62),

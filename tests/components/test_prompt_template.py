@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue import DataError, Document, PromptTemplate, UsageError
-from retinue.components.prompt_template import at_run_time, built_in
+from retinue.components.prompt_template import built_in, resolve_template
 
 # What injections into templates and format strings look like, and what they would do elsewhere.
 PAYLOADS = [
@@ -175,5 +175,5 @@ def test_what_is_no_template_says_so(source: str, error: type[Exception], messag
 def test_what_is_said_at_run_time_reads_no_file(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("the key", "utf-8")
-    assert at_run_time(str(secret)).fill() == str(secret)
-    assert at_run_time("summarization") == PromptTemplate("summarization")
+    assert resolve_template(str(secret)).fill() == str(secret)
+    assert resolve_template("summarization") == PromptTemplate("summarization")

@@ -24,7 +24,7 @@ from retinue import (
     UsageError,
     WebRetriever,
 )
-from retinue.components.web_retriever import Limits
+from retinue.components.web_retriever import RetrievalLimits
 from retinue.config import check
 from retinue.documents.document_store import DocumentStore
 
@@ -85,7 +85,7 @@ def test_a_page_that_cannot_be_had_is_there_with_its_snippet(web: Web) -> None:
 
 def test_all_pages_together_have_so_long(web: Web) -> None:
     web.has("/good", *(f"/slow?{at}" for at in range(9)))
-    found = web.retriever(seconds=60, limits=Limits(seconds=2.0), top_k=20).run("x")["documents"]
+    found = web.retriever(seconds=60, limits=RetrievalLimits(seconds=2.0), top_k=20).run("x")["documents"]
     assert len(found) == 10
     assert found[-1].content == "snippet of /slow?8"
 

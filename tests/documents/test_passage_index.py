@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retinue.documents.passage_index import Passages
+from retinue.documents.passage_index import PassageIndex
 from retinue.documents.splitter import windows
 from retinue.errors import DataError
 
@@ -16,8 +16,8 @@ CHUNKS = (3_200, 1_600)
 
 
 @pytest.fixture
-def passages(tmp_path: Path) -> Passages:
-    return Passages(tmp_path / "index")
+def passages(tmp_path: Path) -> PassageIndex:
+    return PassageIndex(tmp_path / "index")
 
 
 @given(st.text(alphabet="ab \n.é", max_size=400), st.integers(4, 60), st.data())
@@ -35,12 +35,12 @@ def test_windows_are_all_of_a_text_and_overlap(text: str, size: int, data: st.Da
 @settings(max_examples=20)
 @given(text=st.text(min_size=1, max_size=3_000))
 def test_a_text_comes_back_whole(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    passages = Passages(tmp_path_factory.mktemp("passages"))
+    passages = PassageIndex(tmp_path_factory.mktemp("passages"))
     passages.put("one", "key", "title", text, (100, 50))
     assert passages.text("one", "key") == text.encode("utf-8", "replace").decode()
 
 
-def test_what_fits_best_comes_first_with_a_score_up_to_1(passages: Passages) -> None:
+def test_what_fits_best_comes_first_with_a_score_up_to_1(passages: PassageIndex) -> None:
     passages.put("one", "a", "paris.md", "Paris is the capital of France.", CHUNKS)
     passages.put("one", "b", "london.md", "London is the capital of England.", CHUNKS)
     passages.put("one", "c", "notes.md", "Nothing of the kind.", CHUNKS)
@@ -53,7 +53,7 @@ def test_what_fits_best_comes_first_with_a_score_up_to_1(passages: Passages) -> 
     assert passages.search("one", "capital", 10, []) == []
 
 
-def test_a_collection_does_not_depend_on_others(passages: Passages) -> None:
+def test_a_collection_does_not_depend_on_others(passages: PassageIndex) -> None:
     passages.put("one", "a", "x", "A rare word and a common one.", CHUNKS)
     passages.put("one", "b", "x", "A common one.", CHUNKS)
     before = passages.search("one", "rare common", 10)
@@ -65,7 +65,7 @@ def test_a_collection_does_not_depend_on_others(passages: Passages) -> None:
     assert passages.search("two", "rare", 10) == []
 
 
-def test_a_text_is_there_once_until_it_is_removed(passages: Passages) -> None:
+def test_a_text_is_there_once_until_it_is_removed(passages: PassageIndex) -> None:
     for _ in range(2):
         passages.put("one", "a", "x", "One word.", CHUNKS)
     passages.put("one", "b", "x", "Another word.", CHUNKS)
@@ -74,10 +74,10 @@ def test_a_text_is_there_once_until_it_is_removed(passages: Passages) -> None:
     assert passages.keys("one") == {"b"}
     assert [one.key for one in passages.search("one", "word", 10)] == ["b"]
     assert passages.text("one", "a") == ""
-    assert Passages(passages.folder).keys("one") == {"b"}
+    assert PassageIndex(passages.folder).keys("one") == {"b"}
 
 
-def test_a_file_that_is_damaged(passages: Passages) -> None:
+def test_a_file_that_is_damaged(passages: PassageIndex) -> None:
     passages.put("one", "a", "x", "One word.", CHUNKS)
     (passages.folder / "one.sqlite").write_bytes(b"no database" * 1_000)
     with pytest.raises(DataError, match="is no document store, or is damaged"):
@@ -85,7 +85,7 @@ def test_a_file_that_is_damaged(passages: Passages) -> None:
 
 
 @pytest.mark.parametrize("name", ["../one", "a/b", "", "a.b", "x" * 65])
-def test_a_name_leads_nowhere_else(passages: Passages, name: str) -> None:
+def test_a_name_leads_nowhere_else(passages: PassageIndex, name: str) -> None:
     with pytest.raises(ValueError, match="no name of a collection"):
         passages.put(name, "a", "x", "One word.", CHUNKS)
     assert list(passages.folder.glob("**/*.sqlite")) == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from retinue import DataError, Document
-from retinue.documents.splitter import split
+from retinue.documents.splitter import split_document
 from retinue.documents.text_extraction import Text, media_type_of, text_of
 
 KINDS = ["text/html", "application/pdf", "text/markdown", "text/plain"]
@@ -19,7 +19,7 @@ PROSE = st.text(alphabet=st.sampled_from("ab .!?\n\t。é💡"), max_size=200) |
 @given(PROSE, st.integers(1, 40))
 @example("a. " * 20 + "b" * 50 + ". End.", 10)
 def test_pieces_are_small_and_nothing_but_blank_space_is_lost(text: str, size: int) -> None:
-    pieces = split([Document(text, "d", {"title": "T"})], size)
+    pieces = split_document([Document(text, "d", {"title": "T"})], size)
     assert all(0 < len(piece.content) <= size for piece in pieces)
     assert "".join("".join(piece.content for piece in pieces).split()) == "".join(text.split())
     assert [(piece.id, piece.meta) for piece in pieces] == [
@@ -36,7 +36,7 @@ def test_pieces_are_small_and_nothing_but_blank_space_is_lost(text: str, size: i
     ],
 )
 def test_pieces_end_where_a_reader_would_pause(text: str, pieces: list[str]) -> None:
-    assert [piece.content for piece in split([Document(text)], 16)] == pieces
+    assert [piece.content for piece in split_document([Document(text)], 16)] == pieces
 
 
 @settings(max_examples=200)

@@ -10,13 +10,13 @@ from typing import TypedDict
 from ..errors import ToolError
 from ..net.retry_after import ask, mapping, worded
 from ..net.service_client import Request, Service
-from .query_component import Queried
+from .query_component import QueryComponent
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
 _CODE = re.compile(r"[A-Z]{3}")
 
 
-class Converted(TypedDict):
+class Conversion(TypedDict):
     """What `CurrencyConverter` gives: `results`, the text for a model, and what is in it. `date` is the rate's."""
 
     results: str
@@ -25,7 +25,7 @@ class Converted(TypedDict):
     date: str
 
 
-class CurrencyConverter(Queried[Converted]):
+class CurrencyConverter(QueryComponent[Conversion]):
     """Converts money with rates from frankfurter.dev, a free service without keys, of the last working day.
 
     As a component it takes a query such as `100 EUR in USD`. `base_url` is for a server of one's own,
@@ -38,7 +38,7 @@ class CurrencyConverter(Queried[Converted]):
         self._service = Service("Frankfurter", base_url, "", seconds)
         self.tool_function = self.convert
 
-    async def convert(self, amount: float, source: str, target: str) -> Converted:
+    async def convert(self, amount: float, source: str, target: str) -> Conversion:
         """Convert an amount of money from one currency to another.
 
         Args:
@@ -54,7 +54,7 @@ class CurrencyConverter(Queried[Converted]):
         said = f"{amount:,.2f} {source} = {money:,.2f} {target}" + (f" (rate {rate:g} of {date})" if date else "")
         return {"results": said, "amount": money, "rate": rate, "date": date}
 
-    async def run_async(self, query: str) -> Converted:
+    async def run_async(self, query: str) -> Conversion:
         """Convert an amount of money, as in: 100 EUR in USD.
 
         Raises `ToolError` for a query that is none, a currency that is not known, or if no rate can be had.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from ..core.values import Document
-from ..documents.splitter import split
+from ..documents.splitter import split_document
 from ..errors import UsageError
 
 
@@ -32,7 +32,7 @@ class DocumentSplitter:
 
     def run(self, documents: Sequence[Document]) -> Pieces:
         """Cut documents into pieces."""
-        return {"documents": split(documents, self.size)}
+        return {"documents": split_document(documents, self.size)}
 
     def tool_function(self, text: str) -> Pieces:
         """Cut a long text into pieces."""

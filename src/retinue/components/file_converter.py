@@ -11,7 +11,7 @@ from ..documents.file_documents import document_of
 from ..errors import DataError, UsageError
 
 
-class Converted(TypedDict):
+class ConvertedFiles(TypedDict):
     """`documents`, one for each file that could be read, and `problems`, a line for each other."""
 
     documents: list[Document]
@@ -31,7 +31,7 @@ class FileConverter:
         self.name = name
         self.folder = None if folder is None else Path(folder).expanduser()
 
-    def run(self, file_paths: Sequence[str | Path] | str) -> Converted:
+    def run(self, file_paths: Sequence[str | Path] | str) -> ConvertedFiles:
         """Read a file of the folder.
 
         A path alone, as a model gives it, is read only if there is a `folder`. Raises `UsageError`.

@@ -17,7 +17,7 @@ from ..net.retry_after import ask, message, worded
 from ..net.service_client import Answer, Request, Service
 from .github_json import code_of, comment_of, issue_of, read, searched
 from .issue_link import REPOSITORY
-from .query_component import Queried
+from .query_component import QueryComponent
 from .web_search import Searched
 
 OPERATIONS = ("search_issues", "search_code", "read_issue", "list_issues")
@@ -30,7 +30,7 @@ _KIND = re.compile(r"(?:^|\s)(?:is|type):(?:issue|pr|pull-request)\b")
 _NEXT = re.compile(r'<([^>]*)>[^,]*\brel="next"')
 
 
-class GitHubAPI(Queried[Searched]):
+class GitHubAPI(QueryComponent[Searched]):
     """Searches and reads a repository's issues, and searches its code.
 
     `operation` is what it does where it is a component or a tool: `search_issues`, `search_code` (for which

@@ -12,14 +12,14 @@ from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry_after import ask, mapping, worded
 from ..net.service_client import Request, Service
-from .query_component import Queried
+from .query_component import QueryComponent
 from .web_search import text
 
 SHOWN = 3  # answers, or documents where there are none, that a model is shown
 _OTHERS = ("answer", "content", "id", "score", "meta", "embedding")  # of a document or answer: not put into its meta
 
 
-class Answered(TypedDict):
+class PipelineAnswers(TypedDict):
     """What a pipeline elsewhere gives: `results`, the text for a model; answers and documents, best first."""
 
     results: str
@@ -35,7 +35,7 @@ class _Remote:
         self._path = path
         self._batched = batched
 
-    async def find(self, query: str) -> Answered:
+    async def find(self, query: str) -> PipelineAnswers:
         """What it answers. deepset Cloud takes a list of queries and gives a list of results."""
         query = worded(query)
         body = {"queries": [query]} if self._batched else {"query": query}
@@ -51,7 +51,7 @@ class _Remote:
         return _read(found)
 
 
-class DeepsetCloudPipeline(Queried[Answered]):
+class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
     """A pipeline that is deployed on deepset Cloud (seed 001).
 
     The key is `api_key`, else in `DEEPSET_CLOUD_API_KEY`. Its outputs are `answers` and `documents`, both as
@@ -85,7 +85,7 @@ class DeepsetCloudPipeline(Queried[Answered]):
         path = f"/workspaces/{_segment(workspace)}/pipelines/{_segment(pipeline)}/search"
         self._remote = _Remote(Service("deepset Cloud", endpoint, key, seconds), path, batched=True)
 
-    async def run_async(self, query: str) -> Answered:
+    async def run_async(self, query: str) -> PipelineAnswers:
         """Answer a question from documents that were indexed for it.
 
         Raises `ToolError` if the pipeline cannot be asked or cannot answer, `UsageError` if the key is refused.
@@ -93,7 +93,7 @@ class DeepsetCloudPipeline(Queried[Answered]):
         return await self._remote.find(query)
 
 
-class HaystackPipeline(Queried[Answered]):
+class HaystackPipeline(QueryComponent[PipelineAnswers]):
     """A pipeline behind Haystack's REST API (v1: `POST /query`) at `base_url`; outputs as of `DeepsetCloudPipeline`.
 
     `api_key`, if it is given, is sent as a bearer token, for a proxy that wants one.
@@ -106,7 +106,7 @@ class HaystackPipeline(Queried[Answered]):
         self.given = {"base_url": base_url, "api_key": api_key, "seconds": seconds}  # for a file
         self._remote = _Remote(Service("Haystack", base_url, api_key or "", seconds), "/query", batched=False)
 
-    async def run_async(self, query: str) -> Answered:
+    async def run_async(self, query: str) -> PipelineAnswers:
         """Answer a question from documents that were indexed for it.
 
         Raises `ToolError` if the pipeline cannot be asked or cannot answer, `UsageError` if the key is refused.
@@ -121,7 +121,7 @@ def _segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def _read(found: Mapping[str, Any]) -> Answered:
+def _read(found: Mapping[str, Any]) -> PipelineAnswers:
     answers = _documents(found.get("answers"), "answer")
     documents = _documents(found.get("documents"), "content")
     said = [one for one in _list(found.get("results")) if isinstance(one, str) and one.strip()]  # of a PromptNode

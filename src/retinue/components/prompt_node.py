@@ -13,7 +13,7 @@ from ..core.component import DeclaredComponent, Input
 from ..core.protocols import Model
 from ..errors import UsageError
 from ..models import PromptModel
-from .prompt_template import PromptTemplate, at_run_time
+from .prompt_template import PromptTemplate, resolve_template
 
 _QUERY = PromptTemplate("query", "$query")
 
@@ -140,4 +140,4 @@ class PromptNode:
         )
 
     def _template(self, given: PromptTemplate | str | None) -> PromptTemplate:
-        return at_run_time(given) if given is not None else self.default_prompt_template or _QUERY
+        return resolve_template(given) if given is not None else self.default_prompt_template or _QUERY

@@ -61,7 +61,7 @@ class PromptTemplate:
         return _VARIABLE.sub(lambda found: found[1] or texts[found[2]], self.prompt_text)
 
 
-def at_run_time(template: PromptTemplate | str) -> PromptTemplate:
+def resolve_template(template: PromptTemplate | str) -> PromptTemplate:
     """`template` itself, or the built-in one that the text names, or the text.
 
     No file is read: what is said at run time may come from a tenant or a model.

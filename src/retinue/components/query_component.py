@@ -12,7 +12,7 @@ from .._internal.sync_bridge import run_blocking
 R = TypeVar("R")
 
 
-class Queried(ABC, Generic[R]):
+class QueryComponent(ABC, Generic[R]):
     """Has, from `run_async(query)`, the blocking form and the batches."""
 
     effects = "read"

@@ -8,7 +8,7 @@ from typing import TypedDict
 from .._internal.sync_bridge import run_blocking
 from ..core.values import Document
 from ..errors import UsageError
-from .relevance_models import Scorer, best_first, cross_encoder as named, scored
+from .relevance_models import Scorer, best_first, cross_encoder as named, with_scores
 
 
 class Ranked(TypedDict):
@@ -38,7 +38,7 @@ class Ranker:
 
     async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
         """Put documents in the order in which they answer the query."""
-        return {"documents": best_first(await scored(self._scorer, query, documents))[: self.top_k]}
+        return {"documents": best_first(await with_scores(self._scorer, query, documents))[: self.top_k]}
 
     def run(self, query: str, documents: Sequence[Document]) -> Ranked:
         """`run_async`, blocking."""

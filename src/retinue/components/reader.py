@@ -27,7 +27,7 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _AROUND = " \t\"'`“”‘’«».,;:…"
 
 
-class Answer(TypedDict):
+class ExtractedAnswer(TypedDict):
     """`answer`: what stands in the `content` of the document `document_id` from `start` to `end`."""
 
     answer: str
@@ -36,10 +36,10 @@ class Answer(TypedDict):
     end: int
 
 
-class Answered(TypedDict):
+class ExtractedAnswers(TypedDict):
     """`answers`, the model's first first, and `results`: the same as a text for a model."""
 
-    answers: list[Answer]
+    answers: list[ExtractedAnswer]
     results: str
 
 
@@ -60,7 +60,7 @@ class Reader:
         self.prompt_node = PromptNode(prompt_node) if isinstance(prompt_node, str) else prompt_node
         self.top_k = top_k
 
-    async def run_async(self, query: str, documents: Sequence[Document]) -> Answered:
+    async def run_async(self, query: str, documents: Sequence[Document]) -> ExtractedAnswers:
         """Find the words of the documents that answer the query. Raises `ModelError`."""
         read = [document for document in documents[: self.top_k] if document.content.strip()]
         if not read:
@@ -71,16 +71,16 @@ class Reader:
         answers = list(found.values())
         return {"answers": answers, "results": "\n".join(one["answer"] for one in answers) or NOTHING}
 
-    def run(self, query: str, documents: Sequence[Document]) -> Answered:
+    def run(self, query: str, documents: Sequence[Document]) -> ExtractedAnswers:
         """`run_async`, blocking."""
         return run_blocking(self.run_async(query, documents))
 
-    async def tool_function(self, query: str, texts: list[str]) -> Answered:
+    async def tool_function(self, query: str, texts: list[str]) -> ExtractedAnswers:
         """Find the words in texts that answer the query."""
         return await self.run_async(query, [Document(text) for text in texts])
 
 
-def _answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[Answer]:
+def _answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[ExtractedAnswer]:
     for line in (line for reply in replies for line in reply.splitlines()):
         quote = _BULLET.sub("", line).strip()
         for wanted in (quote, quote.strip(_AROUND)):
@@ -89,7 +89,7 @@ def _answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[
                 break
 
 
-def _stands(quote: str, documents: Sequence[Document]) -> Answer | None:
+def _stands(quote: str, documents: Sequence[Document]) -> ExtractedAnswer | None:
     """Where `quote` stands first, as whole words."""
     words = quote.split()
     if not words or len(quote) > _MAX_QUOTE or quote.casefold() in _NONE or not re.search(r"\w", quote):
@@ -98,5 +98,5 @@ def _stands(quote: str, documents: Sequence[Document]) -> Answer | None:
     for document in documents:
         for found in pattern.finditer(document.content):
             if not (quote[-1].isalnum() and document.content[found.end() : found.end() + 1].isalnum()):
-                return Answer(answer=found[0], document_id=document.id, start=found.start(), end=found.end())
+                return ExtractedAnswer(answer=found[0], document_id=document.id, start=found.start(), end=found.end())
     return None

@@ -37,7 +37,7 @@ def cross_encoder(given: Scorer, name: str) -> CrossEncoder:
     return OnnxCrossEncoder(given)
 
 
-async def scored(scorer: CrossEncoder, query: str, documents: Sequence[Document]) -> list[Document]:
+async def with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Document]) -> list[Document]:
     """`documents` with the scores that `scorer` gives them for `query`, in their order.
 
     Raises `DataError` if what it gives is not a finite number for each.

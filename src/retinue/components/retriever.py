@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from .._internal.suggestions import suggestion
 from ..core.values import Document
 from ..documents.embedding import Embedder
-from ..documents.retrieval import MODES, Mode, retrieve, shown
+from ..documents.retrieval import MODES, Mode, results_text, retrieve
 from ..documents.store_protocol import Store, checked_store
 from ..errors import UsageError
 from .embedding_models import embedder as named
@@ -66,4 +66,4 @@ class Retriever:
             embedder=self.embedder,
             where={**(where or {}), **(self.where or {})},
         )
-        return {"documents": found, "results": shown(found, query)}
+        return {"documents": found, "results": results_text(found, query)}

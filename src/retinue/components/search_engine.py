@@ -10,7 +10,7 @@ from typing import Any
 from .._internal.suggestions import suggestion
 from ..core.values import Document
 from ..errors import UsageError
-from .query_component import Queried
+from .query_component import QueryComponent
 from .search_providers import PROVIDERS
 from .web_search import Provider, Question, Search, Searched
 
@@ -19,7 +19,7 @@ _CODE = re.compile(r"[A-Za-z][A-Za-z -]{0,40}")
 _ANSWER_WEIGHT = 5  # of an engine's own answer, against the best page
 
 
-class SearchEngine(Queried[Searched]):
+class SearchEngine(QueryComponent[Searched]):
     """Searches the web.
 
     `provider` is `serper`, `searchapi` and `serpapi` (Google), `tavily` or `wikipedia`, or a `Provider`

@@ -11,7 +11,7 @@ from .._internal.sync_bridge import run_blocking
 from ..core.values import Document
 from ..errors import UsageError
 from .ranker import Ranked
-from .relevance_models import Scorer, best_first, cross_encoder as named, scored
+from .relevance_models import Scorer, best_first, cross_encoder as named, with_scores
 
 _ROUNDING = 1e-9
 
@@ -42,7 +42,7 @@ class TopPSampler:
         Raises `UsageError` if documents without a score come in and there is no model to give one.
         """
         if self._scorer is not None:
-            documents = await scored(self._scorer, query, documents)
+            documents = await with_scores(self._scorer, query, documents)
         ranked = best_first(documents)
         shares = _softmax([self._score(document) for document in ranked])
         before = [0.0, *accumulate(shares)]

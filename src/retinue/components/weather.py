@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from ..errors import ToolError
 from ..net.retry_after import ask, mapping, worded
 from ..net.service_client import Request, Service
-from .query_component import Queried
+from .query_component import QueryComponent
 from .web_search import text
 
 _NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
@@ -54,7 +54,7 @@ class Reported(TypedDict):
     today: dict[str, str]
 
 
-class Weather(Queried[Reported]):
+class Weather(QueryComponent[Reported]):
     """The weather at a place, from open-meteo.com, which is free without a key where it is not for profit.
 
     `base_url` and `geocoding_url` are for servers of one's own; `seconds` is the time limit of each of the

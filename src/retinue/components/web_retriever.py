@@ -13,10 +13,10 @@ from .._internal.concurrency import gather_bounded
 from .._internal.suggestions import suggestion
 from .._internal.thread_pool import run_in_thread
 from ..core.values import Document
-from ..documents.splitter import split
+from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
 from .link_content import LinkContentFetcher
-from .query_component import Queried
+from .query_component import QueryComponent
 from .web_search import Searched
 
 Mode = Literal["snippet", "document"]
@@ -24,7 +24,7 @@ _CACHED = "web_page"  # in a cache: the address that was asked for, under which 
 _MODES = ("snippet", "document")
 
 
-class Searching(Protocol):
+class PageSearch(Protocol):
     """What finds pages: `SearchEngine`, `SerpAPIComponent`, or the like."""
 
     async def run_async(self, query: str) -> Searched:
@@ -32,7 +32,7 @@ class Searching(Protocol):
         ...
 
 
-class Sifting(Protocol):
+class PageFilter(Protocol):
     """What orders documents, or leaves some out: `Ranker`, `TopPSampler`, or the like."""
 
     async def run_async(self, query: str, documents: list[Document]) -> Mapping[str, Any]:
@@ -40,7 +40,7 @@ class Sifting(Protocol):
         ...
 
 
-class Cache(Protocol):
+class PageCache(Protocol):
     """Where pages are kept: `DocumentStore`, or the like."""
 
     def write(self, documents: Iterable[Document], *, expires: float | None = None) -> Any:
@@ -53,14 +53,14 @@ class Cache(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RetrievalLimits:
     """How far a retrieval may go: `seconds` for all pages together, `at_once` of them at a time."""
 
     seconds: float = 20.0
     at_once: int = 10
 
 
-class WebRetriever(Queried[Searched]):
+class WebRetriever(QueryComponent[Searched]):
     """Documents out of the web, for a query.
 
     `mode`: `snippet` gives what `search_engine` says of its first `top_search_results` pages, `document` the
@@ -79,18 +79,18 @@ class WebRetriever(Queried[Searched]):
 
     def __init__(  # noqa: PLR0913 -- the parts of seed 001's retriever
         self,
-        search_engine: Searching,
+        search_engine: PageSearch,
         mode: Mode = "snippet",
         top_k: int = 5,
         top_search_results: int = 10,
-        ranker: Sifting | None = None,
-        sampler: Sifting | None = None,
-        cache: Cache | None = None,
+        ranker: PageFilter | None = None,
+        sampler: PageFilter | None = None,
+        cache: PageCache | None = None,
         cache_seconds: float = 86_400,
         *,
         fetcher: LinkContentFetcher | None = None,
         size: int = 1_000,
-        limits: Limits = Limits(),
+        limits: RetrievalLimits = RetrievalLimits(),
         name: str = "WebRetriever",
     ) -> None:
         if mode not in _MODES:
@@ -119,7 +119,7 @@ class WebRetriever(Queried[Searched]):
         if self._mode == "document":
             until = asyncio.get_running_loop().time() + self._limits.seconds
             pages = await gather_bounded(partial(self._pages.of, until), hits, self._limits.at_once)
-            documents = [piece for page in pages for piece in split([page], self._size)]
+            documents = [piece for page in pages for piece in split_document([page], self._size)]
         else:
             documents = hits
         for sieve in self._sieves:
@@ -133,7 +133,7 @@ class _Pages:
     """Whole pages, from the cache if they are there."""
 
     fetcher: LinkContentFetcher
-    cache: Cache | None
+    cache: PageCache | None
     seconds: float
 
     async def of(self, until: float, hit: Document) -> Document:

@@ -14,7 +14,7 @@ from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry_after import ask, mapping, message, worded
 from ..net.service_client import AGENT, Request, Service
-from .query_component import Queried
+from .query_component import QueryComponent
 from .web_search import Searched, text
 
 OPERATIONS = ("search", "lookup")
@@ -27,7 +27,7 @@ _RESULT = re.compile(r"\(Result (\d+) / \d+\) ")
 _AMBIGUOUS = "may refer to:"
 
 
-class Wikipedia(Queried[Searched]):
+class Wikipedia(QueryComponent[Searched]):
     """Finds a page of Wikipedia, or of another MediaWiki, and sentences on it.
 
     `operation` is what it does where it is a component or a tool: `search` or `lookup`; `tools()` is both.

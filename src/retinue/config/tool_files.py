@@ -19,9 +19,9 @@ from ..core.signature import Argument, Signature, signature_of
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
 from ..tools.endpoint import endpoint
-from ..tools.function_loader import described_tools, function_of, load_module, picking, tool_of_module
+from ..tools.function_loader import described_tools, function_of, load_module, pick_output, tool_of_module
 from ..tools.packages import installed, lock_file, requirements
-from ..tools.subprocess_tool import separate
+from ..tools.subprocess_tool import in_subprocess
 from .callables import BuiltIn, Endpoint, FileFunction, ModuleTool, environment, existing, target
 from .environment import resolve
 from .places import Found, Problem, Source, fail
@@ -119,13 +119,13 @@ def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules:
     found = function_of(modules[what.file], what.function)
     if isinstance(found, Tool):
         return _named(found, name, entry)
-    return Tool(name, picking(found, entry.return_output), described, takes=takes, **entry.options)
+    return Tool(name, pick_output(found, entry.return_output), described, takes=takes, **entry.options)
 
 
 def _separate(name: str, what: FileFunction, entry: ToolEntry, place: _Place, loading: Loading) -> Callable[..., Any]:
     wanted = requirements(entry.pip_dependencies or "")
     python = loading.python_for(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
-    return picking(separate(what.file, what.function, place.env, python), entry.return_output)
+    return pick_output(in_subprocess(what.file, what.function, place.env, python), entry.return_output)
 
 
 def _takes(name: str, entry: ToolEntry) -> Signature | None:

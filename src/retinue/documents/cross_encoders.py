@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import DataError
-from .onnx import MAX_TOKENS, loaded
+from .onnx import MAX_TOKENS, load_model
 
 if TYPE_CHECKING:
     from .onnx import Floats
@@ -33,7 +33,7 @@ class OnnxCrossEncoder:
     """
 
     def __init__(self, folder: str | Path, *, max_tokens: int = MAX_TOKENS) -> None:
-        self._model = loaded(Path(folder).expanduser().resolve(), max_tokens)
+        self._model = load_model(Path(folder).expanduser().resolve(), max_tokens)
         self.score("a", ["a"])  # what is no cross-encoder is found now
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from .._internal.representation import one_line_repr
 from ..core.values import Document
 from ..errors import UsageError
-from ..tools.keyword_search import TITLE_WEIGHT, match, storable
-from .filters import Where, condition
+from ..tools.keyword_search import TITLE_WEIGHT, match_expression, storable
+from .filters import Where, sql_condition
 from .store_database import Database
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class DocumentStore:
 
     def filter(self, where: Where | None = None) -> list[Document]:
         """All documents that `where` (see `retinue.documents.filters`) holds for, in the order written."""
-        text, bound = condition(where)
+        text, bound = sql_condition(where)
         return self._found(
             f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND {text} ORDER BY number",
             [time.time(), *bound],
@@ -100,7 +100,7 @@ class DocumentStore:
         neither is given: `where={}` is all."""
         if where is None and ids is None:
             raise UsageError("delete what? Give `where` or `ids` (where={} deletes everything)")
-        text, bound = condition(where)
+        text, bound = sql_condition(where)
         deleted = 0
         with self.database.writing() as connection:
             if ids is None:
@@ -114,7 +114,7 @@ class DocumentStore:
     def keyword(self, query: str, top_k: int = 10, where: Where | None = None) -> list[Document]:
         """The `top_k` documents that fit the words of `query` best, best first; `score` is BM25, higher is
         better. A word in the title (`meta["title"]`) counts twice."""
-        wanted = match(storable(query))
+        wanted = match_expression(storable(query))
         allowed, bound = _allowed(where)
         if not wanted:
             return []
@@ -177,7 +177,7 @@ def _allowed(where: Where | None) -> tuple[str, list[Any]]:
     """What the number of a document that may be found must be, as SQL, and what is bound in it."""
     if not where:
         return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
-    text, bound = condition(where)
+    text, bound = sql_condition(where)
     return f"IN (SELECT number FROM documents WHERE {_ALIVE} AND {text})", [time.time(), *bound]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..core.values import Document
 from ..errors import DataError
 from ..models import bundles
-from .onnx import MAX_TOKENS, Batch, OnnxModel, loaded
+from .onnx import MAX_TOKENS, Batch, OnnxModel, load_model
 
 if TYPE_CHECKING:
     from .onnx import Floats
@@ -47,7 +47,7 @@ class OnnxEmbedder:
 
     def __init__(self, folder: str | Path, *, max_tokens: int = MAX_TOKENS) -> None:
         path = Path(folder).expanduser().resolve()
-        self._model: OnnxModel = loaded(path, max_tokens)
+        self._model: OnnxModel = load_model(path, max_tokens)
         self._first_only = _first_only(path / "1_Pooling" / "config.json")
         self.dimensions = int(self._pooled(next(self._model.batches(["a"]))).shape[1])
 

@@ -23,7 +23,7 @@ _OPERATORS = (*_COMPARISONS, "ne", "in")
 _LARGEST = 2**63
 
 
-def condition(where: Where | None) -> tuple[str, list[Any]]:
+def sql_condition(where: Where | None) -> tuple[str, list[Any]]:
     """The SQL condition on a row's `meta`, and what is bound in it. No text of `where` gets into the SQL.
 
     `{"url": "…"}` is equality, `{"year": {"gte": 2020, "lt": 2025}}` compares; all must hold. Operators: eq,

@@ -16,7 +16,7 @@ from .document_store import DocumentStore
 from .embedding import Embedder
 from .file_documents import data_of, document
 from .retrieval import vectors_of
-from .splitter import split
+from .splitter import split_document
 from .text_extraction import media_type_of
 
 STORE = Path(".retinue", "documents.sqlite")  # in the folder, where no other place is said
@@ -122,7 +122,7 @@ class _Indexing:
                 self._done.unchanged += 1
                 self._waiting.append((replace(now, pieces=known.pieces), None, None))
                 return
-            pieces = split([document(path, data)], self._size)
+            pieces = split_document([document(path, data)], self._size)
         except DataError as error:
             self._done.problems.append(str(error))
             self._remove({path} & set(self._known))

@@ -108,7 +108,7 @@ class OnnxModel:
 
 
 @lru_cache(maxsize=4)
-def loaded(folder: Path, max_tokens: int = MAX_TOKENS) -> OnnxModel:
+def load_model(folder: Path, max_tokens: int = MAX_TOKENS) -> OnnxModel:
     """The model in `folder`; who asks for the same shares it."""
     return OnnxModel(folder, max_tokens)
 

@@ -1,5 +1,5 @@
-"""`Passages`: what is in files, in pieces that are found by words. One index for each collection, in a file of its own:
-neither what is found nor how well it fits depends on what others keep."""
+"""`PassageIndex`: what is in files, in pieces that are found by words. One index for each collection, in a file of its
+own: neither what is found nor how well it fits depends on what others keep."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Passage(NamedTuple):
     score: float
 
 
-class Passages:
+class PassageIndex:
     """Collections in files under `folder`, which is made when it is first needed. May be used from several threads.
 
     They can be made again from what they were made from, so nobody waits for the disk. Raises what `DocumentStore`

@@ -52,10 +52,10 @@ def retrieve(
     if mode == "vector":
         return store.nearest(vector, top_k, where)
     depth = max(top_k, _DEPTH)
-    return fused([store.keyword(query, depth, where), store.nearest(vector, depth, where)])[:top_k]
+    return reciprocal_rank_fusion([store.keyword(query, depth, where), store.nearest(vector, depth, where)])[:top_k]
 
 
-def fused(rankings: Iterable[Sequence[Document]]) -> list[Document]:
+def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]]) -> list[Document]:
     """One ranking of several, by reciprocal rank fusion: a document's `score` is the sum of 1 / (60 + its rank)
     over those it is in. Equals stay in the order in which they were met.
 
@@ -72,7 +72,7 @@ def fused(rankings: Iterable[Sequence[Document]]) -> list[Document]:
     return [replace(documents[name], score=scores[name]) for name in best]
 
 
-def shown(documents: Sequence[Document], query: str) -> str:
+def results_text(documents: Sequence[Document], query: str) -> str:
     """`documents` as a model is shown them: a line each, its title and what of it fits `query`."""
     lines = [_line(document, query) for document in documents]
     return "\n".join(lines) or "Nothing was found. Try other words."

@@ -12,7 +12,7 @@ _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 
 
-def split(documents: Iterable[Document], size: int = 1_000) -> list[Document]:
+def split_document(documents: Iterable[Document], size: int = 1_000) -> list[Document]:
     """`documents` in pieces of at most `size` characters: whole paragraphs where they fit, else whole
     sentences, else cut. Each piece has its document's `meta` and `part`, its number from 0."""
     return [

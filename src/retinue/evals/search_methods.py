@@ -14,7 +14,7 @@ from ..core.tool import Tool
 from ..core.values import Document
 from ..documents.document_store import DocumentStore
 from ..documents.embedding import Embedder, MiniLM
-from ..documents.retrieval import Mode, retrieve, shown, vectors_of
+from ..documents.retrieval import Mode, results_text, retrieve, vectors_of
 from ..tools import passages
 
 RANKED = 20  # documents that the ranker looks at
@@ -59,7 +59,7 @@ def best(path: Path, top_k: int) -> Tool:
     *_, (_, search) = ways(path, top_k)
 
     def found(query: str) -> str:
-        return shown(search(query), query)
+        return results_text(search(query), query)
 
     # A model is told the same of both, so that only what they find differs.
     return replace(bm25(path, top_k), something=found)

@@ -20,7 +20,7 @@ from ..errors import ToolError
 MAX_RESULT = 1024 * 1024  # bytes
 
 
-def said(result: CallToolResult) -> str:
+def result_text(result: CallToolResult) -> str:
     """Its texts; of what is no text a note. Raises `ToolError` if it is an error, or larger than 1 MiB."""
     text = "\n".join(_parts(result))
     if not text and result.structured_content is not None:

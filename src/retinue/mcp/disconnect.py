@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Lost:
+class Disconnect:
     """Set, with the reason that was found first, when a connection cannot be used any more.
 
     `complaint` is the last that the server wrote about itself. `unreachable`: nobody listens there, perhaps not yet.

@@ -29,7 +29,7 @@ async def shake_hands(session: ClientSession) -> None:
             raise error from None
 
 
-async def listed(session: ClientSession) -> list[Offer]:
+async def list_all(session: ClientSession) -> list[Offer]:
     """All that the server lists. Raises `ToolError` if that has no end."""
     offers: list[Offer] = []
     cursor: str | None = None
@@ -51,7 +51,7 @@ def _offer(tool: ListedTool) -> Offer:
     return Offer(tool.name, tool.description or "", tool.input_schema, effects)
 
 
-def said(error: Exception, server: Server) -> str:
+def first_problem(error: Exception, server: Server) -> str:
     """The first thing that went wrong, in words for a person."""
     first = next(_leaves(error))
     match first:

@@ -20,7 +20,7 @@ PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Keyed:
+class KeyCheck:
     """Lets through to `app` who says `Authorization: Bearer KEY`."""
 
     def __init__(self, app: ASGIApp, key: str) -> None:
@@ -42,7 +42,7 @@ def app_of(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
     stranger's name that leads to this machine (DNS rebinding) leads to nothing."""
     names = [*_LOOPBACK, *hosts]
     security = TransportSecuritySettings(allowed_hosts=[*names, *(f"{name}:*" for name in names)], allowed_origins=[])
-    return Keyed(server.streamable_http_app(streamable_http_path=PATH, transport_security=security), key)
+    return KeyCheck(server.streamable_http_app(streamable_http_path=PATH, transport_security=security), key)
 
 
 def serve_http(server: Server[Any], host: str, port: int, key: str, hosts: Sequence[str] = ()) -> None:

@@ -12,9 +12,9 @@ from .._internal.sync_bridge import run_blocking, run_in_background
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..errors import UsageError
-from .schema_conversion import plain
+from .schema_conversion import convert_schema
 from .server_address import Server, problems
-from .tool_pins import Offer, Offered, read_pins, sorted_out, write_pins
+from .tool_pins import Offer, Offered, read_pins, usable_offers, write_pins
 
 if TYPE_CHECKING:
     from .session import Session
@@ -75,7 +75,7 @@ class MCPTools:
         if self.pins is None:
             offers = (await self.offered_async()).offers
         else:
-            offers = sorted_out(self.name, self._pinned().values()).offers
+            offers = usable_offers(self.name, self._pinned().values()).offers
         wanted = self.given["tools"] or list(offers)
         for name in {*wanted, *self.given["options"]} - {*offers}:
             there_are = ", ".join(offers) or "none"
@@ -140,7 +140,7 @@ class MCPTools:
 
     def _tool(self, offer: Offer) -> Tool:
         given = {"effects": offer.effects} | self.given["options"].get(offer.name, {})
-        takes = signature_of_schema(plain(offer.schema))
+        takes = signature_of_schema(convert_schema(offer.schema))
         called = offer.called(self.name)
         remote = Remote(self, offer.name, repeatable=given["effects"] != "once")
         try:
@@ -164,6 +164,6 @@ class Remote:
 
 
 async def _said(session: Session, name: str, arguments: Mapping[str, Any], repeatable: bool) -> str:
-    from .call_result import said
+    from .call_result import result_text
 
-    return said(await session.call(name, arguments, repeatable=repeatable))
+    return result_text(await session.call(name, arguments, repeatable=repeatable))

@@ -22,7 +22,7 @@ _SIZES = {"minLength": 1_000, "maxLength": 1_000_000, "minItems": 16, "maxItems"
 _NAME = re.compile(r"[\w$@:. -]{1,64}")
 
 
-def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+def convert_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a tool. Raises `DataError` if they are none."""
     if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), Mapping):
         raise DataError("its arguments are no object with properties")

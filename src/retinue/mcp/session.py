@@ -33,12 +33,12 @@ from pydantic import ValidationError
 
 from .._internal.sync_bridge import run_blocking
 from ..errors import NotDone, ToolError
-from .disconnect import Lost
-from .handshake import listed, said, shake_hands
+from .disconnect import Disconnect
+from .handshake import first_problem, list_all, shake_hands
 from .server_address import Server
 from .stdio import over_stdio
 from .streamable_http import over_http
-from .tool_pins import Offer, Offered, sorted_out
+from .tool_pins import Offer, Offered, usable_offers
 
 _REFUSED = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)  # JSON-RPC's: the call was not begun
 IDLE = 60.0  # seconds without a call, after which it is asked whether it is there and what it offers
@@ -60,7 +60,7 @@ class Session:
         self._changed: set[str] = set()
         self._owner: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[ClientSession]
-        self._lost = Lost()
+        self._lost = Disconnect()
         self._stopping = False
         self._news = asyncio.Event()  # something for the owner to look at
         self._checked = asyncio.Event()  # what it offers is known, as far as it has said so
@@ -166,12 +166,12 @@ class Session:
         until = now() + self.server.seconds
         try:
             for pause in (*_AGAIN, math.inf):
-                self._lost = Lost()
+                self._lost = Disconnect()
                 self._checked.clear()
                 try:
                     await self._hold(opened)
                 except Exception as error:
-                    self._lost.because(said(error, self.server))
+                    self._lost.because(first_problem(error, self.server))
                 if opened.done() or not self._lost.unreachable or now() + pause > until:
                     break
                 await asyncio.sleep(pause)
@@ -220,7 +220,7 @@ class Session:
                     with anyio.fail_after(min(_CHECK, self.server.seconds)):
                         await self._check(session)
                 except Exception as error:  # said before those who wait for an answer hear of it
-                    self._lost.because(said(error, self.server))
+                    self._lost.because(first_problem(error, self.server))
                     raise
 
     async def _tell_when_lost(self) -> None:
@@ -234,7 +234,7 @@ class Session:
 
     async def _check(self, session: ClientSession) -> None:
         """See what is offered now."""
-        self.offered = sorted_out(self.server.name, await listed(session))
+        self.offered = usable_offers(self.server.name, await list_all(session))
         if self.pinned is None:
             self.pinned = self.offered.offers
         self._compare()

@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from ..errors import ToolError
-from .disconnect import Lost
+from .disconnect import Disconnect
 from .server_address import Server
 
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes; an image in a result may be some
@@ -32,7 +32,7 @@ _LAST_WORDS = 0.5  # seconds to wait for them when it has ended
 
 
 @asynccontextmanager
-async def over_stdio(server: Server, lost: Lost) -> AsyncIterator[tuple[Any, Any]]:
+async def over_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
     """The streams of messages from and to a new process of `server`. Raises `ToolError` if it cannot be started."""
     process = await _started(server)
     inward, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -67,7 +67,7 @@ async def _started(server: Server) -> Process:
 
 
 async def _read(
-    process: Process, inward: MemoryObjectSendStream[SessionMessage | Exception], lost: Lost, heard: anyio.Event
+    process: Process, inward: MemoryObjectSendStream[SessionMessage | Exception], lost: Disconnect, heard: anyio.Event
 ) -> None:
     """What the server says; lines that are no messages (some print there) are passed over."""
     assert process.stdout is not None
@@ -102,7 +102,7 @@ async def _write(process: Process, outward: MemoryObjectReceiveStream[SessionMes
             await process.stdin.drain()
 
 
-async def _listen(process: Process, lost: Lost, heard: anyio.Event) -> None:
+async def _listen(process: Process, lost: Disconnect, heard: anyio.Event) -> None:
     """Keep the last of its complaints, to say why it ended."""
     assert process.stderr is not None
     kept = b""

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from .disconnect import Lost
+from .disconnect import Disconnect
 from .server_address import Server
 from .stdio import MAX_MESSAGE
 
@@ -17,7 +17,7 @@ _TIMEOUT = httpx2.Timeout(10.0, read=None)  # a call's own limit ends a wait for
 
 
 @asynccontextmanager
-async def over_http(server: Server, lost: Lost) -> AsyncIterator[tuple[Any, Any]]:
+async def over_http(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
     """The streams of messages from and to `server`."""
     assert server.url is not None
     headers = {**server.headers, "Accept-Encoding": "identity"}
@@ -32,7 +32,7 @@ async def over_http(server: Server, lost: Lost) -> AsyncIterator[tuple[Any, Any]
 class _Careful(httpx2.AsyncHTTPTransport):
     """Refuses what is too large or packed, and notes what was answered instead of an answer."""
 
-    def __init__(self, lost: Lost) -> None:
+    def __init__(self, lost: Disconnect) -> None:
         super().__init__()
         self._lost = lost
 
@@ -56,7 +56,7 @@ class _Careful(httpx2.AsyncHTTPTransport):
 
 
 class _Limited(httpx2.AsyncByteStream):
-    def __init__(self, inner: Any, lost: Lost) -> None:
+    def __init__(self, inner: Any, lost: Disconnect) -> None:
         self._inner = inner
         self._lost = lost
 

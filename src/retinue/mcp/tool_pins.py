@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.tool import Effects
 from ..errors import DataError
-from .schema_conversion import plain
+from .schema_conversion import convert_schema
 
 PINS = "retinue.pins.json"
 MAX_TOOL = 65_536  # characters of one tool's definition
@@ -51,7 +51,7 @@ class Offered:
     refused: Mapping[str, str]
 
 
-def sorted_out(server: str, offers: Iterable[Offer]) -> Offered:
+def usable_offers(server: str, offers: Iterable[Offer]) -> Offered:
     """Those that can be used, and those that cannot. Of two with one name neither can: one may shadow the other."""
     usable: dict[str, Offer] = {}
     refused: dict[str, str] = {}
@@ -76,7 +76,7 @@ def _problem(offer: Offer, called: str) -> str:
     try:
         if len(json.dumps([offer.name, offer.description, offer.schema])) > MAX_TOOL:
             return f"its description and schema are longer than {MAX_TOOL:,} characters"
-        plain(offer.schema)
+        convert_schema(offer.schema)
     except (DataError, RecursionError, ValueError) as error:
         return str(error)
     return ""

@@ -30,7 +30,7 @@ _EXAMPLES = (
 )
 
 
-async def both_hold(model: Model, old: str, new: str) -> bool:
+async def are_consistent(model: Model, old: str, new: str) -> bool:
     """Whether what was said of somebody first, `old`, is still true now that `new` is said. Raises `ModelError`."""
     reply = await ask_once(model, _HEAD + _asked(quoted(old), quoted(new)), max_tokens=64, constraint=_FORM)
     return _OUTDATED not in reply.text.casefold()

@@ -14,8 +14,8 @@ from ..core.protocols import Model, Recalled
 from ..errors import ModelUnavailable, UsageError
 from .background_work import Background
 from .conversation_turns import BYTES, cut, fitting, messages, tokens, transcript, turn
-from .json_record import filled, line, record, text
-from .state_file import Kept, Turn
+from .json_record import ask_for_record, line, record, text
+from .state_file import StateFile, StoredTurn
 
 _SHARE = 4  # the summary may take one part in so many of the tokens
 _WAITING = 8  # windows of turns that may wait for a summary, should the model fail for long
@@ -47,7 +47,7 @@ New summary as JSON:"""
 class Conversation:
     """Its state: the turns that are in no summary yet, oldest first, and the summary of those before."""
 
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[StoredTurn] = field(default_factory=list)
     summary: str = ""
 
 
@@ -85,11 +85,11 @@ class ConversationMemory:
         characters = max(1, self._for_summary * BYTES)
         schema = record(summary=text(characters))
         self._form = Constraint(seq(" ", json_pattern(schema, characters), "\n"), schema)
-        self._kept = Kept(Conversation, path)
+        self._kept = StateFile(Conversation, path)
         self._background = Background("the summary", lambda: bool(self._fallen()), self._fold)
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
+    def turns(self) -> tuple[StoredTurn, ...]:
         """The turns that are in no summary, oldest first."""
         with self._kept.lock:
             return tuple(self._kept.state.turns)
@@ -104,7 +104,7 @@ class ConversationMemory:
         turns = self.turns
         last = turns[len(turns) - fitting(turns, len(turns), self._for_turns) :]
         if not last and turns:
-            last = (Turn(*(cut(text, self._for_turns // 2) for text in (turns[-1].question, turns[-1].answer))),)
+            last = (StoredTurn(*(cut(text, self._for_turns // 2) for text in (turns[-1].question, turns[-1].answer))),)
         said = self.summary
         return Recalled(messages(last), f"{_LABEL}{said}" if said else "")
 
@@ -127,7 +127,7 @@ class ConversationMemory:
         """`settled_async`, blocking."""
         run_blocking(self.settled_async())
 
-    def _fallen(self) -> Sequence[Turn]:
+    def _fallen(self) -> Sequence[StoredTurn]:
         """The turns that are waiting for the summary."""
         turns = self.turns
         return turns[: len(turns) - fitting(turns, self._window, self._for_turns)] if self._node else ()
@@ -140,7 +140,7 @@ class ConversationMemory:
         prompt = (self._node.default_prompt_template or _PROMPT).fill(
             summary=self.summary or "(none)", conversation=said, words=self._for_summary // 2
         )
-        values = await filled(self._node.model, prompt, self._form, self._for_summary * 2)
+        values = await ask_for_record(self._node.model, prompt, self._form, self._for_summary * 2)
         summary = next((str(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
         if not summary:
             raise ModelUnavailable("the model gave no summary")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..core.values import Message
 from ..strategies.prompting.injection_guard import quoted
-from .state_file import Turn
+from .state_file import StoredTurn
 
 BYTES = 3  # of UTF-8 to a token, about: somewhat on the safe side for English, and right for most other scripts
 _GAP = " … "
@@ -26,13 +26,13 @@ def cut(text: str, most: int) -> str:
     return kept[:half].decode(errors="ignore") + _GAP + kept[len(kept) - half :].decode(errors="ignore")
 
 
-def turn(question: str, answer: str) -> Turn:
+def turn(question: str, answer: str) -> StoredTurn:
     """A turn as it is kept: text that every file and every engine can take."""
     said, replied = (text.encode(errors="replace").decode().strip() for text in (question, answer))
-    return Turn(said, replied)
+    return StoredTurn(said, replied)
 
 
-def fitting(turns: Sequence[Turn], most: int, budget: int) -> int:
+def fitting(turns: Sequence[StoredTurn], most: int, budget: int) -> int:
     """How many of the last turns there may be: `most` of them, and within `budget` tokens."""
     fit = 0
     for one in reversed(turns[max(0, len(turns) - most) :]):
@@ -43,7 +43,7 @@ def fitting(turns: Sequence[Turn], most: int, budget: int) -> int:
     return fit
 
 
-def messages(turns: Iterable[Turn]) -> tuple[Message, ...]:
+def messages(turns: Iterable[StoredTurn]) -> tuple[Message, ...]:
     """The turns as a conversation."""
     return tuple(
         message
@@ -53,7 +53,7 @@ def messages(turns: Iterable[Turn]) -> tuple[Message, ...]:
     )
 
 
-def transcript(turns: Iterable[Turn], most: int) -> str:
+def transcript(turns: Iterable[StoredTurn], most: int) -> str:
     """The turns as lines of text, each side in at most so many tokens; nothing said can pass for a line of its own."""
     return "".join(
         f"{speaker}: {' '.join(quoted(cut(text, most)).split())}\n"

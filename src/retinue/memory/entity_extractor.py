@@ -14,7 +14,7 @@ from ..core.protocols import Model
 from ..models import PromptModel
 from ..strategies.prompting.injection_guard import quoted
 from .conversation_turns import cut
-from .json_record import filled, line, record, text
+from .json_record import ask_for_record, line, record, text
 from .known_entities import USER, content, words
 
 KINDS = ("person", "place", "organization", "animal", "event", "other")
@@ -101,7 +101,7 @@ class EntityExtractor:
         said = quoted(cut(said, _SAID))
         question, answer = (quoted(cut(text, _BEFORE)) for text in last)
         before = f"User: {question} Assistant: {answer}" if question or answer else ""
-        values = await filled(self.model, _HEAD + _asked(before, f"User: {said}"), self._form, _TOKENS)
+        values = await ask_for_record(self.model, _HEAD + _asked(before, f"User: {said}"), self._form, _TOKENS)
         return [row for row in _rows(values) if _is_said(row, said, before)]
 
 

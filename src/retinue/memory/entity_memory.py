@@ -11,12 +11,12 @@ from .._internal.thread_pool import run_in_thread
 from ..core.protocols import Model, Recalled
 from ..errors import UsageError
 from .background_work import Background
-from .contradiction import both_hold
+from .contradiction import are_consistent
 from .conversation_turns import tokens, transcript, turn
 from .entity_extractor import EntityExtractor
 from .entity_summarizer import EntitySummarizer
 from .known_entities import Entity, forget, merge, select
-from .state_file import Kept, Turn
+from .state_file import StateFile, StoredTurn
 
 _WAITING = 50  # turns that may wait for their extraction, should the model fail for long
 _PLAIN = 60  # tokens: an entity of which more is known than that gets a summary
@@ -29,7 +29,7 @@ class Entities:
     """Its state: how many turns there were, those whose entities are not extracted yet, and the one before these."""
 
     turn: int = 0
-    waiting: list[Turn] = field(default_factory=list)
+    waiting: list[StoredTurn] = field(default_factory=list)
     before: str = ""
     entities: list[Entity] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class EntityMemory:
         self._every = every
         self._max_tokens = max_tokens
         self._half_life = half_life
-        self._kept = Kept(Entities, path)
+        self._kept = StateFile(Entities, path)
         self._settling = False
         self._background = Background("the entity memory", self._is_due, self._catch_up)
 
@@ -134,13 +134,13 @@ class EntityMemory:
             if not entity.summary and tokens(entity.line) > _PLAIN:
                 await self._summarize(entity)
 
-    def _first_waiting(self) -> tuple[Turn, int] | None:
+    def _first_waiting(self) -> tuple[StoredTurn, int] | None:
         """The turn that has waited longest, and its number."""
         with self._kept.lock:
             state = self._kept.state
             return (state.waiting[0], state.turn - len(state.waiting) + 1) if state.waiting else None
 
-    async def _extract(self, said: Turn, number: int) -> None:
+    async def _extract(self, said: StoredTurn, number: int) -> None:
         text = transcript([said], _LINE)
         found = await self._extractor.run_async(text, self._kept.state.before)
         with self._kept.lock:
@@ -153,7 +153,7 @@ class EntityMemory:
     async def _compare(self, entity: Entity) -> None:
         for fact in entity.holding:
             for old in [] if fact.compared else entity.doubtful(fact):
-                if not await both_hold(self._extractor.model, old.fact, fact.fact):
+                if not await are_consistent(self._extractor.model, old.fact, fact.fact):
                     with self._kept.lock:
                         entity.outdate(old, fact)
             fact.compared = True

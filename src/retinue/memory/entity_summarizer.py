@@ -13,7 +13,7 @@ from ..core.protocols import Model
 from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies.prompting.injection_guard import quoted
-from .json_record import filled, line, record, text
+from .json_record import ask_for_record, line, record, text
 from .known_entities import words
 
 _CHARS = 300
@@ -87,7 +87,7 @@ class EntitySummarizer:
         facts = [quoted(line(one["fact"] if isinstance(one, Mapping) else one)) for one in entity.get("facts", ())]
         known = quoted(line(entity.get("summary", "")))
         prompt = f"{_HEAD}{_asked(name, kind, known, facts)}"
-        values = await filled(self._model, prompt, self._form, self._characters // 2 + 20)
+        values = await ask_for_record(self._model, prompt, self._form, self._characters // 2 + 20)
         said = next((line(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
         if not said or _invents(said, " ".join([name, kind, known, *facts])):
             said = "; ".join([*([known] if known else []), *facts])

@@ -11,7 +11,7 @@ from ..core.protocols import Model
 from ..strategies.parsing.lenient_json import Cut, found
 
 
-async def filled(model: Model, prompt: str, form: Constraint, max_tokens: int) -> list[Any]:
+async def ask_for_record(model: Model, prompt: str, form: Constraint, max_tokens: int) -> list[Any]:
     """The whole values in the model's reply to `prompt`, of one that was cut off those within it.
 
     Raises `ModelError`.

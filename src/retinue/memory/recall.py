@@ -20,12 +20,12 @@ NO_ANSWER = "(no answer)"
 _UNKNOWN = "(Whether this call took effect is not known: {})"
 
 
-def several(memory: Memory | Sequence[Memory]) -> tuple[Memory, ...]:
+def as_tuple(memory: Memory | Sequence[Memory]) -> tuple[Memory, ...]:
     """One memory, or several, as several."""
     return tuple(memory) if isinstance(memory, Sequence) else (memory,)
 
 
-async def recalled(memories: Sequence[Memory], question: str) -> tuple[Message, ...]:
+async def recall_history(memories: Sequence[Memory], question: str) -> tuple[Message, ...]:
     """What the memories have for `question`, as the beginning of its history: the facts in one labelled
     message, then the turns; nothing in them can pass for a turn, an action or an answer. Raises `RetinueError` if one
     of them fails."""

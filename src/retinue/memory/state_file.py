@@ -17,14 +17,14 @@ _MAX_BYTES = 16_000_000
 
 
 @dataclass(slots=True)
-class Turn:
+class StoredTurn:
     """A question and its answer."""
 
     question: str
     answer: str
 
 
-class Kept(Generic[S]):
+class StateFile(Generic[S]):
     """The state of one memory, a dataclass; in the file at `path`, or nowhere but here.
 
     Raises `DataError` if there is a file that is not such a state.

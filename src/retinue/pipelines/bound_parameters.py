@@ -13,7 +13,7 @@ from .pipeline import Params, Pipeline
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundPipeline:
     """A pipeline that runs with `params`, by node."""
 
     pipeline: Pipeline
@@ -29,7 +29,7 @@ class Bound:
         return await self.pipeline.run_async(query, params=self.params)
 
 
-def bound(tools: Iterable[Tool], params: Mapping[str, Mapping[str, Any]]) -> list[Tool]:
+def bind_parameters(tools: Iterable[Tool], params: Mapping[str, Mapping[str, Any]]) -> list[Tool]:
     """`tools`, of which each pipeline gets those of `params` that are for its nodes. Raises `UsageError` for a node
     that none of them has."""
     tools = list(tools)
@@ -42,7 +42,7 @@ def bound(tools: Iterable[Tool], params: Mapping[str, Mapping[str, Any]]) -> lis
 
 
 def _bound(tool: Tool, params: Params) -> Tool:
-    return replace(tool, something=Bound(tool.something, params)) if params else tool
+    return replace(tool, something=BoundPipeline(tool.something, params)) if params else tool
 
 
 def _is_pipeline(tool: Tool) -> bool:

@@ -8,7 +8,7 @@ from html import escape
 
 from ..core.component import FIRST
 from .graph import ROOT, Node, Wire, root_of
-from .graph_check import in_order
+from .graph_check import topological_order
 
 _WIDTH = 100  # of a line of text
 _BOX, _LAYER, _GAP, _MARGIN = 34, 78, 28, 16  # heights of a box and a layer; between boxes; around all
@@ -17,7 +17,7 @@ _LETTER = 7.6
 
 def text(nodes: Iterable[Node]) -> str:
     """A layer a line; beside a node, in brackets, what it comes from."""
-    ordered = in_order(nodes)
+    ordered = topological_order(nodes)
     lines = [root_of(ordered)]
     for layer in _layers(ordered):
         lines.append("  ↓")
@@ -65,7 +65,7 @@ class _Place:
 
 def svg(nodes: Iterable[Node]) -> str:
     """Boxes in layers, with arrows between them; no script, no reference to anything outside."""
-    ordered = in_order(nodes)
+    ordered = topological_order(nodes)
     layers = _placed(_layers(ordered), _Place(root_of(ordered), round=True))
     width = max(_MARGIN * 2 + sum(place.width + _GAP for place in layer) - _GAP for layer in layers)
     for number, layer in enumerate(layers):

@@ -12,10 +12,10 @@ from .._internal.thread_pool import run_in_thread
 from ..core.component import FIRST, DeclaredComponent
 from ..errors import NodeFailed, UsageError
 from .plan import Plan
-from .variables import Seen, merge, plain, with_outputs
+from .variables import Seen, bare_values, merge, with_outputs
 
 
-class Running:
+class Execution:
     """A run: `plan`, what it begins with, and the parameters of single nodes.
 
     A chain runs when all before it have ended; one after which several can run goes on with the first
@@ -42,7 +42,7 @@ class Running:
             raise error from error.__cause__
         ends = [seen for node in self._ends() if (seen := self._seen[node]) is not None]
         here = len(self._plan.names)
-        return plain(merge(here, ends, self._plan.before))
+        return bare_values(merge(here, ends, self._plan.before))
 
     def _ends(self) -> list[int]:
         """Where the run ended: at its targets, or after the nodes whose branch nobody listens to."""
@@ -136,11 +136,11 @@ class Running:
         arriving = merge(node, list(inputs.values()), self._plan.before)
         self._arriving[node] = arriving
         if component.takes_all or not component.required <= arriving.keys():
-            values = plain(arriving)  # all of it: to be taken, or to say what there is
+            values = bare_values(arriving)  # all of it: to be taken, or to say what there is
         else:
             values = {name: arriving[name][1] for name in component.inputs if name in arriving}
         if "inputs" in component.inputs and "inputs" not in values:
-            values["inputs"] = [plain(seen) for seen in inputs.values()]
+            values["inputs"] = [bare_values(seen) for seen in inputs.values()]
         try:
             return component.arguments({**values, **mapped, **self._params.get(component.name, {})})
         except UsageError as error:

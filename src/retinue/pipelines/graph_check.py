@@ -39,9 +39,9 @@ def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> li
     found += [f"{' → '.join([*loop, loop[0]])} is a cycle; a pipeline has none" for loop in cycles(readable)]
     if not found:
         visible: dict[str, Visible] = {ROOT: frozenset(inputs)}
-        for node in in_order(readable.values()):
-            found += missing(node, visible)
-            visible[node.name] = seen_after(node, visible)
+        for node in topological_order(readable.values()):
+            found += missing_inputs(node, visible)
+            visible[node.name] = visible_after(node, visible)
     return found
 
 
@@ -115,7 +115,7 @@ def cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
             return found
 
 
-def in_order(nodes: Iterable[Node]) -> list[Node]:
+def topological_order(nodes: Iterable[Node]) -> list[Node]:
     """`nodes` so that each comes after those it takes values from; otherwise as they stand."""
     nodes = list(nodes)
     place = {node.name: at for at, node in enumerate(nodes)}
@@ -134,7 +134,7 @@ def in_order(nodes: Iterable[Node]) -> list[Node]:
     return ordered
 
 
-def missing(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
+def missing_inputs(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
     """What a node needs and nothing before it gives."""
     mapped = set()
     for wire in node.wires:
@@ -154,7 +154,7 @@ def missing(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
             )
 
 
-def seen_after(node: Node, visible: Mapping[str, Visible]) -> Visible:
+def visible_after(node: Node, visible: Mapping[str, Visible]) -> Visible:
     """The values there are after `node`."""
     before = _before(node, visible)
     outputs = node.component.outputs
@@ -171,7 +171,7 @@ def from_root(nodes: Iterable[Node], inputs: Collection[str]) -> frozenset[str]:
         there = _before(node, visible)
         if there is not None:
             needed |= node.component.required - there - mapped
-        visible[node.name] = seen_after(node, visible)
+        visible[node.name] = visible_after(node, visible)
     return frozenset(needed & set(inputs))
 
 
@@ -189,7 +189,7 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
 
 
-def complain(pipeline: str, found: Sequence[str]) -> None:
+def raise_problems(pipeline: str, found: Sequence[str]) -> None:
     """Raise `UsageError` with all of `found`, if there is anything."""
     if found:
         raise UsageError(f"pipeline {pipeline!r}: " + "\n".join(found))

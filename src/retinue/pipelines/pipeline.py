@@ -15,7 +15,7 @@ from ..core.component import DeclaredComponent, Input
 from ..core.component_declaration import component
 from ..errors import UsageError
 from . import diagram, graph_check
-from .execution import Running
+from .execution import Execution
 from .graph import ROOT, Node
 from .plan import Plan, needed, plan
 
@@ -39,11 +39,11 @@ class Pipeline(YamlSerializable):
         nodes = list(nodes)
         inputs = graph_check.inputs_of(nodes) if inputs is None else inputs
         self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
-        graph_check.complain(name, graph_check.problems(nodes, self.inputs))
+        graph_check.raise_problems(name, graph_check.problems(nodes, self.inputs))
         self._nodes: dict[str, Node] = {}
         self._visible: dict[str, graph_check.Visible] = {ROOT: frozenset(self.inputs)}
         self._plans: dict[tuple[str, ...], Plan] = {}
-        for node in graph_check.in_order(nodes):
+        for node in graph_check.topological_order(nodes):
             self._add(node)
 
     @classmethod
@@ -76,15 +76,15 @@ class Pipeline(YamlSerializable):
         node = Node(component, name, inputs)
         found = [*graph_check.bad_name(name, self._nodes), *graph_check.unreadable(node)]
         found = found or list(graph_check.bad_wires(node, self._nodes, self._visible))
-        found = found or list(graph_check.missing(node, self._visible))
-        graph_check.complain(self.name, found)
+        found = found or list(graph_check.missing_inputs(node, self._visible))
+        graph_check.raise_problems(self.name, found)
         self._add(node)
 
     def _add(self, node: Node) -> None:
         if isinstance(node.something, Pipeline) and node.something.holds(self):
             raise UsageError(f"pipeline {self.name!r}: node {node.name!r} would make it a part of itself")
         self._nodes[node.name] = node
-        self._visible[node.name] = graph_check.seen_after(node, self._visible)
+        self._visible[node.name] = graph_check.visible_after(node, self._visible)
         self._plans.clear()
 
     def _name_for(self, something: Any) -> str:
@@ -126,7 +126,7 @@ class Pipeline(YamlSerializable):
                 f"pipeline {self.name!r} takes no {unknown[0]!r} (it takes: {takes}); see Pipeline(inputs=…)"
             )
         self._check_params(params or {})
-        return await Running(self._plan(targets), values, params or {}).finish()
+        return await Execution(self._plan(targets), values, params or {}).finish()
 
     def run(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..core.component import DeclaredComponent
 from .graph import ROOT, Node, Wire
-from .graph_check import in_order
+from .graph_check import topological_order
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def needed(nodes: Mapping[str, Node], targets: Iterable[str]) -> list[Node]:
 
 def plan(nodes: Iterable[Node], targets: Iterable[str] = ()) -> Plan:
     """The plan of a pipeline whose definition is without problems."""
-    ordered = in_order(nodes)
+    ordered = topological_order(nodes)
     number = {ROOT: 0} | {node.name: at for at, node in enumerate(ordered, 1)}
     sources = [(), *(tuple(number[name] for name in node.sources) for node in ordered)]
     before = [0]

@@ -10,7 +10,7 @@ from ..core.values import Document
 Seen = Mapping[str, tuple[int, Any]]  # by name: which node gave the value, and the value
 
 
-def plain(seen: Seen) -> dict[str, Any]:
+def bare_values(seen: Seen) -> dict[str, Any]:
     """The values alone."""
     return {name: value for name, (_, value) in seen.items()}
 

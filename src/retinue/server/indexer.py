@@ -18,7 +18,7 @@ from sqlalchemy import URL, Connection, Row, delete, func, select, update
 from .._internal.cache import cache_folder
 from .._internal.supervision import supervise
 from .._internal.thread_pool import run_in_thread
-from ..documents.passage_index import Passages
+from ..documents.passage_index import PassageIndex
 from ..documents.store_database import is_damaged
 from ..documents.text_extraction import media_type_of, needs_parser, text_of
 from ..documents.text_subprocess import MAX_TEXT, text_apart
@@ -51,7 +51,7 @@ def index_folder(url: URL) -> Path:
 class Indexing:
     """What goes on in the index of `database` in `passages`, in a task that ends when there is nothing to do."""
 
-    def __init__(self, database: Database, passages: Passages) -> None:
+    def __init__(self, database: Database, passages: PassageIndex) -> None:
         self.passages = passages
         self._database = database
         self._task: asyncio.Task[None] | None = None

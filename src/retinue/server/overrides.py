@@ -13,7 +13,7 @@ from ..core.protocols import Model, Strategy
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..errors import UsageError
-from ..mcp.schema_conversion import plain
+from ..mcp.schema_conversion import convert_schema
 from ..models import PromptModel
 from ..models.reply_limits import Limited, limited
 from ..models.settings import Settings
@@ -130,7 +130,7 @@ def _other_names(given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _client_tool(function: Mapping[str, Any]) -> Tool:
     schema = function.get("parameters") or {"type": "object", "properties": {}}
-    takes = signature_of_schema(plain(schema))
+    takes = signature_of_schema(convert_schema(schema))
     return Tool(
         inner_name(function["name"]),
         _elsewhere,

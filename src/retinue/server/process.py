@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from .._internal.supervision import supervise
-from ..documents.passage_index import Passages
+from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable, UsageError
 from ..runs import Runs, Turns, recover
 from ..store.api_keys import Keys, count, every, make
@@ -110,7 +110,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
             begun.add(task)
             task.add_done_callback(begun.discard)
 
-    indexing = Indexing(database, Passages(index_folder(database.engine.url)))
+    indexing = Indexing(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, Searching(database, indexing))
     large, turns = Shares(1), Turns(how.at_once, limits.runs)
     assign = assigning(deployment, database, hosted, large)

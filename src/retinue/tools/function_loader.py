@@ -70,7 +70,7 @@ def described_tools(module: ModuleType) -> list[Any]:
     return list(given)
 
 
-def picking(function: Callable[..., Any], output: str | None) -> Callable[..., Any]:
+def pick_output(function: Callable[..., Any], output: str | None) -> Callable[..., Any]:
     """`function`, whose result, if it is a mapping with the key `output`, is the value under that key."""
     if output is None:
         return function

@@ -14,7 +14,7 @@ _STOP_WORDS = frozenset(
 )
 
 
-def match(query: str) -> str:
+def match_expression(query: str) -> str:
     """The FTS5 expression that finds any word of `query` that tells something; empty if it has no word.
 
     Each word is quoted and consists of letters and digits, so nothing in `query` is read as FTS5's syntax.

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..core.tool import Tool
 from ..core.values import Document
 from ..errors import DataError
-from .keyword_search import TITLE_WEIGHT, TOKENIZE, match, stems, storable
+from .keyword_search import TITLE_WEIGHT, TOKENIZE, match_expression, stems, storable
 
 Rank = Callable[[str, list[Document]], list[Document]]  # the query, and what was found, in a better order
 RANKED = 20  # passages that are put in order
@@ -56,7 +56,7 @@ class Passages:
 
     def search(self, query: str, top_k: int = 3) -> list[Document]:
         """The `top_k` passages that fit `query` best, best first; `score` is BM25, higher is better."""
-        wanted = match(query)
+        wanted = match_expression(query)
         if not wanted:
             return []
         with self._lock:

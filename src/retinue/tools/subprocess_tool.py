@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _WORKER = Path(__file__).with_name("subprocess_worker.py")
 
 
-def separate(
+def in_subprocess(
     file: Path, function: str, environment: Mapping[str, str], python: Path = Path(sys.executable)
 ) -> Callable[..., Awaitable[Any]]:
     """A function that calls `function` of `file` in a new process each time: with the server's environment

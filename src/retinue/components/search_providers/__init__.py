@@ -7,12 +7,12 @@ from .searchapi import SearchAPI
 from .serpapi import SerpAPI
 from .serper import Serper
 from .tavily import Tavily
-from .wikipedia_search import Wikipedia
+from .wikipedia_search import WikipediaSearch
 
 PROVIDERS: Mapping[str, Callable[[], Provider]] = {
     "serper": Serper,
     "searchapi": SearchAPI,
     "serpapi": SerpAPI,
     "tavily": Tavily,
-    "wikipedia": Wikipedia,
+    "wikipedia": WikipediaSearch,
 }

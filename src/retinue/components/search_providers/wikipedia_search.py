@@ -15,7 +15,7 @@ _FIXED = {
 _META = {"title": "title", "link": "fullurl"}
 
 
-class Wikipedia:
+class WikipediaSearch:
     """The provider. The language chooses the Wikipedia: `de` asks de.wikipedia.org."""
 
     name = "Wikipedia"
