@@ -15,7 +15,7 @@ from fakes.search_server import KEY, LIMITED, WRONG_KEY, SearchServer, results
 from retinue import Agent, Document, Pipeline, PromptModel, SearchEngine, SerpAPIComponent, Tool, ToolError, UsageError
 from retinue.components.search_providers import PROVIDERS
 from retinue.components.web_search import Found, Question, within
-from retinue.net.service_client import Request
+from retinue.net.service_client import ServiceRequest
 
 RECORDED = Path(__file__).parents[1] / "data" / "formats" / "haystack_example_serperdev_response.json"
 KEYS = {
@@ -242,8 +242,8 @@ class Own:
     settings: tuple[str, ...] = ()
     page_size, last_page = 10, 1
 
-    def request(self, asked: Question, key: str) -> Request:
-        return Request("/search", {"query": asked.query})
+    def request(self, asked: Question, key: str) -> ServiceRequest:
+        return ServiceRequest("/search", {"query": asked.query})
 
     def problem(self, body: Any) -> str:
         return ""

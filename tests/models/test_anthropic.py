@@ -16,7 +16,7 @@ from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Prompt
 from retinue.core.values import AgentAction, Usage
 from retinue.models import anthropic
-from retinue.models.wire_format import Arriving, Encoded
+from retinue.models.wire_format import Encoded, PartialReply
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_the_results_of_one_step_are_one_message() -> None:
 
 
 def test_thinking_is_passed_over() -> None:
-    arriving = Arriving()
+    arriving = PartialReply()
     for event in (
         {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},

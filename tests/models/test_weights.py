@@ -14,7 +14,7 @@ import pytest
 
 from fakes.hub_server import HubServer
 from retinue import DataError, ModelUnavailable, UsageError
-from retinue.models.weights import EMBEDDED, Weights, Wheels, find, folder, named, present, pull, remove, wheel
+from retinue.models.weights import EMBEDDED, Weights, Wheels, find, folder, present, pull, remove, weights_named, wheel
 
 PART = 1000
 CONTENT = b"GGUF" + bytes(at * 7 % 251 for at in range(3 * PART))  # three parts and a bit
@@ -161,11 +161,11 @@ def test_a_wrong_file_on_the_hub_is_deleted_and_said(hub: HubServer, cache: Path
 
 def test_a_file_that_the_hub_lacks_is_said(hub: HubServer) -> None:
     with pytest.raises(ModelUnavailable, match=r"the hub did not give owner/repo/other.gguf: .*404"):
-        pull(named("owner/repo/other.gguf"), None, Watch())
+        pull(weights_named("owner/repo/other.gguf"), None, Watch())
 
 
 def test_any_file_on_the_hub_can_be_had(hub: HubServer) -> None:
-    weights = named("owner/repo/folder/tiny.gguf")
+    weights = weights_named("owner/repo/folder/tiny.gguf")
     assert pull(weights, None, lambda what, done, size: None).read_bytes() == CONTENT
     assert find("tiny") == weights.path
 
@@ -277,22 +277,22 @@ def test_while_a_wheel_is_fetched_it_is_told_how_much_of_it_is_there(
 
 def test_weights_that_do_not_come_as_wheels_say_so() -> None:
     with pytest.raises(UsageError, match="x does not come as wheels; fetch it from the hub, or name a file"):
-        pull(named("owner/repo/x.gguf"), "wheels", Watch())
+        pull(weights_named("owner/repo/x.gguf"), "wheels", Watch())
 
 
 # ── names and files ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_weights_are_named_as_on_the_hub() -> None:
-    assert named("") is named(EMBEDDED.name) is EMBEDDED
-    weights = named("owner/repo/some/file.gguf")
+    assert weights_named("") is weights_named(EMBEDDED.name) is EMBEDDED
+    weights = weights_named("owner/repo/some/file.gguf")
     assert (weights.name, weights.repo, weights.file) == ("file", "owner/repo", "some/file.gguf")
 
 
 @pytest.mark.parametrize("name", ["nothing", "owner/repo", "owner/file.gguf", "owner/repo/file.bin"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"no weights are called '{name}'"):
-        named(name)
+        weights_named(name)
 
 
 def test_a_model_is_found_by_name_or_path(tmp_path: Path, cache: Path) -> None:

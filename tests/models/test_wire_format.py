@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue.models import anthropic, cohere, ollama, openai
-from retinue.models.wire_format import Arriving, Wire, read_arguments
+from retinue.models.wire_format import PartialReply, Wire, read_arguments
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
 
@@ -29,7 +29,7 @@ def test_nesting_without_end_is_a_text() -> None:
 
 
 def test_pieces_without_an_index_belong_to_the_call_before() -> None:
-    arriving = Arriving()
+    arriving = PartialReply()
     pieces = [{"id": "1", "function": {"name": "a", "arguments": ""}}, {"function": {"arguments": '{"x": 1}'}}]
     pieces += [{"id": "2", "function": {"name": "b", "arguments": {"y": 2}}}]
     for piece in pieces:
@@ -49,7 +49,7 @@ KINDS += ["content-delta", "tool-plan-delta", "tool-call-start", "tool-call-delt
 @pytest.mark.parametrize("wire", [openai.CHAT, openai.COMPLETIONS, anthropic.MESSAGES, cohere.CHAT, ollama.CHAT])
 @given(st.sampled_from(KINDS), ODD)
 def test_no_event_is_too_odd_to_be_read(wire: Wire, kind: str | None, odd: object) -> None:
-    arriving = Arriving()
+    arriving = PartialReply()
     wire.read({"type": kind} | {name: odd for name in NAMES if name != "type"}, arriving)
     wire.read({"type": kind, "choices": [{"delta": odd}], "message": odd, "delta": {"message": odd}}, arriving)
     assert isinstance(arriving.actions(), tuple)

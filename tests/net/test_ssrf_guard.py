@@ -21,8 +21,8 @@ from fakes.connections import connections
 from fakes.pages_server import PagesServer
 from retinue import Document, LinkContentFetcher, ToolError, UsageError, WebRetriever
 from retinue.components.web_search import Searched
-from retinue.net.ssrf_guard import Guarded
-from retinue.net.url_policy import is_public, read
+from retinue.net.ssrf_guard import SsrfGuard
+from retinue.net.url_policy import is_public, parse_url
 
 DATA = Path(__file__).parents[1] / "data"
 HOSTILE = [json.loads(f'"{line}"', strict=False) for line in
@@ -164,7 +164,7 @@ def test_a_redirect_to_the_same_name_is_looked_up_and_checked_anew(pages: PagesS
 @pytest.mark.parametrize("url", GOOD)
 def test_public_addresses_are_connected_to(url: str) -> None:
     host, port = GOOD[url]
-    address = read(url)
+    address = parse_url(url)
     assert (address.host, address.port) == (host, port)
     ip = host if address.ip else PUBLIC4
     with connections() as seen, pytest.raises(ToolError, match="cannot be reached"):
@@ -217,7 +217,7 @@ def written(ip: IPv4Address) -> list[str]:
 
 def refused(url: str) -> bool:
     try:
-        address = read(url)
+        address = parse_url(url)
     except ToolError:
         return True
     return address.ip is not None and not is_public(address.host)
@@ -244,14 +244,14 @@ PIECES = st.sampled_from(
 def test_what_is_read_is_what_is_asked_for(url: str) -> None:
     """The HTTP client sees the server that was checked, and reading again changes nothing."""
     try:
-        address = read(f"http://{url}" if len(url) % 2 else url)
+        address = parse_url(f"http://{url}" if len(url) % 2 else url)
     except ToolError:
         return
     asked = URL(str(address), encoded=True)
     assert (asked.scheme, asked.raw_host, asked.port) == (address.scheme, address.host, address.port)
     assert (asked.user, asked.password, asked.raw_path_qs) == (None, None, address.path)
     assert str(address).isascii()
-    assert read(str(address)) == address
+    assert parse_url(str(address)) == address
 
 
 # ── what is private and still wanted ─────────────────────────────────────────────────────────────
@@ -259,18 +259,18 @@ def test_what_is_read_is_what_is_asked_for(url: str) -> None:
 
 def test_a_private_server_is_allowed_by_host_and_port(pages: PagesServer) -> None:
     port = pages.place.partition(":")[2]
-    assert asyncio.run(Guarded((pages.place,)).get(f"{pages.url}/plain")).data == "Plain äöü.".encode()
+    assert asyncio.run(SsrfGuard((pages.place,)).get(f"{pages.url}/plain")).data == "Plain äöü.".encode()
     for allow in ((), ("127.0.0.1:1",), (f"localhost:{port}",), (f"[::1]:{port}",)):
         with pytest.raises(ToolError, match=r"port|public"):
-            asyncio.run(Guarded(allow).get(f"{pages.url}/plain"))
-    by_name = Guarded((f"INTRANET:{port}",), resolve=Names(["127.0.0.1"]))
+            asyncio.run(SsrfGuard(allow).get(f"{pages.url}/plain"))
+    by_name = SsrfGuard((f"INTRANET:{port}",), resolve=Names(["127.0.0.1"]))
     assert asyncio.run(by_name.get(f"http://intranet:{port}/plain")).url == f"http://intranet:{port}/plain"
 
 
 def test_ports_may_be_more_but_addresses_stay_public(pages: PagesServer) -> None:
     port = int(pages.place.partition(":")[2])
     with connections() as seen, pytest.raises(ToolError, match="not on the public internet"):
-        asyncio.run(Guarded(ports=(port,)).get(f"{pages.url}/plain"))
+        asyncio.run(SsrfGuard(ports=(port,)).get(f"{pages.url}/plain"))
     assert seen == []
 
 
@@ -292,7 +292,7 @@ def test_nothing_of_the_environment_and_no_cookie_is_sent(pages: PagesServer, mo
 TLS = """
 import asyncio, ssl, sys
 from aiohttp import web
-from retinue.net.ssrf_guard import Guarded
+from retinue.net.ssrf_guard import SsrfGuard
 
 async def main(server):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -304,7 +304,7 @@ async def main(server):
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     port = runner.addresses[0][1]
     for name in ("right.example", "wrong.example", "127.0.0.1"):
-        client = Guarded((f"{name}:{port}",), resolve=lambda host, port: asyncio.sleep(0, ["127.0.0.1"]))
+        client = SsrfGuard((f"{name}:{port}",), resolve=lambda host, port: asyncio.sleep(0, ["127.0.0.1"]))
         try:
             print((await client.get(f"https://{name}:{port}/")).data.decode().partition(":")[0])
         except Exception as error:

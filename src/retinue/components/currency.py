@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import TypedDict
 
 from ..errors import ToolError
-from ..net.retry_after import ask, mapping, worded
-from ..net.service_client import Request, Service
+from ..net.retry_after import ask_service, checked_query, json_object
+from ..net.service_client import Service, ServiceRequest
 from .query_component import QueryComponent
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
@@ -59,15 +59,15 @@ class CurrencyConverter(QueryComponent[Conversion]):
 
         Raises `ToolError` for a query that is none, a currency that is not known, or if no rate can be had.
         """
-        match = _QUERY.fullmatch(worded(query))
+        match = _QUERY.fullmatch(checked_query(query))
         if match is None:
             raise ToolError(f"want an amount and two currencies, as in 100 EUR in USD, not {query[:80]!r}")
         amount = float(re.sub(r"[,_ ]", "", match[1] or "1"))
         return await self.convert(amount, match[2], match[3])
 
     async def _rate(self, source: str, target: str) -> tuple[float, str]:
-        given = (await ask(self._service, Request("/latest", {"base": source, "symbols": target}))).body
-        body = mapping(self._service, given, "a rate")
+        given = (await ask_service(self._service, ServiceRequest("/latest", {"base": source, "symbols": target}))).body
+        body = json_object(self._service, given, "a rate")
         rates, date = body.get("rates"), body.get("date")
         rate = rates.get(target) if isinstance(rates, dict) else None
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:

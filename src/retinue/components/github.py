@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl
 from .._internal.suggestions import suggestion
 from ..core.tool import Tool
 from ..errors import ToolError, UsageError
-from ..net.retry import retry_after
-from ..net.retry_after import ask, message, worded
-from ..net.service_client import Answer, Request, Service
+from ..net.retry import parse_retry_after
+from ..net.retry_after import ask_service, checked_query, error_text
+from ..net.service_client import Service, ServiceAnswer, ServiceRequest
 from .github_json import code_of, comment_of, issue_of, read, searched
 from .issue_link import REPOSITORY
 from .query_component import QueryComponent
@@ -152,7 +152,7 @@ class GitHubAPI(QueryComponent[Searched]):
         return named
 
     def _scoped(self, query: str, repository: str) -> str:
-        query = worded(query)
+        query = checked_query(query)
         if _SCOPED.search(query) or not (repository.strip() or self._repository):
             return query
         return f"{query} repo:{self._named(repository)}"
@@ -178,21 +178,21 @@ class GitHubAPI(QueryComponent[Searched]):
             params = {**params, **dict(parse_qsl(following[1].partition("?")[2]))}
         return kept[:most]
 
-    async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
+    async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> ServiceAnswer:
         headers = {"Accept": "application/vnd.github.text-match+json", "X-GitHub-Api-Version": "2022-11-28"}
         if self._service.key:
             headers["Authorization"] = f"Bearer {self._service.key}"
-        return await ask(self._service, Request(path, params or {}, headers), _pause)
+        return await ask_service(self._service, ServiceRequest(path, params or {}, headers), _pause)
 
 
-def _pause(answer: Answer) -> float | None:
+def _pause(answer: ServiceAnswer) -> float | None:
     """The seconds that GitHub's rate limits ask for: `Retry-After`, else until the primary limit is reset, else,
     at a secondary limit, which comes without any header at times, a minute."""
     if answer.status not in (403, 429, 503):
         return None
-    if (seconds := retry_after(answer.headers.get("retry-after"))) is not None:
+    if (seconds := parse_retry_after(answer.headers.get("retry-after"))) is not None:
         return seconds
     reset = answer.headers.get("x-ratelimit-reset", "")
     if answer.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
         return max(0.0, float(reset[:12]) - time.time())
-    return _SECONDARY if "secondary rate limit" in message(answer.body) else None
+    return _SECONDARY if "secondary rate limit" in error_text(answer.body) else None

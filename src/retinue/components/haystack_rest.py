@@ -10,8 +10,8 @@ from urllib.parse import quote
 from ..core.toolbox import idempotency_header
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import ask, mapping, worded
-from ..net.service_client import Request, Service
+from ..net.retry_after import ask_service, checked_query, json_object
+from ..net.service_client import Service, ServiceRequest
 from .query_component import QueryComponent
 from .web_search import text
 
@@ -37,15 +37,17 @@ class _Remote:
 
     async def find(self, query: str) -> PipelineAnswers:
         """What it answers. deepset Cloud takes a list of queries and gives a list of results."""
-        query = worded(query)
+        query = checked_query(query)
         body = {"queries": [query]} if self._batched else {"query": query}
         headers = {"Authorization": f"Bearer {self._service.key}"} if self._service.key else {}
         headers |= idempotency_header()
-        given = (await ask(self._service, Request(self._path, headers=headers, body=body))).body
-        found = mapping(self._service, given, "a pipeline")
+        given = (await ask_service(self._service, ServiceRequest(self._path, headers=headers, body=body))).body
+        found = json_object(self._service, given, "a pipeline")
         if self._batched:
             results = found.get("results")
-            found = mapping(self._service, results[0] if isinstance(results, list) and results else None, "a pipeline")
+            found = json_object(
+                self._service, results[0] if isinstance(results, list) and results else None, "a pipeline"
+            )
         if not any(isinstance(found.get(key), list) for key in ("answers", "documents", "results")):
             raise ToolError(f"{self._service.name} answered without 'answers', 'documents' or 'results'")
         return _read(found)

@@ -13,7 +13,7 @@ from .._internal.suggestions import suggestion
 from .._internal.sync_bridge import run_blocking
 from ..documents.embedding import unit
 from ..errors import ToolError, UsageError
-from ..net.service_client import Request, Service
+from ..net.service_client import Service, ServiceRequest
 
 if TYPE_CHECKING:
     from ..documents.onnx import Floats
@@ -155,7 +155,7 @@ class HostedEmbedder:
 async def _asked(service: Service, path: str, body: Mapping[str, Any]) -> Any:
     """The JSON that the service answers. Raises `ToolError`, or `UsageError` if it refuses the key."""
     headers = {"Authorization": f"Bearer {service.key}"} if service.key else {}
-    status, answer = await service.ask(Request(path, headers=headers, body=body))
+    status, answer = await service.ask(ServiceRequest(path, headers=headers, body=body))
     if status in _REFUSED:
         raise UsageError(f"{service.name} refused the key: {_said(answer) or status}")
     if status != 200:

@@ -10,8 +10,8 @@ from .._internal.sync_bridge import run_blocking
 from ..core.values import Document
 from ..documents.text_subprocess import text_apart
 from ..errors import DataError, ToolError
-from ..net.ssrf_guard import Guarded, Resolve, look_up
-from ..net.url_policy import shown
+from ..net.ssrf_guard import Resolve, SsrfGuard, resolve_host
+from ..net.url_policy import url_excerpt
 from .web_search import Searched
 
 SHOWN = 10_000  # characters of a page that a model is shown
@@ -39,10 +39,10 @@ class LinkContentFetcher:
         max_bytes: int = 5_000_000,
         *,
         name: str = "LinkContentFetcher",
-        resolve: Resolve = look_up,
+        resolve: Resolve = resolve_host,
     ) -> None:
         self.name = name
-        self._client = Guarded(tuple(allow), tuple(ports), seconds, max_bytes, resolve=resolve)
+        self._client = SsrfGuard(tuple(allow), tuple(ports), seconds, max_bytes, resolve=resolve)
         self.given = {
             "allow": self._client.allow, "ports": self._client.ports, "seconds": seconds, "max_bytes": max_bytes,
         }  # for a file  # fmt: skip
@@ -77,9 +77,9 @@ class LinkContentFetcher:
         try:
             text = await text_apart(page.data, page.media_type, page.charset, self._client.seconds)
         except DataError as error:
-            raise ToolError(f"{shown(url)}: {error}") from error
+            raise ToolError(f"{url_excerpt(url)}: {error}") from error
         if not text.text:
-            raise ToolError(f"{shown(url)}: there is no text on this page")
+            raise ToolError(f"{url_excerpt(url)}: there is no text on this page")
         meta = {
             "url": page.url,
             "title": text.title,

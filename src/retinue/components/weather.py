@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from ..errors import ToolError
-from ..net.retry_after import ask, mapping, worded
-from ..net.service_client import Request, Service
+from ..net.retry_after import ask_service, checked_query, json_object
+from ..net.service_client import Service, ServiceRequest
 from .query_component import QueryComponent
 from .web_search import text
 
@@ -78,10 +78,12 @@ class Weather(QueryComponent[Reported]):
 
         Raises `ToolError` for a place that is not known, or if the weather cannot be had.
         """
-        place = await self._place(worded(query, "place"))
+        place = await self._place(checked_query(query, "place"))
         where = {key: str(place[key]) for key in ("latitude", "longitude")}
         params = {**where, "current": _NOW, "daily": _TODAY, "timezone": "auto", "forecast_days": "1"}
-        given = mapping(self._forecast, (await ask(self._forecast, Request("/forecast", params))).body, "a forecast")
+        given = json_object(
+            self._forecast, (await ask_service(self._forecast, ServiceRequest("/forecast", params))).body, "a forecast"
+        )
         now, today = _values(given, "current"), _values(given, "daily")
         if "temperature_2m" not in now:
             raise ToolError("Open-Meteo answered with something that is not the JSON of a forecast")
@@ -89,7 +91,9 @@ class Weather(QueryComponent[Reported]):
 
     async def _place(self, name: str) -> Mapping[str, Any]:
         params = {"name": name, "count": "1", "language": "en", "format": "json"}
-        body = mapping(self._geocoding, (await ask(self._geocoding, Request("/search", params))).body, "places")
+        body = json_object(
+            self._geocoding, (await ask_service(self._geocoding, ServiceRequest("/search", params))).body, "places"
+        )
         places = body.get("results")
         place = places[0] if isinstance(places, list) and places else None
         if not isinstance(place, Mapping) or not all(

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import worded
-from ..net.service_client import Request, Service
+from ..net.retry_after import checked_query
+from ..net.service_client import Service, ServiceRequest
 
 SHOWN = 3  # snippets that a model is shown where there is no answer
 _REFUSED = (401, 403)
@@ -71,7 +71,7 @@ class Provider(Protocol):
     page_size: int
     last_page: int
 
-    def request(self, asked: Question, key: str) -> Request:
+    def request(self, asked: Question, key: str) -> ServiceRequest:
         """How to ask it."""
         ...
 
@@ -112,7 +112,7 @@ class Search:
         As many pages are asked for as hold that many results. Raises `UsageError` if the key is refused,
         else `ToolError`.
         """
-        query = worded(query)
+        query = checked_query(query)
         found = await self._found(replace(self._asked, query=query))
         documents = [*([found.answer] if found.answer else []), *_numbered(found.pages)][: self._asked.count]
         return {"results": _shown(found, documents), "documents": documents}

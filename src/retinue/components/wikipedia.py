@@ -12,8 +12,8 @@ from ..core.tool import Tool
 from ..core.toolbox import SO_FAR
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import ask, mapping, message, worded
-from ..net.service_client import AGENT, Request, Service
+from ..net.retry_after import ask_service, checked_query, error_text, json_object
+from ..net.service_client import AGENT, Service, ServiceRequest
 from .query_component import QueryComponent
 from .web_search import Searched, text
 
@@ -88,7 +88,7 @@ class Wikipedia(QueryComponent[Searched]):
         Args:
             entity: its name, and nothing else
         """
-        entity = worded(entity, "entity")
+        entity = checked_query(entity, "entity")
         page = await self._page(entity)
         if page is not None and page.meta["ambiguous"]:
             page, entity = None, f"[{entity}]"
@@ -99,8 +99,8 @@ class Wikipedia(QueryComponent[Searched]):
     async def lookup(self, keyword: str, page: str, given: int = 0) -> Searched:
         """The sentence with `keyword` on the page called `page` that comes after `given` others, and as documents
         all that have it. Raises `ToolError` if Wikipedia cannot be asked."""
-        keyword = worded(keyword, "keyword")
-        found = await self._page(worded(page, "page"))
+        keyword = checked_query(keyword, "keyword")
+        found = await self._page(checked_query(page, "page"))
         sentences = [] if found is None else _sentences(found.content)
         matching = [sentence for sentence in sentences if keyword.lower() in sentence.lower()]
         here = f"(Result {given + 1} / {len(matching)}) {matching[given]}" if given < len(matching) else NO_MORE
@@ -161,10 +161,10 @@ class Wikipedia(QueryComponent[Searched]):
     async def _query(self, params: Mapping[str, str]) -> Mapping[str, Any]:
         """The `query` in what the Action API answers; empty if nothing was found."""
         params = {"action": "query", "format": "json", "formatversion": "2", **params}
-        request = Request("/api.php", params, {"User-Agent": self._agent})
-        body = mapping(self._service, (await ask(self._service, request)).body, "a query")
+        request = ServiceRequest("/api.php", params, {"User-Agent": self._agent})
+        body = json_object(self._service, (await ask_service(self._service, request)).body, "a query")
         if "error" in body:
-            raise ToolError(f"Wikipedia answered: {message(body['error'])}")
+            raise ToolError(f"Wikipedia answered: {error_text(body['error'])}")
         query = body.get("query", {})
         if not isinstance(query, Mapping):
             raise ToolError("Wikipedia answered with something that is not the JSON of a query")

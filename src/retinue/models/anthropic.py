@@ -7,7 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..core.values import AgentAction, Finish, Message, Usage
-from .wire_format import Arriving, Encoded, Terms, Wire, at, count, to_json, values, with_messages, words
+from .wire_format import (
+    Encoded,
+    PartialReply,
+    Terms,
+    Wire,
+    input_object,
+    json_at,
+    text_or_empty,
+    to_json,
+    token_count,
+    with_messages,
+)
 
 _MOST = 4096  # tokens that every model of theirs can write
 _CHOICE = {"auto": "auto", "required": "any", "none": "none"}
@@ -89,7 +100,12 @@ def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
 
 
 def _use(call: AgentAction) -> dict[str, Any]:
-    return {"type": "tool_use", "id": _STRANGE.sub("_", call.id), "name": call.tool, "input": values(call.tool_input)}
+    return {
+        "type": "tool_use",
+        "id": _STRANGE.sub("_", call.id),
+        "name": call.tool,
+        "input": input_object(call.tool_input),
+    }
 
 
 def _result(message: Message, content: str) -> dict[str, Any]:
@@ -109,7 +125,7 @@ def _body(head: bytes, encoded: Encoded) -> bytes:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
+def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     match body.get("type"):
         case "message":
             blocks = body.get("content")
@@ -117,29 +133,29 @@ def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
                 _read_block(number, block, arriving)
             _read_end(body.get("stop_reason"), body.get("usage"), arriving)
         case "message_start":
-            arriving.usage = _usage(at(body, "message", "usage"), arriving.usage)
+            arriving.usage = _usage(json_at(body, "message", "usage"), arriving.usage)
         case "content_block_start":
             _read_block(body.get("index"), body.get("content_block"), arriving)
         case "content_block_delta":
-            if at(body, "delta", "type") == "text_delta":
-                arriving.said += words(at(body, "delta", "text"))
-            elif at(body, "delta", "type") == "input_json_delta":
-                arriving.call(body.get("index")).arguments += words(at(body, "delta", "partial_json"))
+            if json_at(body, "delta", "type") == "text_delta":
+                arriving.said += text_or_empty(json_at(body, "delta", "text"))
+            elif json_at(body, "delta", "type") == "input_json_delta":
+                arriving.call(body.get("index")).arguments += text_or_empty(json_at(body, "delta", "partial_json"))
         case "message_delta":
-            _read_end(at(body, "delta", "stop_reason"), body.get("usage"), arriving)
+            _read_end(json_at(body, "delta", "stop_reason"), body.get("usage"), arriving)
 
 
-def _read_block(number: Any, block: Any, arriving: Arriving) -> None:
-    if at(block, "type") == "text":
-        arriving.said += words(at(block, "text"))
-    elif at(block, "type") == "tool_use":
+def _read_block(number: Any, block: Any, arriving: PartialReply) -> None:
+    if json_at(block, "type") == "text":
+        arriving.said += text_or_empty(json_at(block, "text"))
+    elif json_at(block, "type") == "tool_use":
         call = arriving.call(number)
-        call.id, call.name = words(at(block, "id")), words(at(block, "name"))
-        if given := at(block, "input"):  # in a stream it is empty, and follows in pieces
-            call.given = values(given)
+        call.id, call.name = text_or_empty(json_at(block, "id")), text_or_empty(json_at(block, "name"))
+        if given := json_at(block, "input"):  # in a stream it is empty, and follows in pieces
+            call.given = input_object(given)
 
 
-def _read_end(reason: Any, usage: Any, arriving: Arriving) -> None:
+def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
     if reason:
         arriving.finish = _FINISH.get(reason, "stop")
     if usage:
@@ -149,9 +165,13 @@ def _read_end(reason: Any, usage: Any, arriving: Arriving) -> None:
 
 def _usage(counted: Any, before: Usage) -> Usage:
     """The tokens so far: a stream counts those of the prompt at its start, those of the reply at its end."""
-    cached = count(at(counted, "cache_read_input_tokens"))
-    asked = count(at(counted, "input_tokens")) + cached + count(at(counted, "cache_creation_input_tokens"))
-    said = count(at(counted, "output_tokens"))
+    cached = token_count(json_at(counted, "cache_read_input_tokens"))
+    asked = (
+        token_count(json_at(counted, "input_tokens"))
+        + cached
+        + token_count(json_at(counted, "cache_creation_input_tokens"))
+    )
+    said = token_count(json_at(counted, "output_tokens"))
     return Usage(asked or before.input_tokens, said, cached or before.cached_tokens, 1)
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 from ..core.values import Message, Usage
 from .wire_format import (
-    Arriving,
     Encoded,
+    PartialReply,
     Terms,
     Wire,
-    appended,
-    at,
-    count,
+    append_messages,
     function_calls,
     functions,
+    json_at,
+    text_or_empty,
+    token_count,
     with_messages,
-    words,
 )
 
 _CHOICE = {"required": "REQUIRED", "none": "NONE"}
@@ -52,7 +52,7 @@ def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str
 
 
 def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return appended(kept, [_message(message) for message in new])
+    return append_messages(kept, [_message(message) for message in new])
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -68,49 +68,49 @@ def _message(message: Message) -> dict[str, Any]:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
-    message = at(body, "delta", "message")
+def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+    message = json_at(body, "delta", "message")
     match body.get("type"):
         case None:
             _read_whole(body, arriving)
         case "content-start" | "content-delta":
-            arriving.said += words(at(message, "content", "text"))
+            arriving.said += text_or_empty(json_at(message, "content", "text"))
         case "tool-plan-delta":
-            arriving.said += words(at(message, "tool_plan"))
+            arriving.said += text_or_empty(json_at(message, "tool_plan"))
         case "tool-call-start" | "tool-call-delta":
-            _read_call(body.get("index"), at(message, "tool_calls"), arriving)
+            _read_call(body.get("index"), json_at(message, "tool_calls"), arriving)
         case "message-end":
             _read_end(body.get("delta"), arriving)
 
 
-def _read_whole(body: Mapping[str, Any], arriving: Arriving) -> None:
+def _read_whole(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
-    arriving.said += words(at(message, "tool_plan"))
-    content, calls = at(message, "content"), at(message, "tool_calls")
+    arriving.said += text_or_empty(json_at(message, "tool_plan"))
+    content, calls = json_at(message, "content"), json_at(message, "tool_calls")
     for block in content if isinstance(content, list) else ():
-        arriving.said += words(at(block, "text"))
+        arriving.said += text_or_empty(json_at(block, "text"))
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
         _read_call(number, call, arriving)
     _read_end(body, arriving)
 
 
-def _read_call(number: Any, piece: Any, arriving: Arriving) -> None:
+def _read_call(number: Any, piece: Any, arriving: PartialReply) -> None:
     call = arriving.call(number)
-    call.id = call.id or words(at(piece, "id"))
-    call.name = call.name or words(at(piece, "function", "name"))
-    call.arguments += words(at(piece, "function", "arguments"))
+    call.id = call.id or text_or_empty(json_at(piece, "id"))
+    call.name = call.name or text_or_empty(json_at(piece, "function", "name"))
+    call.arguments += text_or_empty(json_at(piece, "function", "arguments"))
 
 
-def _read_end(end: Any, arriving: Arriving) -> None:
-    reason = at(end, "finish_reason")
+def _read_end(end: Any, arriving: PartialReply) -> None:
+    reason = json_at(end, "finish_reason")
     if reason in _FAILED:
-        arriving.failed = words(at(end, "error")) or reason
+        arriving.failed = text_or_empty(json_at(end, "error")) or reason
     elif reason:
         arriving.finish = "length" if reason == "MAX_TOKENS" else "stop"
-    if usage := at(end, "usage"):
-        tokens = at(usage, "tokens")
-        asked, said = count(at(tokens, "input_tokens")), count(at(tokens, "output_tokens"))
-        arriving.usage = Usage(asked, said, count(at(usage, "cached_tokens")), 1)
+    if usage := json_at(end, "usage"):
+        tokens = json_at(usage, "tokens")
+        asked, said = token_count(json_at(tokens, "input_tokens")), token_count(json_at(tokens, "output_tokens"))
+        arriving.usage = Usage(asked, said, token_count(json_at(usage, "cached_tokens")), 1)
         arriving.counted = True
 
 

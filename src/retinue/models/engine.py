@@ -15,13 +15,13 @@ from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
 from ..core.values import Capabilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
-from ..net.error_mapping import names
+from ..net.error_mapping import names_parameter
 from ..net.http_client import Headers, HttpClient, bearer
-from ..net.retry import again
+from ..net.retry import next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
-from .reply_stream import Receiver
-from .server_detection import first_of_ollama, not_found, recognise, window
+from .reply_stream import ReplyReader
+from .server_detection import detect_server, first_of_ollama, not_found, window
 from .settings import Api, Settings
 from .tool_call_probe import problem_with_calls
 from .wire_format import Encoded, Terms, Wire
@@ -91,7 +91,7 @@ class HttpEngine:
             try:
                 await self._find_out()
                 wire = self._wire(request)
-                receiver = Receiver(
+                receiver = ReplyReader(
                     wire, request.stop, in_json=self._in_json(request, wire), redacted=self._client.redacted
                 )
                 async with aclosing(self._client.exchange(wire.path, self._body(request, wire))) as reads:
@@ -111,7 +111,7 @@ class HttpEngine:
                 continue
             except ModelUnavailable as error:
                 failures += 1
-                retry = again(failures, error, self._settings.retries)
+                retry = next_retry(failures, error, self._settings.retries)
             yield retry
             await asyncio.sleep(retry.seconds)
 
@@ -126,7 +126,7 @@ class HttpEngine:
         if self._form.dialect == "ollama":
             self._model = await first_of_ollama(self._client)
         else:
-            found = await recognise(self._client)
+            found = await detect_server(self._client)
             kind = self._form.fallback if found.dialect == "none" else found.dialect
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
@@ -220,7 +220,7 @@ class HttpEngine:
             raise refused
         wire = self._wire(request)
         for name in wire.dispensable & set(self._parameters(request, wire)):
-            if names(refused, name):
+            if names_parameter(refused, name):
                 self._refused.add(name)
                 return
         raise refused

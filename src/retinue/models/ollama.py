@@ -6,7 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.values import Message, Usage
-from .wire_format import Arriving, Encoded, Terms, Wire, appended, at, count, functions, values, with_messages, words
+from .wire_format import (
+    Encoded,
+    PartialReply,
+    Terms,
+    Wire,
+    append_messages,
+    functions,
+    input_object,
+    json_at,
+    text_or_empty,
+    token_count,
+    with_messages,
+)
 
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
 _BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncate", "shift")
@@ -39,32 +51,32 @@ def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str
 
 
 def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return appended(kept, [_message(message) for message in new])
+    return append_messages(kept, [_message(message) for message in new])
 
 
 def _message(message: Message) -> dict[str, Any]:
     turn: dict[str, Any] = {"role": message.role, "content": message.content.strip()}
     if message.calls:
         turn["tool_calls"] = [
-            {"function": {"name": call.tool, "arguments": values(call.tool_input)}} for call in message.calls
+            {"function": {"name": call.tool, "arguments": input_object(call.tool_input)}} for call in message.calls
         ]
     if message.role == "tool":
         turn["tool_name"] = message.tool
     return turn
 
 
-def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
+def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
-    arriving.said += words(at(message, "content"))
-    calls = at(message, "tool_calls")
+    arriving.said += text_or_empty(json_at(message, "content"))
+    calls = json_at(message, "tool_calls")
     for piece in calls if isinstance(calls, list) else ():
-        given = at(piece, "function", "arguments")
+        given = json_at(piece, "function", "arguments")
         call = arriving.call(len(arriving.calls))
-        call.name, call.id = words(at(piece, "function", "name")), words(at(piece, "id"))
-        call.arguments, call.given = words(given), given if isinstance(given, dict) else None
+        call.name, call.id = text_or_empty(json_at(piece, "function", "name")), text_or_empty(json_at(piece, "id"))
+        call.arguments, call.given = text_or_empty(given), given if isinstance(given, dict) else None
     if body.get("done"):
         arriving.finish = "length" if body.get("done_reason") == "length" else "stop"
-        arriving.usage = Usage(count(body.get("prompt_eval_count")), count(body.get("eval_count")), 0, 1)
+        arriving.usage = Usage(token_count(body.get("prompt_eval_count")), token_count(body.get("eval_count")), 0, 1)
         arriving.counted = True
 
 

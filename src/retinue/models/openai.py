@@ -8,18 +8,18 @@ from typing import Any
 
 from ..core.values import Message, Usage
 from .wire_format import (
-    Arriving,
-    Call,
     Encoded,
+    PartialCall,
+    PartialReply,
     Terms,
     Wire,
-    appended,
-    at,
-    count,
+    append_messages,
     function_calls,
     functions,
+    json_at,
+    text_or_empty,
+    token_count,
     with_messages,
-    words,
 )
 
 _MOST = 1024  # tokens of a completion: without a number servers end it after 16, or never
@@ -48,7 +48,7 @@ def _chat_parameters(terms: Terms) -> dict[str, Any]:
 
 
 def _messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return appended(kept, [_message(message) for message in new])
+    return append_messages(kept, [_message(message) for message in new])
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -72,13 +72,13 @@ def _with_text(head: bytes, encoded: Encoded) -> bytes:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
+def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         choice = choices[0]
         inner = choice.get("delta") or choice.get("message") or {}
-        arriving.said += words(choice.get("text") or at(inner, "content") or at(inner, "refusal"))
-        if calls := at(inner, "tool_calls"):
+        arriving.said += text_or_empty(choice.get("text") or json_at(inner, "content") or json_at(inner, "refusal"))
+        if calls := json_at(inner, "tool_calls"):
             _read_calls(calls, arriving)
         if finish := choice.get("finish_reason"):
             arriving.finish = finish if finish in ("length", "content_filter") else "stop"
@@ -87,29 +87,31 @@ def _read(body: Mapping[str, Any], arriving: Arriving) -> None:
         arriving.counted = True
 
 
-def _read_calls(calls: Any, arriving: Arriving) -> None:
+def _read_calls(calls: Any, arriving: PartialReply) -> None:
     for piece in calls if isinstance(calls, list) else ():
         call = _call(piece, arriving)
-        call.id = call.id or words(at(piece, "id"))
-        call.name = call.name or words(at(piece, "function", "name"))
-        given = at(piece, "function", "arguments")
+        call.id = call.id or text_or_empty(json_at(piece, "id"))
+        call.name = call.name or text_or_empty(json_at(piece, "function", "name"))
+        given = json_at(piece, "function", "arguments")
         if isinstance(given, dict):
             call.given = given
         else:
-            call.arguments += words(given)
+            call.arguments += text_or_empty(given)
 
 
-def _call(piece: Any, arriving: Arriving) -> Call:
+def _call(piece: Any, arriving: PartialReply) -> PartialCall:
     """The call that a piece belongs to: by its index, which servers leave out where calls come whole."""
-    index = at(piece, "index")
+    index = json_at(piece, "index")
     if index is None:
-        index = len(arriving.calls) if at(piece, "function", "name") else max(len(arriving.calls) - 1, 0)
+        index = len(arriving.calls) if json_at(piece, "function", "name") else max(len(arriving.calls) - 1, 0)
     return arriving.call(index)
 
 
 def _usage(counted: Any) -> Usage:
-    cached = count(at(counted, "prompt_tokens_details", "cached_tokens"))
-    return Usage(count(at(counted, "prompt_tokens")), count(at(counted, "completion_tokens")), cached, 1)
+    cached = token_count(json_at(counted, "prompt_tokens_details", "cached_tokens"))
+    return Usage(
+        token_count(json_at(counted, "prompt_tokens")), token_count(json_at(counted, "completion_tokens")), cached, 1
+    )
 
 
 _DISPENSABLE = frozenset(

@@ -7,12 +7,12 @@ from typing import Any
 
 from ..core.values import Reply
 from ..errors import ModelUnavailable
-from ..net.error_mapping import reported
+from ..net.error_mapping import error_in_stream
 from .stop_sequences import StopCutter
-from .wire_format import Arriving, Wire
+from .wire_format import PartialReply, Wire
 
 
-class Receiver:
+class ReplyReader:
     """Reads one reply. `in_json`: it was asked for as JSON, in which, if it is that, no stop word counts."""
 
     def __init__(self, wire: Wire, stop: Sequence[str], *, in_json: bool, redacted: Callable[[str], str]) -> None:
@@ -20,7 +20,7 @@ class Receiver:
         self._cutter = StopCutter(stop)
         self._in_json = in_json
         self._redacted = redacted
-        self._arriving = Arriving()
+        self._arriving = PartialReply()
         self._text = ""
 
     def take(self, bodies: Sequence[Any]) -> str:
@@ -33,7 +33,7 @@ class Receiver:
             if not error:
                 self._read(body, arriving)
             if error := error or arriving.failed:
-                raise reported(error, self._redacted)
+                raise error_in_stream(error, self._redacted)
         if not arriving.said:
             return ""
         if self._in_json and not self._text and arriving.said.lstrip().startswith("{"):

@@ -18,8 +18,8 @@ from ..core.prompt import Ask, Decided
 from ..core.protocols import Chunks
 from ..core.values import AgentAction, AgentFinish, Capabilities, Reply, Usage
 from ..errors import DataError, ModelRefused, ModelUnavailable
-from ..net.error_mapping import coded
-from ..net.retry import retrying
+from ..net.error_mapping import with_error_code
+from ..net.retry import with_retries
 from .settings import Settings
 
 _KEYS = ("when", "say", "call", "finish", "raw", "error", "delay", "pace", "times")
@@ -64,7 +64,7 @@ class ScriptedEngine:
 
     def reply(self, request: Ask) -> Chunks:
         """The first fitting rule's reply, word by word. Raises `ModelError`."""
-        return retrying(lambda: self._attempt(request), self._settings.retries)
+        return with_retries(lambda: self._attempt(request), self._settings.retries)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -75,7 +75,7 @@ class ScriptedEngine:
         if rule.error == "hang":
             await asyncio.Event().wait()
         if rule.error in (429, 500):
-            raise coded(ModelUnavailable(f"the script answers {rule.error}"), int(rule.error))
+            raise with_error_code(ModelUnavailable(f"the script answers {rule.error}"), int(rule.error))
         said = Reply(rule.text or "")
         if rule.decision is not None:
             said = request.write(rule.decision)

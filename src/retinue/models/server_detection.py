@@ -10,7 +10,7 @@ from typing import Any
 from .._internal.suggestions import suggestion
 from ..errors import ModelError, ModelNotFound, ModelRefused
 from ..net.http_client import HttpClient
-from .wire_format import at
+from .wire_format import json_at
 
 _LISTS = {  # where a server lists its models, under which key, and the key of a name
     "openai": ("/models", "data", "id"),
@@ -21,14 +21,14 @@ _SECONDS = 10.0  # for a list that only makes an error clearer
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class DetectedServer:
     """A server's dialect, `none` if its kind is not known, and the first model it lists, if it lists any."""
 
     dialect: str
     model: str
 
 
-async def recognise(client: HttpClient) -> Recognised:
+async def detect_server(client: HttpClient) -> DetectedServer:
     """The kind of a server that speaks OpenAI's format.
 
     Raises `ModelError` if the server cannot be reached or refuses the key.
@@ -37,20 +37,20 @@ async def recognise(client: HttpClient) -> Recognised:
         models = _listed(await client.get("/models"))
     except ModelRefused as refused:
         if "answered 404" in str(refused):
-            return Recognised("none", "")
+            return DetectedServer("none", "")
         raise
     first: Mapping[str, Any] = models[0] if models else {}
     owner, name = str(first.get("owned_by", "")), str(first.get("id", ""))
     if owner in ("llamacpp", "vllm"):
-        return Recognised(owner, name)
+        return DetectedServer(owner, name)
     info = await _asked(client, "/../info")
-    return Recognised("tgi" if at(info, "model_id") and at(info, "max_input_tokens") else "none", name)
+    return DetectedServer("tgi" if json_at(info, "model_id") and json_at(info, "max_input_tokens") else "none", name)
 
 
 async def first_of_ollama(client: HttpClient) -> str:
     """The first model that an Ollama has; empty if it has none. Raises `ModelError`."""
-    models = at(await client.get("/tags"), "models")
-    return str(at(models[0], "name") or "") if isinstance(models, list) and models else ""
+    models = json_at(await client.get("/tags"), "models")
+    return str(json_at(models[0], "name") or "") if isinstance(models, list) and models else ""
 
 
 async def window(client: HttpClient, dialect: str, model: str) -> int | None:
@@ -61,9 +61,9 @@ async def window(client: HttpClient, dialect: str, model: str) -> int | None:
             models = _listed(await _asked(client, "/models"))
             found = next((one.get("max_model_len") for one in models if one.get("id") == model), None)
         case "llamacpp":
-            found = at(await _asked(client, "/../props"), "default_generation_settings", "n_ctx")
+            found = json_at(await _asked(client, "/../props"), "default_generation_settings", "n_ctx")
         case "tgi":
-            found = at(await _asked(client, "/../info"), "max_total_tokens")
+            found = json_at(await _asked(client, "/../info"), "max_total_tokens")
     return found if isinstance(found, int) and found > 0 else None
 
 
@@ -72,10 +72,10 @@ async def not_found(client: HttpClient, dialect: str, model: str, refused: Model
     path, key, name = _LISTS.get(dialect, _LISTS["openai"])
     try:
         async with asyncio.timeout(_SECONDS):
-            listed = at(await _asked(client, path), key)
+            listed = json_at(await _asked(client, path), key)
     except TimeoutError:
         listed = None
-    names = [str(at(one, name)) for one in listed if at(one, name)] if isinstance(listed, list) else []
+    names = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
     if not names or model in names:  # then the server's own words say more
         return refused
     return ModelNotFound(f"{client.redacted(client.base_url)} has no model {model!r}; {suggestion(model, names)}")
@@ -90,5 +90,5 @@ async def _asked(client: HttpClient, path: str) -> Any:
 
 
 def _listed(answer: Any) -> list[Mapping[str, Any]]:
-    models = at(answer, "data")
+    models = json_at(answer, "data")
     return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list) else []

@@ -80,7 +80,7 @@ def present() -> Iterator[Path]:
     return iter(sorted([*folder().glob("*.gguf"), *folder().glob("*.partial")]))
 
 
-def named(name: str) -> Weights:
+def weights_named(name: str) -> Weights:
     """The weights called `name`: empty for the embedded model, or `owner/repo/file.gguf` on the hub.
 
     Raises `UsageError` for anything else.

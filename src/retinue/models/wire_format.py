@@ -39,7 +39,7 @@ class Encoded:
 
 
 @dataclass(slots=True)
-class Call:
+class PartialCall:
     """A tool call as far as it has arrived: its `arguments` as text, or `given` as values."""
 
     name: str = ""
@@ -59,7 +59,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Arriving:
+class PartialReply:
     """A reply as far as it has arrived; `Wire.read` adds to it what one body or event says.
 
     `said`: text that nobody has taken yet. `finish`: empty until the engine says why it ended. `counted`:
@@ -71,11 +71,11 @@ class Arriving:
     usage: Usage = field(default_factory=lambda: Usage(requests=1))
     counted: bool = False
     failed: str = ""
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, PartialCall] = field(default_factory=dict)
 
-    def call(self, key: Any) -> Call:
+    def call(self, key: Any) -> PartialCall:
         """The call that the engine knows as `key`."""
-        return self.calls.setdefault(str(key), Call())
+        return self.calls.setdefault(str(key), PartialCall())
 
     def actions(self) -> tuple[AgentAction, ...]:
         """Its calls; of a reply that was cut only those that are whole."""
@@ -99,7 +99,7 @@ class Wire:
     parameters: Callable[[Terms], dict[str, Any]]
     encode: Callable[[Encoded, Sequence[Message]], Encoded]
     body: Callable[[bytes, Encoded], bytes]
-    read: Callable[[Mapping[str, Any], Arriving], None]
+    read: Callable[[Mapping[str, Any], PartialReply], None]
     dispensable: frozenset[str] = frozenset()
     with_options: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
     sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
@@ -108,7 +108,7 @@ class Wire:
 # ── what several formats have in common ──────────────────────────────────────────────────────────
 
 
-def appended(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
+def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
     """`kept` with `new` messages at its end."""
     texts = [to_json(message) for message in new]
     return Encoded(b", ".join([kept.messages, *texts] if kept.messages else texts), kept.system)
@@ -136,13 +136,13 @@ def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.tool, "arguments": json.dumps(values(call.tool_input), ensure_ascii=False)},
+            "function": {"name": call.tool, "arguments": json.dumps(input_object(call.tool_input), ensure_ascii=False)},
         }
         for call in calls
     ]
 
 
-def values(given: ToolInput) -> dict[str, Any]:
+def input_object(given: ToolInput) -> dict[str, Any]:
     """A call's input as an object, which is all that engines take back."""
     return given if isinstance(given, dict) else {"input": given}
 
@@ -163,18 +163,18 @@ def to_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def at(body: Any, *path: str) -> Any:
+def json_at(body: Any, *path: str) -> Any:
     """What lies at `path` in JSON of which nothing is certain; `None` if nothing does."""
     for name in path:
         body = body.get(name) if isinstance(body, dict) else None
     return body
 
 
-def count(value: Any) -> int:
+def token_count(value: Any) -> int:
     """A number of tokens, 0 if it is none."""
     return value if isinstance(value, int) else 0
 
 
-def words(value: Any) -> str:
+def text_or_empty(value: Any) -> str:
     """A text, empty if it is none."""
     return value if isinstance(value, str) else ""

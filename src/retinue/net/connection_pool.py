@@ -25,7 +25,7 @@ class CannotConnectError(Exception):
         self.reason = reason
 
 
-class Connections:
+class ConnectionPool:
     """The connections of the running event loop to one server. `context` is called where TLS is wanted."""
 
     def __init__(self, way: Route, limits: TimeLimits, context: Callable[[], SSLContext]) -> None:
@@ -90,7 +90,7 @@ class Connections:
         first = self.way.proxy or self.way.server
         try:
             async with asyncio.timeout_at(until):
-                sock = await connected(first.host, first.port)
+                sock = await connect(first.host, first.port)
                 tls: dict[str, Any] = (
                     {"ssl": self._context(), "server_hostname": first.host} if first.scheme == "https" else {}
                 )
@@ -119,7 +119,7 @@ class Connections:
 # ── sockets ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def connected(host: str, port: int) -> socket.socket:
+async def connect(host: str, port: int) -> socket.socket:
     """A socket to the first address of `host` that answers: the next is tried when one has failed, or 0.25 s after it
     (RFC 8305, "happy eyeballs"). asyncio's own way to do this loses sockets where it is cancelled. Raises `OSError`."""
     waiting = await _addresses(host, port)

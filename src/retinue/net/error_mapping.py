@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ModelError, ModelNotFound, ModelRefused, ModelUnavailable, WindowExceeded
-from .retry import retry_after
+from .retry import parse_retry_after
 
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum (context|model) length|available context size|"
@@ -20,9 +20,9 @@ _NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model")
 _REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
 
 
-def answered(where: str, status: int, text: str, wait: str | None, *, keyed: bool = True) -> ModelError:
+def error_for_status(where: str, status: int, text: str, wait: str | None, *, keyed: bool = True) -> ModelError:
     """The error for an answer with `status` and this body; `wait` is its `Retry-After`. `keyed`: a key was sent."""
-    words, mark = said(text)
+    words, mark = error_message_of(text)
     message = f"{where} answered {status}: {words}"
     if status in (401, 403):
         hint = "is the API key right?" if keyed or status == 403 else "none was given: say api_key=…"
@@ -30,11 +30,11 @@ def answered(where: str, status: int, text: str, wait: str | None, *, keyed: boo
     if (status == 404 and re.search(r"\bmodel\b", words)) or (status in (400, 404) and _NO_MODEL.search(mark)):
         return ModelNotFound(message)
     if (status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark:
-        return ModelUnavailable(message, retry_after(wait))
+        return ModelUnavailable(message, parse_retry_after(wait))
     return refusal(message, mark)
 
 
-def coded(error: ModelError, status: int | None) -> ModelError:
+def with_error_code(error: ModelError, status: int | None) -> ModelError:
     """`error` with the code for this status, where that says more than the error's kind."""
     if isinstance(error, ModelUnavailable) and status == 429:
         error.code = "rate_limit_exceeded"
@@ -43,15 +43,17 @@ def coded(error: ModelError, status: int | None) -> ModelError:
     return error
 
 
-def reported(error: Any, redacted: Callable[[str], str]) -> ModelError:
+def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
     """The error for one that stands where a reply, or a part of it, belongs."""
     message, mark = _parts({"error": error}, redacted)
     code = error.get("code") if isinstance(error, Mapping) else None
     refused = isinstance(code, int) and 400 <= code < 500 and code != 429
     message = f"the engine reports: {message:.300}"
     if refused or (not isinstance(code, int) and mark.startswith(_REFUSALS)):
-        return coded(refusal(message, mark), code if isinstance(code, int) else _STATUS.get(mark.split(" ")[0]))
-    return coded(ModelUnavailable(message), 429 if code == 429 or "rate_limit" in mark else None)
+        return with_error_code(
+            refusal(message, mark), code if isinstance(code, int) else _STATUS.get(mark.split(" ")[0])
+        )
+    return with_error_code(ModelUnavailable(message), 429 if code == 429 or "rate_limit" in mark else None)
 
 
 def refusal(message: str, mark: str = "") -> ModelRefused:
@@ -59,13 +61,13 @@ def refusal(message: str, mark: str = "") -> ModelRefused:
     return (WindowExceeded if _TOO_LONG.search(f"{mark} {message}") else ModelRefused)(message)
 
 
-def names(refused: ModelRefused, parameter: str) -> bool:
+def names_parameter(refused: ModelRefused, parameter: str) -> bool:
     """Whether the refusal is about this parameter."""
     name = re.escape(parameter)
     return re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", str(refused)) is not None
 
 
-def said(text: str) -> tuple[str, str]:
+def error_message_of(text: str) -> tuple[str, str]:
     """An error body's message and its type or code, in any of the shapes servers use."""
     try:
         body = json.loads(text)

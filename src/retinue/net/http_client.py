@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary, finalize, ref
 
 from .._internal.redaction import redact, register_secret, register_url_secrets
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
-from .connection_pool import CannotConnectError, Connections
-from .error_mapping import answered, coded
+from .connection_pool import CannotConnectError, ConnectionPool
+from .error_mapping import error_for_status, with_error_code
 from .http1 import Connection
 from .proxy_route import Route, route
 from .sse_parser import JsonLines, ServerSentEvents
@@ -129,7 +129,7 @@ class HttpClient:
                 )
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
-    async def _connections(self) -> Connections:
+    async def _connections(self) -> ConnectionPool:
         loop = asyncio.get_running_loop()
         keeper = self._keepers.get(loop)
         if keeper is None:
@@ -141,12 +141,12 @@ class HttpClient:
                 del self._keepers[old]
         return keeper[0]
 
-    async def _kept_connections(self) -> AsyncGenerator[Connections, None]:
+    async def _kept_connections(self) -> AsyncGenerator[ConnectionPool, None]:
         try:
             way = route(self.base_url)
         except ValueError:
             raise self._no_address() from None
-        connections = Connections(way, self._limits, lambda: self._trust)
+        connections = ConnectionPool(way, self._limits, lambda: self._trust)
         try:
             yield connections
         finally:
@@ -177,18 +177,18 @@ class HttpClient:
 
     def _failure(self, connection: Connection, text: str) -> ModelError:
         said, wait = self.redacted(text), connection.headers.get("retry-after")
-        failure = answered(self._shown, connection.status, said, wait, keyed=bool(self._api_key))
-        return coded(failure, connection.status)
+        failure = error_for_status(self._shown, connection.status, said, wait, keyed=bool(self._api_key))
+        return with_error_code(failure, connection.status)
 
     def redacted(self, text: str) -> str:
         """`text` without the key, which some servers repeat in their errors."""
         return redact(text.replace(self._api_key, "***") if self._api_key else text)
 
 
-_Keeper = tuple[Connections, AsyncGenerator[Connections, None]]
+_Keeper = tuple[ConnectionPool, AsyncGenerator[ConnectionPool, None]]
 
 
-def _let_go(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[Connections, None]) -> None:
+def _let_go(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[ConnectionPool, None]) -> None:
     """Close what a client that is gone has left open."""
     running = loop()
     if running is not None and not running.is_closed():

@@ -18,7 +18,7 @@ _AS_IT_IS = "/%:@!$&'()*+,;=~?"  # what `quote` leaves alone in a path or a quer
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a server or a proxy listens. `host` is in ASCII, an IPv6 address without its brackets."""
 
     scheme: str
@@ -40,8 +40,8 @@ class Address:
 class Route:
     """The way to a server; `login` is the proxy's `Proxy-Authorization`, if it wants one."""
 
-    server: Address
-    proxy: Address | None = None
+    server: ServerAddress
+    proxy: ServerAddress | None = None
     login: str = ""
 
     @property
@@ -88,14 +88,14 @@ def route(url: str) -> Route:
     return Route(server, address, f"Basic {b64encode(login.encode()).decode()}" if login else "")
 
 
-def _address(url: str) -> Address:
+def _address(url: str) -> ServerAddress:
     parts = urlsplit(url)
     host = parts.hostname or ""
     if ":" not in host:
         host = host.encode("idna").decode()  # which raises a ValueError, too
     if parts.scheme not in _PORTS or not _HOST.fullmatch(host):
         raise ValueError(f"no address: {url!r}")
-    return Address(parts.scheme, host, _PORTS[parts.scheme] if parts.port is None else parts.port)
+    return ServerAddress(parts.scheme, host, _PORTS[parts.scheme] if parts.port is None else parts.port)
 
 
 def _target(url: str) -> str:

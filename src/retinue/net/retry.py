@@ -23,7 +23,7 @@ class Retries:
     longest_wait: float = 60.0
 
 
-def again(failures: int, error: ModelUnavailable, retries: Retries) -> Retry:
+def next_retry(failures: int, error: ModelUnavailable, retries: Retries) -> Retry:
     """How to go on after so many failures, of which `error` is the last; raises it if that was the last try.
 
     An engine that names its wait is believed; if that is longer than `longest_wait`, it is not waited for.
@@ -41,7 +41,7 @@ def again(failures: int, error: ModelUnavailable, retries: Retries) -> Retry:
     return Retry(str(error), wait)
 
 
-async def retrying(attempt: Callable[[], Chunks], retries: Retries) -> Chunks:
+async def with_retries(attempt: Callable[[], Chunks], retries: Retries) -> Chunks:
     """What `attempt` yields; after a `ModelUnavailable`, a `Retry` and the next attempt from its start."""
     failures = 0
     while True:
@@ -52,12 +52,12 @@ async def retrying(attempt: Callable[[], Chunks], retries: Retries) -> Chunks:
             return
         except ModelUnavailable as error:
             failures += 1
-            retry = again(failures, error, retries)
+            retry = next_retry(failures, error, retries)
         yield retry
         await asyncio.sleep(retry.seconds)
 
 
-def retry_after(header: str | None) -> float | None:
+def parse_retry_after(header: str | None) -> float | None:
     """The seconds a `Retry-After` header asks for (RFC 9110: a number or a date); `None` if unreadable."""
     if not header:
         return None

@@ -8,20 +8,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ..errors import ToolError, UsageError
-from .retry import retry_after
-from .service_client import Answer, Request, Service
+from .retry import parse_retry_after
+from .service_client import Service, ServiceAnswer, ServiceRequest
 
 MAX_QUERY = 2_000  # characters
 TRIES = 3
 _MESSAGES = ("message", "msg", "reason", "detail", "info", "error", "errors")
 
 
-def pause(answer: Answer) -> float | None:
+def pause_seconds(answer: ServiceAnswer) -> float | None:
     """The seconds to wait before the service is asked again; `None` if it does not ask for that."""
-    return retry_after(answer.headers.get("retry-after")) if answer.status in (429, 503) else None
+    return parse_retry_after(answer.headers.get("retry-after")) if answer.status in (429, 503) else None
 
 
-async def ask(service: Service, request: Request, wait: Callable[[Answer], float | None] = pause) -> Answer:
+async def ask_service(
+    service: Service, request: ServiceRequest, wait: Callable[[ServiceAnswer], float | None] = pause_seconds
+) -> ServiceAnswer:
     """What `service` answers with success. A pause is kept where `wait` finds one in the answer and it ends within
     the service's time limit, a few times at most.
 
@@ -41,14 +43,14 @@ async def ask(service: Service, request: Request, wait: Callable[[Answer], float
         await asyncio.sleep(seconds)
     if answer.status == 401:
         raise UsageError(
-            f"{service.name} {'refused the key' if service.key else 'wants a key'}: {message(answer.body)}"
+            f"{service.name} {'refused the key' if service.key else 'wants a key'}: {error_text(answer.body)}"
         )
     if not 200 <= answer.status < 300:
-        raise ToolError(f"{service.name} answered {answer.status}: {message(answer.body)}")
+        raise ToolError(f"{service.name} answered {answer.status}: {error_text(answer.body)}")
     return answer
 
 
-def message(body: Any) -> str:
+def error_text(body: Any) -> str:
     """What an error's JSON says, in the shapes that services use."""
     return " ".join(_message(body, 3).split())[:500] or "(no message)"
 
@@ -63,14 +65,14 @@ def _message(body: Any, depth: int) -> str:
     return ": ".join(dict.fromkeys(filter(None, (_message(body.get(key), depth - 1) for key in _MESSAGES))))
 
 
-def mapping(service: Service, body: Any, what: str) -> Mapping[str, Any]:
+def json_object(service: Service, body: Any, what: str) -> Mapping[str, Any]:
     """`body`, which must be a JSON object. Raises `ToolError`."""
     if not isinstance(body, Mapping):
         raise ToolError(f"{service.name} answered with something that is not the JSON of {what}")
     return body
 
 
-def worded(query: str, what: str = "query") -> str:
+def checked_query(query: str, what: str = "query") -> str:
     """`query` in one line. Raises `ToolError` if there is nothing in it, or too much."""
     query = " ".join(query.split())
     if not query:

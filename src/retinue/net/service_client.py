@@ -22,7 +22,7 @@ _PIECE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ServiceRequest:
     """What to ask: with a `body`, which is sent as JSON, it is a POST, else a GET."""
 
     path: str
@@ -31,7 +31,7 @@ class Request:
     body: Any = field(default=None, repr=False)
 
 
-class Answer(NamedTuple):
+class ServiceAnswer(NamedTuple):
     """What came back: `body` is the JSON, `None` if it is none; names of `headers` are in lower case."""
 
     status: int
@@ -68,12 +68,12 @@ class Service:
             raise UsageError(f"{self.name}: the API key has characters that no key has, such as a line break")
         register_secret(self.key)
 
-    async def ask(self, request: Request) -> tuple[int, Any]:
+    async def ask(self, request: ServiceRequest) -> tuple[int, Any]:
         """The status, and the JSON that came with it (`None` if it is none). Raises `ToolError`."""
         status, body, _ = await self.answer(request)
         return status, body
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: ServiceRequest) -> ServiceAnswer:
         """What the service answers, whatever its status. Raises `ToolError`."""
         import aiohttp
 
@@ -83,9 +83,9 @@ class Service:
             problem = self._problem(error)
         else:
             try:
-                return Answer(status, json.loads(self.redacted(text)), headers)
+                return ServiceAnswer(status, json.loads(self.redacted(text)), headers)
             except (ValueError, RecursionError):
-                return Answer(status, None, headers)
+                return ServiceAnswer(status, None, headers)
         raise ToolError(problem)  # out here, so that no error goes along that has the address, and so the key, in it
 
     def redacted(self, text: str) -> str:
@@ -97,7 +97,7 @@ class Service:
             text = text.replace(form, "***")
         return text
 
-    async def _exchange(self, request: Request) -> tuple[int, str, Mapping[str, str]]:
+    async def _exchange(self, request: ServiceRequest) -> tuple[int, str, Mapping[str, str]]:
         import aiohttp
 
         limits = aiohttp.ClientTimeout(total=self.seconds, sock_connect=self.connect)

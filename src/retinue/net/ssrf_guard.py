@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 
 from .._internal.thread_pool import run_in_thread
 from ..errors import ToolError, UsageError
-from .url_policy import Address, is_public, read, shown
+from .url_policy import WebAddress, is_public, parse_url, url_excerpt
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _HEADERS = {
@@ -33,14 +33,14 @@ _PACKED = ("gzip", "x-gzip", "deflate")
 _EITHER, _BARE = 47, -15  # zlib's window: finds out whether it is gzip or zlib; neither, as some servers' deflate is
 
 
-async def look_up(host: str, port: int) -> list[str]:
+async def resolve_host(host: str, port: int) -> list[str]:
     """The IP addresses of a name. Raises `OSError`."""
     found = await run_in_thread(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
     return [str(information[4][0]) for information in found]
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPage:
     """What came back: `url` is where it was found in the end, `charset` what its server says, if anything."""
 
     url: str
@@ -50,7 +50,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class SsrfGuard:
     """Fetches pages, and only public ones.
 
     `allow`: servers that may be private, each as `host:port`. `ports`: those one may ask elsewhere.
@@ -65,7 +65,7 @@ class Guarded:
     seconds: float = 10.0
     max_bytes: int = 5_000_000
     max_hops: int = 5
-    resolve: Resolve = look_up
+    resolve: Resolve = resolve_host
 
     def __post_init__(self) -> None:
         if find_spec("aiohttp") is None:
@@ -74,43 +74,43 @@ class Guarded:
             if not _server(server):
                 raise UsageError(f"allow: {server!r} is no server; want host:port, such as intranet.example:443")
 
-    async def get(self, url: str) -> Fetched:
+    async def get(self, url: str) -> FetchedPage:
         """The page at `url`. Raises `ToolError`, whose message says why it cannot be had."""
         import aiohttp
 
         try:
             async with asyncio.timeout(self.seconds):
-                return await self._follow(read(url))
+                return await self._follow(parse_url(url))
         except TimeoutError:
             problem = f"did not answer within {self.seconds:g} seconds"
         except (aiohttp.ClientError, OSError, ValueError, zlib.error) as error:
             problem = _reason(error)
-        raise ToolError(f"{shown(url)}: {problem}")
+        raise ToolError(f"{url_excerpt(url)}: {problem}")
 
-    async def _follow(self, address: Address) -> Fetched:
+    async def _follow(self, address: WebAddress) -> FetchedPage:
         for _ in range(self.max_hops + 1):
             answer = await self._ask(address, await self._allowed(address))
-            if isinstance(answer, Fetched):
+            if isinstance(answer, FetchedPage):
                 return answer
-            address = read(urljoin(str(address), answer))
-        raise ToolError(f"{shown(str(address))}: redirected more than {self.max_hops} times")
+            address = parse_url(urljoin(str(address), answer))
+        raise ToolError(f"{url_excerpt(str(address))}: redirected more than {self.max_hops} times")
 
-    async def _allowed(self, address: Address) -> Sequence[str]:
+    async def _allowed(self, address: WebAddress) -> Sequence[str]:
         """The IP addresses where `address` may be fetched. Raises `ToolError` if it may not be."""
         trusted = _key(address) in map(_server, self.allow)
         if not trusted and address.port not in self.ports:
-            raise ToolError(f"{shown(str(address))}: port {address.port} is not one of the web's")
+            raise ToolError(f"{url_excerpt(str(address))}: port {address.port} is not one of the web's")
         if not trusted and address.ip is None and "." not in address.host:
-            raise ToolError(f"{shown(str(address))}: {address.host!r} is no public name")
+            raise ToolError(f"{url_excerpt(str(address))}: {address.host!r} is no public name")
         if address.ip is not None:
             found: Sequence[str] = [address.host]
         else:
             found = await self.resolve(address.host, address.port)
         if not found or not (trusted or all(map(is_public, found))):
-            raise ToolError(f"{shown(str(address))} is not on the public internet, so it is not fetched")
+            raise ToolError(f"{url_excerpt(str(address))} is not on the public internet, so it is not fetched")
         return found
 
-    async def _ask(self, address: Address, ips: Sequence[str]) -> Fetched | str:
+    async def _ask(self, address: WebAddress, ips: Sequence[str]) -> FetchedPage | str:
         """The page, or where it is said to be."""
         import aiohttp
         from yarl import URL
@@ -130,14 +130,14 @@ class Guarded:
             if answer.status in (301, 302, 303, 307, 308) and "Location" in answer.headers:
                 return answer.headers["Location"]
             if not 200 <= answer.status < 300:
-                raise ToolError(f"{shown(str(address))}: the server answered {answer.status}")
+                raise ToolError(f"{url_excerpt(str(address))}: the server answered {answer.status}")
             data = await self._read(answer)
-            return Fetched(str(address), data, _media_type(answer), answer.charset or "")
+            return FetchedPage(str(address), data, _media_type(answer), answer.charset or "")
 
     async def _read(self, answer: Any) -> bytes:
         coding = answer.headers.get("Content-Encoding", "").strip().lower() or "identity"
         if coding not in ("identity", *_PACKED):
-            raise ToolError(f"{shown(str(answer.url))}: packed ({coding[:20]}), which was not asked for")
+            raise ToolError(f"{url_excerpt(str(answer.url))}: packed ({coding[:20]}), which was not asked for")
         data, sent, packed = bytearray(), 0, None
         async for piece in answer.content.iter_chunked(_PIECE):
             if coding in _PACKED and packed is None:
@@ -145,7 +145,7 @@ class Guarded:
             sent += len(piece)
             data += packed.decompress(piece, self.max_bytes - len(data) + 1) if packed else piece
             if max(sent, len(data)) > self.max_bytes:
-                raise ToolError(f"{shown(str(answer.url))}: larger than {self.max_bytes:,} bytes")
+                raise ToolError(f"{url_excerpt(str(answer.url))}: larger than {self.max_bytes:,} bytes")
         return bytes(data)
 
 
@@ -175,13 +175,13 @@ class _Known:
 def _server(text: str) -> str:
     """`host:port` as `allow` has it, in the one form in which addresses are read; empty if it is none."""
     try:
-        address = read(f"http://{text}/")
+        address = parse_url(f"http://{text}/")
     except ToolError:
         return ""
     return _key(address) if address.path == "/" and text.rpartition(":")[2].isdecimal() else ""
 
 
-def _key(address: Address) -> str:
+def _key(address: WebAddress) -> str:
     return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
 
 

@@ -41,7 +41,7 @@ _ISATAP = 0x5EFE  # 64 bits from the right, whatever the bit for "universal" say
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class WebAddress:
     """Where to go, in one plain form: `host` is a name in ASCII or an IP address without brackets, `path`
     has the query in it. As a text it is a URL without fragment."""
 
@@ -64,7 +64,7 @@ class Address:
             return None
 
 
-def read(url: str) -> Address:
+def parse_url(url: str) -> WebAddress:
     """The address in `url`. Raises `ToolError` for whatever is not plainly an http or https URL: one that
     two readers could understand differently is none."""
     url = url.strip()
@@ -72,18 +72,20 @@ def read(url: str) -> Address:
         raise ToolError(f"the URL is longer than {MAX_URL:,} characters")
     found = _URL.fullmatch(url) if not _NO_PART.search(url) else None
     if found is None:
-        raise ToolError(f"{shown(url)} is not a URL; want one such as https://example.com/page")
+        raise ToolError(f"{url_excerpt(url)} is not a URL; want one such as https://example.com/page")
     scheme, authority, path, query = found[1].lower(), found[2], found[3], found[4] or ""
     if scheme not in PORTS:
-        raise ToolError(f"{shown(url)}: only http and https can be fetched")
+        raise ToolError(f"{url_excerpt(url)}: only http and https can be fetched")
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
-        raise ToolError(f"{shown(url)}: {authority[:80]!r} is not the name of a server (no user, no % and no zone)")
+        raise ToolError(
+            f"{url_excerpt(url)}: {authority[:80]!r} is not the name of a server (no user, no % and no zone)"
+        )
     host = _ipv6(parts[1]) if parts[1] else _name(parts[2])
     if not host:
-        raise ToolError(f"{shown(url)}: {authority[:80]!r} is not the name of a server, plainly written")
+        raise ToolError(f"{url_excerpt(url)}: {authority[:80]!r} is not the name of a server, plainly written")
     port = int(parts[3]) if parts[3] else PORTS[scheme]
-    return Address(scheme, host, port, quote(f"{path or '/'}?{query}" if query else path or "/", safe=_KEPT))
+    return WebAddress(scheme, host, port, quote(f"{path or '/'}?{query}" if query else path or "/", safe=_KEPT))
 
 
 def is_public(address: str) -> bool:
@@ -98,7 +100,7 @@ def is_public(address: str) -> bool:
     return ip.is_global and ip in _UNICAST and not tunnel and not any(ip in network for network in _IPV6)
 
 
-def shown(url: str) -> str:
+def url_excerpt(url: str) -> str:
     """A URL as messages have it: in one line, and not without end."""
     plain = url.encode("ascii", "backslashreplace").decode()
     plain = "".join(sign if sign.isprintable() else "?" for sign in plain)

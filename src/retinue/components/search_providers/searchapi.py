@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...net.service_client import Request
+from ...net.service_client import ServiceRequest
 from ..web_search import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "source": "source", "date": "date"}
@@ -21,11 +21,11 @@ class SearchAPI:
     settings: tuple[str, ...] = ("domains", "language", "country")
     page_size, last_page = 10, 10
 
-    def request(self, asked: Question, key: str) -> Request:
+    def request(self, asked: Question, key: str) -> ServiceRequest:
         """With `page` for further pages."""
         page = str(asked.page) if asked.page > 1 else ""
         params = {"engine": "google", "q": asked.scoped, "hl": asked.language, "gl": asked.country, "page": page}
-        return Request(
+        return ServiceRequest(
             "/api/v1/search",
             {name: value for name, value in params.items() if value},
             {"Authorization": f"Bearer {key}"},

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...core.values import Document
-from ...net.service_client import Request
+from ...net.service_client import ServiceRequest
 from ..web_search import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "source": "source", "date": "date"}
@@ -23,12 +23,12 @@ class SerpAPI:
     settings: tuple[str, ...] = ("domains", "language", "country")
     page_size, last_page = 10, 10
 
-    def request(self, asked: Question, key: str) -> Request:
+    def request(self, asked: Question, key: str) -> ServiceRequest:
         """With `start`, which counts results, for further pages."""
         params = {"engine": "google", "q": asked.scoped, "api_key": key}
         start = str((asked.page - 1) * self.page_size) if asked.page > 1 else ""
         more = {"hl": asked.language, "gl": asked.country, "start": start}
-        return Request("/search.json", params | {name: value for name, value in more.items() if value})
+        return ServiceRequest("/search.json", params | {name: value for name, value in more.items() if value})
 
     def problem(self, body: Mapping[str, Any]) -> str:
         """A search that finds nothing is a success, and says so under `error`."""

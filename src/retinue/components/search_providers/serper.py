@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...net.service_client import Request
+from ...net.service_client import ServiceRequest
 from ..web_search import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "date": "date"}
@@ -21,12 +21,12 @@ class Serper:
     settings: tuple[str, ...] = ("domains", "language", "country")
     page_size, last_page = 10, 10
 
-    def request(self, asked: Question, key: str) -> Request:
+    def request(self, asked: Question, key: str) -> ServiceRequest:
         """With `page` for further pages."""
         body: dict[str, Any] = {"q": asked.scoped}
         body |= {name: value for name, value in (("hl", asked.language), ("gl", asked.country)) if value}
         body |= {"page": asked.page} if asked.page > 1 else {}
-        return Request("/search", headers={"X-API-KEY": key}, body=body)
+        return ServiceRequest("/search", headers={"X-API-KEY": key}, body=body)
 
     def problem(self, body: Mapping[str, Any]) -> str:
         """Under `message`, which is there only if something went wrong."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...net.service_client import Request
+from ...net.service_client import ServiceRequest
 from ..web_search import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "url", "date": "published_date"}
@@ -20,7 +20,7 @@ class Tavily:
     settings: tuple[str, ...] = ("domains", "country")
     page_size, last_page = 20, 1
 
-    def request(self, asked: Question, key: str) -> Request:
+    def request(self, asked: Question, key: str) -> ServiceRequest:
         """With domains of its own kind, and the answer it makes of what it finds."""
         body: dict[str, Any] = {
             "query": asked.query,
@@ -29,7 +29,7 @@ class Tavily:
         }
         body |= {"include_domains": list(asked.domains)} if asked.domains else {}
         body |= {"country": asked.country.lower()} if asked.country else {}
-        return Request("/search", headers={"Authorization": f"Bearer {key}"}, body=body)
+        return ServiceRequest("/search", headers={"Authorization": f"Bearer {key}"}, body=body)
 
     def problem(self, body: Mapping[str, Any]) -> str:
         """Under `detail`: an object with `error`, a list of what is wrong with the request, or a text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...net.service_client import Request
+from ...net.service_client import ServiceRequest
 from ..web_search import Found, Question, pages, text
 
 _FIXED = {
@@ -24,12 +24,14 @@ class WikipediaSearch:
     settings: tuple[str, ...] = ("language",)
     page_size, last_page = 20, 5
 
-    def request(self, asked: Question, key: str) -> Request:
+    def request(self, asked: Question, key: str) -> ServiceRequest:
         """With `gsroffset`, which counts results, for further pages."""
         params = _FIXED | {"gsrsearch": asked.query, "gsrlimit": str(min(asked.count, self.page_size))}
         if asked.page > 1:
             params["gsroffset"] = str((asked.page - 1) * self.page_size)
-        return Request("/w/api.php", params, {"User-Agent": "Retinue (search of agents)"})  # asked for by its rules
+        return ServiceRequest(
+            "/w/api.php", params, {"User-Agent": "Retinue (search of agents)"}
+        )  # asked for by its rules
 
     def problem(self, body: Mapping[str, Any]) -> str:
         """Under `error`, with the status 200."""
