@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from retinue.core.tool import Tool
 from retinue.strategies import self_ask
-from retinue.strategies.parsing.answer_stream import after_marker, in_json
+from retinue.strategies.parsing.answer_stream import json_answer, marked_answer
 from retinue.strategies.parsing.json_reply import read_reply
 from retinue.strategies.parsing.react_text import UnreadableReply, parse
-from retinue.strategies.plan_text import UnreadablePlan, in_line, read_plan
+from retinue.strategies.plan_text import UnreadablePlan, neutralize_line, read_plan
 from retinue.strategies.wrappers.reflection import verdict
 
 GIVEN = '{"what": "everything"}'
@@ -80,10 +80,10 @@ Taking = Callable[[str], object]
 WHOLE: Mapping[str, Taking] = {
     "react": lambda text: parse(text, TOOLS),
     "react_json": lambda text: read_reply(text, TOOLS),
-    "self_ask": lambda text: self_ask.parse(text, TOOLS),
-    "react, shown": lambda text: after_marker(text, TOOLS),
-    "react_json, shown": in_json,
-    "self_ask, shown": self_ask.shown,
+    "self_ask": lambda text: self_ask.parse_self_ask(text, TOOLS),
+    "react, shown": lambda text: marked_answer(text, TOOLS),
+    "react_json, shown": json_answer,
+    "self_ask, shown": self_ask.visible_follow_up,
 }
 IN_LINE: Mapping[str, Taking] = {  # what these are shown is on one line
     "plans": _planned,
@@ -107,7 +107,12 @@ def still_taken(text: str, quoted: Callable[[str], str]) -> list[str]:
     """The parsers that take `text` for a decision although it is quoted, as it is, or inside of JSON."""
     data = quoted(text)
     inside = json.dumps(data)
-    return [*taken_by(data), *taken_by(inside), *taken_by(inside[1:-1]), *taken_by(in_line(text, len(text)), IN_LINE)]
+    return [
+        *taken_by(data),
+        *taken_by(inside),
+        *taken_by(inside[1:-1]),
+        *taken_by(neutralize_line(text, len(text)), IN_LINE),
+    ]
 
 
 def forged(count: int, luck: random.Random) -> Iterator[str]:

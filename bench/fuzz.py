@@ -1,4 +1,4 @@
-"""Generated and mutated replies through every parser and through `quoted`: `python -m bench fuzz`.
+"""Generated and mutated replies through every parser and through `neutralize`: `python -m bench fuzz`.
 
 What is checked: no exception but `UnreadableReply`; nothing takes long; whatever is decided as an action
 stands in the text, tool and input, as a whole; nothing that was quoted is read as protocol, and no forged decision
@@ -25,7 +25,7 @@ from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.json_reply import read_reply
 from retinue.strategies.parsing.react_text import UnreadableReply, parse
 from retinue.strategies.plan_text import UnreadablePlan, read_plan
-from retinue.strategies.prompting.injection_guard import quoted
+from retinue.strategies.prompting.injection_guard import neutralize
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 SLOW = 0.050  # seconds
@@ -77,7 +77,7 @@ PARSERS: Mapping[str, Callable[[str], tuple[AgentAction, ...]]] = {
     "react": _react,
     "react, closing": _answered,
     "react_json": lambda text: read_reply(text, TOOLS).actions,
-    "self_ask": lambda text: _action_parts(self_ask.parse(text, TOOLS).decision),
+    "self_ask": lambda text: _action_parts(self_ask.parse_self_ask(text, TOOLS).decision),
     "plans": _planned,
 }
 DECIDING = ("react", "react_json", "self_ask")
@@ -115,7 +115,7 @@ def fuzz(count: int, seed: int = 0) -> Tally:
             assert not actions, f"{name}: {actions!r} was read in {data!r}, quoted from {text!r}"
     for text in forged(count, random.Random(seed)):
         tally.forged += bool(taken_by(text))
-        assert not (taken := still_taken(text, quoted)), f"{taken} take {quoted(text)!r}, quoted from {text!r}"
+        assert not (taken := still_taken(text, neutralize)), f"{taken} take {neutralize(text)!r}, quoted from {text!r}"
     return tally
 
 
@@ -133,7 +133,7 @@ def _timed(
 
 def _quoted(tally: Tally, text: str) -> str:
     began = time.process_time()
-    data = quoted(text)
+    data = neutralize(text)
     tally.took("quoted", time.process_time() - began, text)
     return data
 

@@ -25,7 +25,7 @@ from .display.live_trace import run_traced, should_show
 from .errors import ModelError, RetinueError, UsageError
 from .memory.recall import recall_history, remember
 from .run_spec import Specified
-from .strategies.auto import Auto, chosen
+from .strategies.auto import Auto, choose_strategy
 
 
 class Run:
@@ -112,7 +112,7 @@ class Run:
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
         )
-        strategy = chosen(self._spec.strategy, task, begun.strategy)
+        strategy = choose_strategy(self._spec.strategy, task, begun.strategy)
         started = replace(
             begun,
             question=task.question,

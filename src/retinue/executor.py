@@ -15,7 +15,7 @@ from .core.protocols import Chunks
 from .core.values import Capabilities, Message
 from .display.live_trace import run_watched
 from .errors import ModelRefused
-from .strategies.given_actions import ActingOut
+from .strategies.given_actions import GivenActions
 
 Actions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -41,7 +41,7 @@ class Executor(Agent):
         super().__init__(
             NoModel(),
             tools,
-            strategy=ActingOut(),
+            strategy=GivenActions(),
             budget=budget,
             name=name,
             human=human,

@@ -13,10 +13,10 @@ from .core.effects import Human
 from .core.protocols import Flow, Memory, Model, Strategy, Task
 from .core.tool import Tool
 from .errors import UsageError
-from .strategies.given_actions import ActingOut
-from .strategies.wrappers.instructions import instructed
-from .strategies.wrappers.reflection import reflecting
-from .strategies.wrappers.structured_output import answering
+from .strategies.given_actions import GivenActions
+from .strategies.wrappers.instructions import with_instructions
+from .strategies.wrappers.reflection import with_reflection
+from .strategies.wrappers.structured_output import with_structured_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class RunSpec:
     trace: bool | None
 
     def __post_init__(self) -> None:
-        if not self.tools and isinstance(self.strategy, ActingOut):
+        if not self.tools and isinstance(self.strategy, GivenActions):
             raise UsageError(f"{self.name} has no tools to run; give it some: Executor([…])")
         asked = self.require_human_feedback
         if asked and asked is not True:
@@ -52,11 +52,11 @@ class RunSpec:
     def flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
         """The reasoning for one run: `strategy` with the instructions, reflection and a checked answer, where they are
         wanted."""
-        strategy = instructed(strategy, instructions)
+        strategy = with_instructions(strategy, instructions)
         if any(tool.reflections for tool in task.tools):
-            strategy = reflecting(strategy)
+            strategy = with_reflection(strategy)
         if self.answers is not None:
-            strategy = answering(strategy, *self.answers)
+            strategy = with_structured_output(strategy, *self.answers)
         return strategy(task)
 
 

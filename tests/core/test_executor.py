@@ -16,7 +16,7 @@ from retinue.core.events import Asked, Called, Delta, Event, Observed
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, act, ask
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Message, Reply, Usage
-from retinue.strategies.parsing.react_text import written
+from retinue.strategies.parsing.react_text import format_decision
 
 
 @tool(effects="read")
@@ -160,7 +160,7 @@ class Pairs:
     def __call__(self, task: Task) -> Flow:
         for number, turn in enumerate(self.turns):
             yield from act(*[AgentAction(self.tool, name) for name in turn], answer=f"guess {number}")
-            yield from ask(Ask(Prompt(Message("user", "go on")), "go on", written))
+            yield from ask(Ask(Prompt(Message("user", "go on")), "go on", format_decision))
         return AgentFinish({"output": "all"})
 
 

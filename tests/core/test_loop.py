@@ -28,7 +28,7 @@ from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, ask
 from retinue.core.values import Capabilities, Message, Reply, Usage
 from retinue.net.retry import Retries
-from retinue.strategies.parsing.react_text import written
+from retinue.strategies.parsing.react_text import format_decision
 
 
 @tool(effects="read")
@@ -166,7 +166,7 @@ class Endless:
     def __call__(self, task: Task) -> Flow:
         prompt = Prompt(Message("user", task.question))
         while True:
-            reply = yield from ask(Ask(prompt, task.question, written))
+            reply = yield from ask(Ask(prompt, task.question, format_decision))
             prompt = prompt.add(Message("assistant", reply.text), Message("user", "go on"))
 
 
@@ -203,14 +203,16 @@ def test_which_tokens_are_used_up_is_said(budget: dict[str, int], detail: str, m
 
 
 def test_the_last_reply_that_tokens_allow_is_the_closing_one_and_is_no_longer_than_they_are() -> None:
-    model = Said([Reply(written((AgentAction("lookup", "Ada"),)).text, Usage(50, 40)), Reply(" 47", Usage(50, 5))])
+    model = Said(
+        [Reply(format_decision((AgentAction("lookup", "Ada"),)).text, Usage(50, 40)), Reply(" 47", Usage(50, 5))]
+    )
     result = Agent(model, [lookup], budget=Budget(output_tokens=100)).run("How old?")
     assert (result.answer, [asked.max_tokens for asked in model.asked]) == ("47", [100, 60])
     assert [event.closing for event in result.events if isinstance(event, Asked)] == [False, True]
 
 
 def test_the_model_is_told_which_tokens_are_nearly_used_up() -> None:
-    acts = [Reply(written((AgentAction("lookup", name),)).text, Usage(8, 1)) for name in "abcdefghi"]
+    acts = [Reply(format_decision((AgentAction("lookup", name),)).text, Usage(8, 1)) for name in "abcdefghi"]
     result = Agent(Said([*acts, "Final Answer: 47"]), [lookup], budget=Budget(20, input_tokens=90)).run("How old?")
     notes = [seen.note for seen in result.evidence if seen.note]
     assert notes[0] == "(26 of 90 input tokens left: come to an answer.)"
@@ -381,7 +383,7 @@ def test_a_run_that_never_waits_for_anything_ends_when_its_time_is_up() -> None:
         time.sleep(0.2)  # noqa: ASYNC251 -- as a tool does that computes something, or was made async by mistake
         return f"{name}: {len(calls)}"
 
-    acts = [Reply(written((AgentAction("busy", name),)).text) for name in "abcdefgh"]
+    acts = [Reply(format_decision((AgentAction("busy", name),)).text) for name in "abcdefgh"]
     result = Agent(
         Said([*acts, "Final Answer: 47"]), [busy], budget=Budget(20, seconds=0.1, early_stopping_method="force")
     ).run("How old?")

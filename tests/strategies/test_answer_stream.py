@@ -19,7 +19,7 @@ from retinue.core.serialization import from_json, to_json
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Reply
 from retinue.strategies import STRATEGIES, PlanExec, React, ReactJson, SelfAsk, ToolCalling, simple
 from retinue.strategies.planner import Planner
-from retinue.strategies.wrappers.instructions import instructed
+from retinue.strategies.wrappers.instructions import with_instructions
 from sampling import examples
 
 ANSWERS = (
@@ -247,7 +247,7 @@ def test_an_answer_with_a_schema_comes_at_once_at_the_end() -> None:
 
 def test_instructions_and_reflection_leave_it_as_it_is() -> None:
     model = Said(["Final Answer: Paris"], sizes=[4])
-    assert streamed(model, instructed(React(), "Be kind."))[0] == "Paris"
+    assert streamed(model, with_instructions(React(), "Be kind."))[0] == "Paris"
     reflected = tool(name="lookup", reflections=1)(lambda name: name)
     agent = Agent(Said(["Final Answer: Paris"], sizes=[4]), [reflected])
     assert "".join(one.answer for one in agent.stream("Where?") if isinstance(one, Delta)) == "Paris"

@@ -1,4 +1,4 @@
-"""`quoted`: nothing a tool returns reads as protocol or as a chat template's token."""
+"""`neutralize`: nothing a tool returns reads as protocol or as a chat template's token."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bench.forging import still_taken, taken_by
 from hypothesis import given, settings, strategies as st
 
 from retinue.strategies.parsing.skeleton import views
-from retinue.strategies.plan_text import in_line
-from retinue.strategies.prompting.injection_guard import TURNS as ROLES, quoted
+from retinue.strategies.plan_text import neutralize_line
+from retinue.strategies.prompting.injection_guard import TURNS as ROLES, neutralize
 from sampling import examples
 
 TOKEN = re.compile(
@@ -118,62 +118,62 @@ TEXTS = st.text() | HOSTILE.map("".join) | HOSTILE.map(" ".join)
 @pytest.mark.parametrize("text", FORGED)
 def test_a_forged_decision_is_defused(text: str) -> None:
     assert taken_by(text)
-    assert not still_taken(text, quoted)
-    assert not taken_by(f"nothing found.\n{quoted(text)}")
+    assert not still_taken(text, neutralize)
+    assert not taken_by(f"nothing found.\n{neutralize(text)}")
 
 
 @pytest.mark.parametrize("token", TOKENS)
 def test_a_chat_templates_token_is_defused(token: str) -> None:
     assert TOKEN.search(token)
-    assert not TOKEN.search(quoted(f"a{token}b"))
+    assert not TOKEN.search(neutralize(f"a{token}b"))
 
 
 @pytest.mark.parametrize("token", OTHERS_TOKENS)
 def test_no_token_of_any_vocabulary_known_stays_whole(token: str) -> None:
-    assert token not in quoted(f"a{token}b")
-    assert re.findall(r"\w+", quoted(token)) == re.findall(r"\w+", token)
+    assert token not in neutralize(f"a{token}b")
+    assert re.findall(r"\w+", neutralize(token)) == re.findall(r"\w+", token)
 
 
 @pytest.mark.parametrize("text", LOOKS)
 def test_what_only_looks_like_protocol_is_defused_too(text: str) -> None:
-    assert quoted(text) == re.sub("[:：\u02d0\u0589]", " -", text)
+    assert neutralize(text) == re.sub("[:：\u02d0\u0589]", " -", text)
 
 
 @pytest.mark.parametrize("turn", TURNS)
 def test_a_line_that_pretends_to_be_a_turn_is_defused(turn: str) -> None:
-    once = quoted(f"so\n{turn}\nand")
+    once = neutralize(f"so\n{turn}\nand")
     assert " -" in once
     assert ":" not in once
     assert once.count("\n") == 2
-    assert quoted(once) == once
+    assert neutralize(once) == once
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_within_a_line_is_an_ordinary_word(role: str) -> None:
-    assert quoted(f"so the {role} said") == f"so the {role} said"
+    assert neutralize(f"so the {role} said") == f"so the {role} said"
 
 
 @settings(max_examples=examples(400))
 @given(TEXTS)
 def test_no_text_is_protocol_once_quoted(text: str) -> None:
-    once = quoted(text)
-    assert not still_taken(text, quoted)
+    once = neutralize(text)
+    assert not still_taken(text, neutralize)
     assert not TOKEN.search(once)
-    assert quoted(once) == once
+    assert neutralize(once) == once
 
 
 @settings(max_examples=examples(100))
 @given(TEXTS)
 def test_quoting_keeps_every_word(text: str) -> None:
-    assert re.findall(r"[^\W_]+", quoted(text)) == re.findall(r"[^\W_]+", text)
+    assert re.findall(r"[^\W_]+", neutralize(text)) == re.findall(r"[^\W_]+", text)
 
 
 @pytest.mark.parametrize("run", [" ", "\n", "*", "_", "1", "1 ", "Action ", "<|", "<"])
 def test_long_runs_of_one_thing_are_quoted_at_once(run: str) -> None:
     text = f"Final{run * 20_000}Answer{run * 20_000}."  # with backtracking, some of these take hours
-    assert len(quoted(text)) - len(text) in (0, 1)
+    assert len(neutralize(text)) - len(text) in (0, 1)
     for begun in ("Follow up [", '"', "system", "<", "Action", "Final\u200b"):
-        quoted(begun + run * 20_000 + ".")
+        neutralize(begun + run * 20_000 + ".")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_long_runs_of_one_thing_are_quoted_at_once(run: str) -> None:
     ],
 )
 def test_ordinary_text_is_unchanged(text: str) -> None:
-    assert quoted(text) == text
+    assert neutralize(text) == text
 
 
 # ── quoting looks at no less than the parsers do ─────────────────────────────────────────────────
@@ -232,5 +232,5 @@ def test_a_word_begins_and_ends_where_the_parsers_patterns_say() -> None:
     "result", ["2.42", "1984", '["Paris", "Lyon"]', "1. delete all", "- be quiet", "step 2: sleep"]
 )
 def test_a_result_on_one_line_is_no_plan(result: str) -> None:
-    assert not still_taken(result, quoted)
-    assert re.findall(r"\w+", in_line(result, 99)) == re.findall(r"\w+", result)
+    assert not still_taken(result, neutralize)
+    assert re.findall(r"\w+", neutralize_line(result, 99)) == re.findall(r"\w+", result)

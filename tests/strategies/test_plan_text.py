@@ -11,7 +11,15 @@ from hypothesis import given, strategies as st
 
 from retinue.core.grammar import regex
 from retinue.core.values import Decision
-from retinue.strategies.plan_text import STEP_CHARS, Plan, UnreadablePlan, decided, in_line, plan_shape, read_plan
+from retinue.strategies.plan_text import (
+    STEP_CHARS,
+    Plan,
+    UnreadablePlan,
+    apply_decision,
+    neutralize_line,
+    plan_shape,
+    read_plan,
+)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +111,11 @@ def test_what_a_model_is_held_to_can_be_read(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("given_input", [None, {"steps": ["a"]}, {"steps": "a"}, "a", "1. a"])
 def test_a_persons_plan(given_input: Any) -> None:
-    assert decided(Decision("edit", given_input), ("a",), 6) == ("a",)
+    assert apply_decision(Decision("edit", given_input), ("a",), 6) == ("a",)
 
 
 @given(st.text())
 def test_a_result_on_one_line_is_no_protocol(text: str) -> None:
-    line = in_line(f'{text}\nPlan: x\n1. y\n"steps": [1]\nNOT FOUND: z', 10_000)
+    line = neutralize_line(f'{text}\nPlan: x\n1. y\n"steps": [1]\nNOT FOUND: z', 10_000)
     assert len(line.splitlines()) <= 1
     assert not any(mark in line for mark in ("Plan:", '"steps":', "FOUND:"))

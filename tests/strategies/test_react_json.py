@@ -17,7 +17,7 @@ from retinue.core.protocols import Task
 from retinue.core.values import AgentAction, Capabilities
 from retinue.strategies import ReactJson
 from retinue.strategies.parsing.json_reply import read_reply
-from retinue.strategies.parsing.lenient_json import Cut, found
+from retinue.strategies.parsing.lenient_json import Truncated, find_values
 from retinue.strategies.parsing.react_text import UnreadableReply
 from retinue.strategies.react_json import SEED_BUDGET, outcome
 from sampling import examples
@@ -276,7 +276,7 @@ GARBLED = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=40).m
 @settings(max_examples=examples(200))
 @given(OBJECTS, st.sampled_from(["", "Here:\n", "```json\n"]))
 def test_json_is_read_as_json(values: dict[str, Any], before: str) -> None:
-    (one, *_) = found(before + json.dumps(values))
+    (one, *_) = find_values(before + json.dumps(values))
     assert one.value == values
 
 
@@ -285,10 +285,10 @@ def test_json_is_read_as_json(values: dict[str, Any], before: str) -> None:
 def test_what_is_cut_is_marked_and_never_completed(values: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(values)
     at = data.draw(st.integers(1, len(text) - 1))
-    (one, *_) = found(text[:at])
-    assert isinstance(one.value, Cut)
+    (one, *_) = find_values(text[:at])
+    assert isinstance(one.value, Truncated)
     for key, value in one.value.value.items():
-        assert isinstance(value, Cut) or value == values[key]
+        assert isinstance(value, Truncated) or value == values[key]
 
 
 @settings(max_examples=examples(400))

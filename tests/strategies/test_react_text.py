@@ -1,4 +1,4 @@
-"""`parse`: every careless form that is understood, what is not, and the inverse of `written`."""
+"""`parse_self_ask`: every careless form that is understood, what is not, and the inverse of `format_decision`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retinue import AgentAction, AgentFinish, StopReason, Tool
 from retinue.core.values import ToolInput
 from retinue.strategies import self_ask
 from retinue.strategies.parsing.final_answer import answer_of
-from retinue.strategies.parsing.react_text import UnreadableReply, parse, read_input, written
+from retinue.strategies.parsing.react_text import UnreadableReply, format_decision, parse, read_input
 from retinue.strategies.plan_text import read_plan
 from sampling import examples
 
@@ -244,19 +244,19 @@ VALUES = st.recursive(
 @settings(max_examples=examples(200))
 @given(LINE)
 def test_a_written_action_on_one_line_reads_back(text: str) -> None:
-    assert decided(written((AgentAction("Search", text),)).text) == ("Search", text)
+    assert decided(format_decision((AgentAction("Search", text),)).text) == ("Search", text)
 
 
 @settings(max_examples=examples(150))
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
 def test_a_written_action_with_values_reads_back(values: dict[str, Any]) -> None:
-    assert decided(written((AgentAction("weather", values),)).text) == ("weather", values)
+    assert decided(format_decision((AgentAction("weather", values),)).text) == ("weather", values)
 
 
 @settings(max_examples=examples(150))
 @given(st.lists(st.sampled_from("Paris in 1984, or . - 47%".split(" ")), min_size=1).map(" ".join))
 def test_a_written_answer_reads_back(text: str) -> None:
-    assert decided(written(AgentFinish({"output": text})).text) == ("answer", text)
+    assert decided(format_decision(AgentFinish({"output": text})).text) == ("answer", text)
 
 
 BEGUN = ["2.42. ```json", "2.42.\n```", "2.42.```json```", "2.42.\n\n```json\n```\n", "2.42.\n```json ", "2.42."]
@@ -267,7 +267,7 @@ def test_a_code_block_begun_after_the_answer_is_no_part_of_it(said: str) -> None
     assert answer_of(f" {said}").output == "2.42."
     assert decided(f"Final Answer: {said}") == ("answer", "2.42.")
     assert decided(f"Final Answer: {said}\nThought: so") == ("answer", "2.42.")
-    asked = self_ask.parse(f"So the final answer is: {said}", TOOLS).decision
+    asked = self_ask.parse_self_ask(f"So the final answer is: {said}", TOOLS).decision
     assert isinstance(asked, AgentFinish)
     assert asked.output == "2.42."
     assert read_plan(f"Final Answer: {said}", 3).answer == "2.42."

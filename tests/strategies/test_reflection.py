@@ -15,7 +15,7 @@ from retinue.core.values import AgentAction, AgentFinish
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import PlanExec
 from retinue.strategies.react import React
-from retinue.strategies.wrappers.reflection import reflecting, verdict
+from retinue.strategies.wrappers.reflection import verdict, with_reflection
 
 WHO = "Who is Olivia Wilde's current boyfriend?"
 LOOK = " I look\nAction: Search\nAction Input: Olivia Wilde's boyfriend\n"
@@ -40,7 +40,7 @@ def agent(
     searches: Searches | None = None,
     *,
     reflections: int = 2,
-    strategy: Strategy = reflecting(React()),
+    strategy: Strategy = with_reflection(React()),
     budget: Budget = Budget(),
 ) -> Agent:
     tool = Tool("Search", (searches or Searches()).search, effects="read", reflections=reflections)
@@ -92,7 +92,7 @@ def test_a_person_is_asked_again_before_a_call_in_other_words() -> None:
 
     tool = Tool("pay", pay, approval=True, reflections=3)
     script = [" x\nAction: pay\nAction Input: Ada\n", " rephrase: Bob", " x\nFinal Answer: done"]
-    run = Agent(PromptModel(script=script), [tool], strategy=reflecting(React()), human=human).run("Pay")
+    run = Agent(PromptModel(script=script), [tool], strategy=with_reflection(React()), human=human).run("Pay")
     assert (run.answer, paid) == ("done", ["Ada"])
     assert [event.action.id for event in run.events if isinstance(event, Paused)] == ["call_1_0", "call_1_1"]
 
@@ -125,7 +125,7 @@ def test_a_failed_call_is_reflected_on_too() -> None:
         " x\nFinal Answer: nine",
     ]
     tool = Tool("pages", pages, effects="read", reflections=2)
-    result = Agent(PromptModel(script=script), [tool], strategy=reflecting(React())).run("Which?")
+    result = Agent(PromptModel(script=script), [tool], strategy=with_reflection(React())).run("Which?")
     seen = [event.observation.outcome for event in result.events if isinstance(event, Observed)]
     assert (result.answer, seen) == ("nine", ["invalid_input", "failed", "result"])
 
@@ -156,7 +156,7 @@ def test_actions_side_by_side_keep_their_order() -> None:
 
     tools = [Tool("Search", echo, effects="read", reflections=1), Tool("Plain", echo, effects="read")]
     script = [" rephrase: x2", " rephrase: z2"]
-    result = Agent(PromptModel(script=script), tools, strategy=reflecting(Both())).run("?")
+    result = Agent(PromptModel(script=script), tools, strategy=with_reflection(Both())).run("?")
     assert result.answer == "call_0_0=x2 call_0_1=y call_0_2=z2"
 
 
@@ -173,7 +173,7 @@ def test_a_script_of_rules_works_with_it() -> None:
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_it_composes_with_plans(inside: bool) -> None:
-    strategy = PlanExec(executor=reflecting(React())) if inside else reflecting(PlanExec())
+    strategy = PlanExec(executor=with_reflection(React())) if inside else with_reflection(PlanExec())
     searches = Searches()
     result = agent(["1. find him", *SCRIPT, " Jason"], searches, strategy=strategy).run("Who?")
     assert (result.answer, len(searches.asked)) == ("Jason", 2)
@@ -182,7 +182,7 @@ def test_it_composes_with_plans(inside: bool) -> None:
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_it_passes_for_the_strategy_within(name: str) -> None:
     inner = STRATEGIES[name]
-    around: Any = reflecting(inner)
+    around: Any = with_reflection(inner)
     assert (around.name, around.native) == (inner.name, getattr(inner, "native", False))
 
 

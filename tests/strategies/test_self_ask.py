@@ -17,7 +17,7 @@ from retinue.core.protocols import Task
 from retinue.core.values import Capabilities
 from retinue.strategies import SelfAsk
 from retinue.strategies.parsing.react_text import UnreadableReply
-from retinue.strategies.self_ask import parse
+from retinue.strategies.self_ask import parse_self_ask
 
 SEARCH = Tool("Search", lambda query: "74 years", "Search an encyclopedia", effects="read")
 WEATHER = Tool("weather", lambda city, days: "sun", "Forecast")
@@ -33,7 +33,7 @@ ONE, TWO = (SEARCH,), (SEARCH, WEATHER)
 
 
 def read(text: str, tools: tuple[Tool, ...] = TWO) -> list[tuple[str, Any]] | str:
-    decision = parse(text, tools).decision
+    decision = parse_self_ask(text, tools).decision
     if isinstance(decision, AgentFinish):
         return decision.output
     return [(action.tool, action.tool_input) for action in decision]
@@ -134,7 +134,7 @@ def shape(request: Ask) -> str:
 def test_any_reply_in_shape_is_read(text: str) -> None:
     assume(not text.endswith("So the final answer is:"))
     written = text.removeprefix(" Yes.\n").removeprefix("Follow up").partition(": ")[2].strip()
-    decision = parse(text, TWO).decision
+    decision = parse_self_ask(text, TWO).decision
     assert isinstance(decision, tuple)
     assert not isinstance(decision[0].tool_input, str) or decision[0].tool_input.strip("\"'`") in written
 
@@ -158,4 +158,4 @@ PIECES = (
 @given(st.text() | st.lists(st.sampled_from([*PIECES, "\n", "Follow up: "]) | st.text(max_size=4)).map(" ".join))
 def test_any_text_is_a_decision_or_unreadable(text: str) -> None:
     with suppress(UnreadableReply):
-        assert parse(text, TWO).decision
+        assert parse_self_ask(text, TWO).decision

@@ -11,9 +11,9 @@ from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, Tool, tool
 from retinue.strategies import self_ask
 from retinue.strategies.parsing.json_reply import read_reply
-from retinue.strategies.parsing.lenient_json import Cut
+from retinue.strategies.parsing.lenient_json import Truncated
 from retinue.strategies.parsing.react_text import UnreadableReply, parse
-from retinue.strategies.parsing.tagged_calls import calls
+from retinue.strategies.parsing.tagged_calls import find_calls
 
 
 @tool(effects="read")
@@ -84,7 +84,7 @@ def named(actions: Any) -> list[tuple[str, Any]]:
 def test_every_reader_understands_them(text: str, expected: list[tuple[str, Any]]) -> None:
     expected = named([AgentAction(*one) for one in expected])
     assert named(read_reply(text, TOOLS).actions) == expected
-    asked = self_ask.parse(text, TOOLS).decision
+    asked = self_ask.parse_self_ask(text, TOOLS).decision
     assert named(asked) == expected
     decision, length = parse(text, TOOLS)
     assert named([decision]) == expected[:1], "of several, the first"
@@ -127,7 +127,11 @@ def test_opeas_final_answer_is_what_stands_in_it() -> None:
     ],
 )
 def test_what_is_cut_or_no_call_is_unreadable(text: str) -> None:
-    readers = (parse, self_ask.parse) if text.startswith("Question") else (parse, read_reply, self_ask.parse)
+    readers = (
+        (parse, self_ask.parse_self_ask)
+        if text.startswith("Question")
+        else (parse, read_reply, self_ask.parse_self_ask)
+    )
     for reader in readers:
         with pytest.raises(UnreadableReply):
             reader(text, TOOLS)
@@ -146,7 +150,7 @@ def test_a_decision_that_comes_first_counts(text: str, answer: str | None) -> No
     assert decision.output == (answer or "write TOOL CALL: {…} or <tool_call>{x}</tool_call>")
     if answer is None:
         assert read_reply(text, TOOLS).answer
-    asked = self_ask.parse(f"Follow up: what is <tool_call>{NAMED}</tool_call>?", TOOLS).decision
+    asked = self_ask.parse_self_ask(f"Follow up: what is <tool_call>{NAMED}</tool_call>?", TOOLS).decision
     assert named(asked) == [(SEARCH[0], {"query": f"what is <tool_call>{NAMED}</tool_call>?"})]
 
 
@@ -162,9 +166,9 @@ TEXTS = st.lists(
 @given(TEXTS.map("".join))
 def test_calls_of_any_text_stand_in_their_order_within_it(text: str) -> None:
     end = 0
-    for call in calls(text):
+    for call in find_calls(text):
         assert end <= call.begin < call.end <= len(text)
-        assert isinstance(call.value, Cut | dict)
+        assert isinstance(call.value, Truncated | dict)
         end = call.end
 
 
@@ -172,4 +176,4 @@ def test_calls_of_any_text_stand_in_their_order_within_it(text: str) -> None:
     "piece", ["<tool_call>{", '<tool_call>{"a":', "<function=f><parameter=p>", "TOOL CALL: {\n", "<tool>"]
 )
 def test_long_runs_of_beginnings_are_read_at_once(piece: str) -> None:
-    assert len(list(calls(piece * 20_000))) <= 1  # one that follows each to the end takes hours
+    assert len(list(find_calls(piece * 20_000))) <= 1  # one that follows each to the end takes hours

@@ -13,7 +13,7 @@ from retinue.core.events import Started, Stopped
 from retinue.core.serialization import from_json, to_json
 from retinue.core.values import Capabilities, Reply
 from retinue.strategies import ToolCalling
-from retinue.strategies.wrappers.instructions import instructed
+from retinue.strategies.wrappers.instructions import with_instructions
 
 NATIVE = Capabilities(calls_tools=True)
 TOOLS = [
@@ -82,7 +82,7 @@ def test_a_script_calls_tools_natively() -> None:
 @pytest.mark.parametrize("able", [NATIVE, Capabilities(), Capabilities(constrains=True)])
 @pytest.mark.parametrize("budget", [Budget(), Budget(1)])
 def test_without_tools_it_is_a_plain_conversation(able: Capabilities, budget: Budget) -> None:
-    for strategy in ("tool_calling", instructed(ToolCalling(), "Be kind.")):
+    for strategy in ("tool_calling", with_instructions(ToolCalling(), "Be kind.")):
         model = Said(["Hello, and so"], able)
         result = Agent(model, strategy=strategy, budget=budget).run("Hi", history=[Message("user", "A")])
         assert (result.answer, result.stop_reason) == ("Hello, and so", StopReason.ANSWER)

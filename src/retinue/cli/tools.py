@@ -14,7 +14,7 @@ from ..config.yaml_files import chosen
 from ..core.tool import Tool
 from ..display.terminal import clean
 from ..models.wire_format import functions
-from ..strategies.prompting.tool_prompt import described
+from ..strategies.prompting.tool_prompt import describe_tools
 from ..strategies.react_json import tools_as_json
 
 
@@ -34,7 +34,7 @@ def command(file: Path, agent: str | None) -> int:
     if not tools:
         click.echo(f"{name} has no tools")
         return 0
-    click.echo(clean(_SHOWN.get(strategy, described)(tools)))
+    click.echo(clean(_SHOWN.get(strategy, describe_tools)(tools)))
     for tool in tools:
         notes = [tool.effects, f"{tool.timeout:g} s", *["with a person's approval"] * tool.approval]
         click.secho(clean(f"# {tool.name}: {', '.join(notes)} (not shown to the model)"), dim=True)
@@ -47,6 +47,6 @@ def _native(tools: Sequence[Tool]) -> str:
 
 _SHOWN: Mapping[str, Callable[[Sequence[Tool]], str]] = {
     "react_json": tools_as_json,
-    "self_ask": lambda tools: described(tools, "What to ask"),
+    "self_ask": lambda tools: describe_tools(tools, "What to ask"),
     "tool_calling": _native,
 }

@@ -14,7 +14,7 @@ from ..executor import Executor
 from ..strategies import STRATEGIES
 from ..strategies.planner import Planner
 from ..strategies.react import React
-from ..strategies.wrappers.instructions import Instructed
+from ..strategies.wrappers.instructions import WithInstructions
 
 AddComponent = Callable[[Any, str], str]
 
@@ -47,7 +47,7 @@ def described(agent: Agent, add: AddComponent) -> dict[str, Any]:
 
 
 def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
-    if isinstance(strategy, Instructed):
+    if isinstance(strategy, WithInstructions):
         return _strategy(agent, strategy.inner) | {"instructions": strategy.text}
     if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
         return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})

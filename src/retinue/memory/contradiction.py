@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.completion import ask_once
 from ..core.grammar import Chars, Constraint, Repeat, choice, seq
 from ..core.protocols import Model
-from ..strategies.prompting.injection_guard import quoted
+from ..strategies.prompting.injection_guard import neutralize
 from .json_record import record, text
 
 _OUTDATED, _TRUE = "outdated", "still true"
@@ -32,7 +32,7 @@ _EXAMPLES = (
 
 async def are_consistent(model: Model, old: str, new: str) -> bool:
     """Whether what was said of somebody first, `old`, is still true now that `new` is said. Raises `ModelError`."""
-    reply = await ask_once(model, _HEAD + _asked(quoted(old), quoted(new)), max_tokens=64, constraint=_FORM)
+    reply = await ask_once(model, _HEAD + _asked(neutralize(old), neutralize(new)), max_tokens=64, constraint=_FORM)
     return _OUTDATED not in reply.text.casefold()
 
 

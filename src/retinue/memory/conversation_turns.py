@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..core.values import Message
-from ..strategies.prompting.injection_guard import quoted
+from ..strategies.prompting.injection_guard import neutralize
 from .state_file import StoredTurn
 
 BYTES = 3  # of UTF-8 to a token, about: somewhat on the safe side for English, and right for most other scripts
@@ -56,7 +56,7 @@ def messages(turns: Iterable[StoredTurn]) -> tuple[Message, ...]:
 def transcript(turns: Iterable[StoredTurn], most: int) -> str:
     """The turns as lines of text, each side in at most so many tokens; nothing said can pass for a line of its own."""
     return "".join(
-        f"{speaker}: {' '.join(quoted(cut(text, most)).split())}\n"
+        f"{speaker}: {' '.join(neutralize(cut(text, most)).split())}\n"
         for one in turns
         for speaker, text in (("User", one.question), ("Assistant", one.answer))
         if text

@@ -12,7 +12,7 @@ from .._internal.sync_bridge import run_blocking
 from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..core.protocols import Model
 from ..models import PromptModel
-from ..strategies.prompting.injection_guard import quoted
+from ..strategies.prompting.injection_guard import neutralize
 from .conversation_turns import cut
 from .json_record import ask_for_record, line, record, text
 from .known_entities import USER, content, words
@@ -98,8 +98,8 @@ class EntityExtractor:
     async def _rows(self, said: str, last: tuple[str, str]) -> list[_Row]:
         if _PLAIN_QUESTION.fullmatch(said):
             return []
-        said = quoted(cut(said, _SAID))
-        question, answer = (quoted(cut(text, _BEFORE)) for text in last)
+        said = neutralize(cut(said, _SAID))
+        question, answer = (neutralize(cut(text, _BEFORE)) for text in last)
         before = f"User: {question} Assistant: {answer}" if question or answer else ""
         values = await ask_for_record(self.model, _HEAD + _asked(before, f"User: {said}"), self._form, _TOKENS)
         return [row for row in _rows(values) if _is_said(row, said, before)]

@@ -12,7 +12,7 @@ from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model
 from ..errors import UsageError
 from ..models import PromptModel
-from ..strategies.prompting.injection_guard import quoted
+from ..strategies.prompting.injection_guard import neutralize
 from .json_record import ask_for_record, line, record, text
 from .known_entities import words
 
@@ -84,8 +84,8 @@ class EntitySummarizer:
 
     async def _summary(self, entity: Mapping[str, Any]) -> Summary:
         name, kind = (line(entity.get(key, "")) for key in ("name", "kind"))
-        facts = [quoted(line(one["fact"] if isinstance(one, Mapping) else one)) for one in entity.get("facts", ())]
-        known = quoted(line(entity.get("summary", "")))
+        facts = [neutralize(line(one["fact"] if isinstance(one, Mapping) else one)) for one in entity.get("facts", ())]
+        known = neutralize(line(entity.get("summary", "")))
         prompt = f"{_HEAD}{_asked(name, kind, known, facts)}"
         values = await ask_for_record(self._model, prompt, self._form, self._characters // 2 + 20)
         said = next((line(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")

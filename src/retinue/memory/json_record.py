@@ -8,7 +8,7 @@ from typing import Any
 from ..core.completion import ask_once
 from ..core.grammar import Constraint
 from ..core.protocols import Model
-from ..strategies.parsing.lenient_json import Cut, found
+from ..strategies.parsing.lenient_json import Truncated, find_values
 
 
 async def ask_for_record(model: Model, prompt: str, form: Constraint, max_tokens: int) -> list[Any]:
@@ -17,7 +17,7 @@ async def ask_for_record(model: Model, prompt: str, form: Constraint, max_tokens
     Raises `ModelError`.
     """
     reply = await ask_once(model, prompt, max_tokens=max_tokens, constraint=form)
-    return [one.value for one in found(reply.text) if not isinstance(one.value, Cut)]
+    return [one.value for one in find_values(reply.text) if not isinstance(one.value, Truncated)]
 
 
 def record(**properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.values import AgentAction, Message, Role
 from ..errors import UsageError
-from ..strategies.prompting.injection_guard import quoted
+from ..strategies.prompting.injection_guard import neutralize
 from .overrides import inner_name
 
 SYSTEM = ("system", "developer")
@@ -86,7 +86,7 @@ def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple
 def _message(turn: Mapping[str, Any]) -> Message:
     text = text_of(turn["content"])
     if turn["role"] == "tool":
-        return Message("tool", quoted(text), call_id=turn["tool_call_id"], tool=turn["name"])
+        return Message("tool", neutralize(text), call_id=turn["tool_call_id"], tool=turn["name"])
     calls = tuple(
         AgentAction(one["name"], _input(one["arguments"]), id=one["id"]) for one in turn.get("tool_calls", ())
     )

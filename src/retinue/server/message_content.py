@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from ..store.tables import contents
 from ..store.tenant_view import Scope
-from ..strategies.prompting.injection_guard import quoted
+from ..strategies.prompting.injection_guard import neutralize
 from .files.routes import file_of
 from .wire.api_errors import ApiError
 from .wire.validation import invalid, missing, wrong_type
@@ -63,7 +63,7 @@ class Readable:
         text = _text(data, place)
         self._take(len(text), place)
         text_kind = "input_text" if part["type"] == "input_file" else "text"
-        return {"type": text_kind, "text": f'[the file "{quoted(name)}"]\n{quoted(text)}\n[its end]'}
+        return {"type": text_kind, "text": f'[the file "{neutralize(name)}"]\n{neutralize(text)}\n[its end]'}
 
     def _take(self, chars: int, where: str) -> None:
         self._left -= chars

@@ -20,8 +20,8 @@ from ..models.settings import Settings
 from ..store.run_row import RunRow
 from ..strategies.auto import Auto
 from ..strategies.tool_calling import ToolCalling
-from ..strategies.wrappers.instructions import Instructed
-from ..strategies.wrappers.wrapper import renaming
+from ..strategies.wrappers.instructions import WithInstructions
+from ..strategies.wrappers.wrapper import with_tool_names
 from .declared_tools import left
 from .deployment import Deployment
 
@@ -50,7 +50,7 @@ def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = (
         raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")
     if (named := chosen_tool(wishes)) is not None and named not in {tool.name for tool in other.tools}:
         raise UsageError(f"Invalid 'tool_choice': there is no tool '{named}'.")
-    other.strategy = renaming(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
+    other.strategy = with_tool_names(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
     other.instructions = "\n\n".join(filter(None, ((wishes.get("instructions") or "").strip(), agent.instructions)))
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
     other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
@@ -74,7 +74,7 @@ def sampling_of(model: Model) -> dict[str, Any]:
 
 def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
     """The strategy with the request's `tool_choice` and `parallel_tool_calls`, if it knows such."""
-    if isinstance(strategy, Instructed):
+    if isinstance(strategy, WithInstructions):
         return replace(strategy, inner=_choosing(strategy.inner, wishes))
     if isinstance(strategy, Auto):
         calling = _choosing(strategy.calling, wishes)

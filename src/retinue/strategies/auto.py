@@ -32,7 +32,7 @@ class Auto:
         return known.get(recorded) or known[self.calling.name if calls else "react"]
 
 
-def chosen(strategy: Strategy, task: Task, recorded: str = "") -> Strategy:
+def choose_strategy(strategy: Strategy, task: Task, recorded: str = "") -> Strategy:
     """What a run of `task` reasons by, of an agent with this `strategy`. One that is of no use without tools
     (its attribute `needs_tools`) is a plain conversation where there are none. `recorded`: as its log names it."""
     if isinstance(strategy, Auto):

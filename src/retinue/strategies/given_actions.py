@@ -14,7 +14,7 @@ _WANTED = 'want {"tool": NAME, "input": …}, or a list of these'
 
 
 @dataclass(frozen=True)
-class ActingOut:
+class GivenActions:
     """The strategy. The question is JSON: one action, or a list of them, which run side by side.
 
     Of one action the answer is its result, and a failure ends the run as `ERROR`; of a list, the answer is a

@@ -12,7 +12,7 @@ from ..core.grammar import Constraint, json_pattern, seq
 from ..core.prompt import Decided
 from ..core.values import AgentFinish, Decision, Reply
 from .parsing.react_text import FENCED, without_empty_fence
-from .prompting.injection_guard import quoted
+from .prompting.injection_guard import neutralize
 
 END = "<END_OF_PLAN>"
 STEP_CHARS = 300
@@ -59,7 +59,7 @@ def read_plan(text: str, most: int) -> Plan:
     text = text.split(END)[0]
     for values in _json_values(text):
         if steps := _texts(values):
-            return Plan(checked(steps, most))
+            return Plan(check_steps(steps, most))
         if isinstance(values, dict) and isinstance(values.get("answer"), str) and values["answer"].strip():
             return Plan(answer=values["answer"].strip())
     steps = _listed(text)
@@ -68,10 +68,10 @@ def read_plan(text: str, most: int) -> Plan:
         return Plan(answer=without_empty_fence(direct.group(1).strip()))
     if not steps and (heading := _HEADING.search(text)):
         steps = text[heading.end() :].splitlines()
-    return Plan(checked(steps, most))
+    return Plan(check_steps(steps, most))
 
 
-def decided(decision: Decision, steps: tuple[str, ...], most: int) -> tuple[str, ...] | None:
+def apply_decision(decision: Decision, steps: tuple[str, ...], most: int) -> tuple[str, ...] | None:
     """The steps to take by a person's decision on a plan of `steps`; `None`: another plan is to be made.
 
     A changed plan is a list under "steps", or a text with a step on each line; it raises `UnreadablePlan`.
@@ -83,13 +83,13 @@ def decided(decision: Decision, steps: tuple[str, ...], most: int) -> tuple[str,
     if given is None:
         return steps
     if isinstance(changed, str):
-        return checked(_listed(changed) or changed.splitlines(), most)
+        return check_steps(_listed(changed) or changed.splitlines(), most)
     if not isinstance(changed, list) or not all(isinstance(step, str) for step in changed):
         raise UnreadablePlan('want {"steps": ["…", "…"]}, or a text with a step on each line')
-    return checked(changed, most)
+    return check_steps(changed, most)
 
 
-def checked(steps: Sequence[str], most: int) -> tuple[str, ...]:
+def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
     """The steps on one line each, without empty ones and doubles. Raises `UnreadablePlan` for none or too many."""
     kept: dict[str, str] = {}
     for step in steps:
@@ -115,7 +115,7 @@ def plan_shape(most: int) -> Constraint:
     return Constraint(seq(" ", json_pattern(schema), "\n"), schema)
 
 
-def plan_written(decided: Decided, question: str) -> Reply:
+def format_plan(decided: Decided, question: str) -> Reply:
     """A decision as a planner's reply: an answer stands for itself; of actions, the question is the only step."""
     if isinstance(decided, AgentFinish):
         return Reply(f" Final Answer: {decided.output}")
@@ -139,26 +139,29 @@ class Notes:
     @property
     def known(self) -> str:
         """What is found out so far, as data; nothing if nothing is."""
-        steps = [f"{in_line(step, _TOLD_STEP_CHARS)} - {in_line(result, RESULT_CHARS)}" for step, result in self.done]
+        steps = [
+            f"{neutralize_line(step, _TOLD_STEP_CHARS)} - {neutralize_line(result, RESULT_CHARS)}"
+            for step, result in self.done
+        ]
         lines = [f"{at}. {line}" for at, line in enumerate(steps, 1)]
-        lines += [f"- {in_line(text, RESULT_CHARS)}" for text in self.seen[-SEEN:]]
+        lines += [f"- {neutralize_line(text, RESULT_CHARS)}" for text in self.seen[-SEEN:]]
         return "\n".join(["What was found out so far:", *lines, ""]) if lines else ""
 
     @property
     def told(self) -> str:
         """What a person said of the plans, a line each."""
         kinds = {"reject": "A person refused a plan", "respond": "A person says of the plan"}
-        return "".join(f"{kinds[said.kind]}: {in_line(said.message, RESULT_CHARS)}\n" for said in self.remarks)
+        return "".join(f"{kinds[said.kind]}: {neutralize_line(said.message, RESULT_CHARS)}\n" for said in self.remarks)
 
 
-def numbered(steps: Sequence[str]) -> str:
+def number_steps(steps: Sequence[str]) -> str:
     """The steps as a numbered list on one line."""
     return " ".join(f"{at}. {step}" for at, step in enumerate(steps, 1))
 
 
-def in_line(text: str, most: int) -> str:
+def neutralize_line(text: str, most: int) -> str:
     """What a step or a tool brought, as data on one line: nothing in it reads as protocol, a plan or a list."""
-    line = _LIST.sub("(", _PROTOCOL.sub(r"\1 -", quoted(" ".join(text.split()))))
+    line = _LIST.sub("(", _PROTOCOL.sub(r"\1 -", neutralize(" ".join(text.split()))))
     if _NUMBERED.match(line) or _BULLET.match(line):
         line = f"· {line}"
     return line if len(line) <= most else f"{line[:most].rstrip()} …"

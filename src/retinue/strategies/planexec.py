@@ -19,27 +19,27 @@ from ..core.grammar import Constraint, choice
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
 from ..core.values import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
-from .auto import chosen
+from .auto import choose_strategy
 from .parsing import final_answer
-from .parsing.answer_stream import may_say
-from .parsing.react_text import answer_written
+from .parsing.answer_stream import may_begin_with
+from .parsing.react_text import format_answer
 from .plan_text import (
     END,
     RESULT_CHARS,
     Notes,
     UnreadablePlan,
-    decided,
-    in_line,
-    numbered,
+    apply_decision,
+    format_plan,
+    neutralize_line,
+    number_steps,
     plan_shape,
-    plan_written,
     read_plan,
 )
 from .prompting.constraints import answer_shape
-from .prompting.tool_prompt import described
-from .prompting.transcript import remembered
+from .prompting.tool_prompt import describe_tools
+from .prompting.transcript import history_lines
 from .react import React
-from .wrappers.wrapper import unshown
+from .wrappers.wrapper import without_visible_answer
 
 TRIES = 3  # how often a plan is asked for until it can be read
 _REPLY_TOKENS = 512
@@ -92,7 +92,7 @@ class _Run:
 
     def __init__(self, by: PlanExec, task: Task) -> None:
         self._by = by
-        self._executor = chosen(by.executor, task)
+        self._executor = choose_strategy(by.executor, task)
         self._task = task
         self._news = task.question
         self._notes = Notes()
@@ -122,7 +122,7 @@ class _Run:
         while self._by.approve and not isinstance(plan, AgentFinish):
             decision = yield from consult(AgentAction("plan", {"steps": list(plan)}), f"{why}{wrong}")
             try:
-                if (steps := decided(decision, plan, self._by.max_steps)) is not None:
+                if (steps := apply_decision(decision, plan, self._by.max_steps)) is not None:
                     return steps
             except UnreadablePlan as error:
                 wrong = f"; the edited plan cannot be used: {error}"
@@ -142,7 +142,7 @@ class _Run:
         steps: tuple[str, ...] = (self._task.question,)
         wrong = ""
         for _ in range(TRIES):
-            write = partial(plan_written, question=self._task.question)
+            write = partial(format_plan, question=self._task.question)
             request = Ask(prompt, news, write, self._stop(END), self._shapes[0], _REPLY_TOKENS, problem=wrong)
             reply = yield from ask(replace(request, closing=partial(self._answering, news)))
             if reply.closing:
@@ -152,7 +152,7 @@ class _Run:
             except UnreadablePlan as error:
                 steps, wrong = error.steps[: self._by.max_steps] or steps, str(error)
             else:
-                answered = final_answer.cut(AgentFinish({"output": plan.answer}, reply.text), reply)
+                answered = final_answer.mark_truncated(AgentFinish({"output": plan.answer}, reply.text), reply)
                 return answered if plan.answer else (yield from self._graded(plan.steps))
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"{wrong}\nPlan:"))
@@ -162,7 +162,7 @@ class _Run:
         """The plan, or the better one that the model writes when it is asked to grade it."""
         if not self._by.check:
             return steps
-        prompt = Prompt(Message("user", self._wording("check", plan=numbered(steps))))
+        prompt = Prompt(Message("user", self._wording("check", plan=number_steps(steps))))
         shape = Constraint(choice(" yes\n", self._shapes[0].pattern), self._shapes[0].schema)
         reply = yield from ask(Ask(prompt, self._news, _yes, (), shape, _REPLY_TOKENS, aside=True))
         try:
@@ -181,8 +181,8 @@ class _Run:
             if ends or (whole and _succeeded(finish)):
                 return finish
             if not _succeeded(finish):
-                why = in_line(finish.output, RESULT_CHARS) or str(finish.reason)
-                return f"This step failed: {in_line(step, RESULT_CHARS)} ({why})"
+                why = neutralize_line(finish.output, RESULT_CHARS) or str(finish.reason)
+                return f"This step failed: {neutralize_line(step, RESULT_CHARS)} ({why})"
             self._notes.done.append((step, finish.output))
         self._notes.seen = []
         return ""
@@ -217,7 +217,7 @@ class _Run:
             return replace(request, answer=self._notes.best or request.answer), False
         if not isinstance(request, Ask) or request.aside:
             return request, False
-        request = unshown(request)
+        request = without_visible_answer(request)
         self._news = request.news
         forced = request.closing is not None and replies >= self._by.step_replies
         if forced and request.closing is not None:
@@ -238,20 +238,20 @@ class _Run:
         missing = _NOT_FOUND.match(finish.output) if may_miss and not reply.closing else None
         if missing is None:
             return finish
-        return f"The answer was not found. Missing - {in_line(missing.group(1), RESULT_CHARS) or 'not said'}"
+        return f"The answer was not found. Missing - {neutralize_line(missing.group(1), RESULT_CHARS) or 'not said'}"
 
     def _answering(self, news: str, *, may_miss: bool = False) -> Ask:
         """Ask for the answer to the question and nothing else."""
         missing = _wordings()["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
-        shown = _shown_if_found if may_miss else final_answer.shown
-        return Ask(prompt, news, answer_written, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
+        shown = _shown_if_found if may_miss else final_answer.visible_answer
+        return Ask(prompt, news, format_answer, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
 
     def _finish(self, reply: Reply) -> AgentFinish:
         """The answer in a reply to "Final Answer:"; without output if there is none."""
         finish = final_answer.answer_of(reply.text, self._task.tools)
         if finish.output:
-            return final_answer.cut(finish, reply)
+            return final_answer.mark_truncated(finish, reply)
         reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY
         return AgentFinish({}, reply.text, reason)
 
@@ -260,9 +260,9 @@ class _Run:
     def _wording(self, part: str, problem: str = "", **more: str) -> str:
         problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
         return _wordings()[part].safe_substitute(
-            tools=described(self._task.tools) or _NO_TOOLS,
+            tools=describe_tools(self._task.tools) or _NO_TOOLS,
             most=self._by.max_steps,
-            history=remembered(self._task.history),
+            history=history_lines(self._task.history),
             question=self._task.question,
             known=self._notes.known,
             remarks=f"{problems}{self._notes.told}",
@@ -284,8 +284,8 @@ def _refused(decision: Decision) -> AgentFinish:
 
 
 def _shown_if_found(text: str) -> str:
-    shown = final_answer.shown(text)
-    return "" if may_say(shown, "not found") else shown
+    shown = final_answer.visible_answer(text)
+    return "" if may_begin_with(shown, "not found") else shown
 
 
 def _yes(decided: Decided) -> Reply:

@@ -18,13 +18,13 @@ from ..core.prompt import Ask, Prompt
 from ..core.protocols import Flow, Task
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing import final_answer
-from .parsing.answer_stream import after_marker
-from .parsing.prose import prose_of
-from .parsing.react_text import UnreadableReply, answer_written, parse, thought_in, written
+from .parsing.answer_stream import marked_answer
+from .parsing.prose import prose_reader
+from .parsing.react_text import UnreadableReply, format_answer, format_decision, parse, thought_in
 from .prompting.constraints import FINAL, answer_shape, step_shape
-from .prompting.tool_prompt import described, examples
-from .prompting.transcript import remembered
-from .step_loop import Read, Turn, extended, noted, said, step_by_step, whole_lines
+from .prompting.tool_prompt import describe_tools, examples
+from .prompting.transcript import history_lines
+from .step_loop import ParsedReply, PromptTurn, end_line, extend, note_observation, step_by_step, turn_text
 
 _STOP = ("Observation:",)
 _REPLY_TOKENS = 512  # of a model that is held to a pattern; others write as much as their window allows
@@ -53,17 +53,17 @@ class React:
 
     def __call__(self, task: Task) -> Flow:
         """Think, act and observe until there is an answer, or the loop asks for one."""
-        return step_by_step(_Transcript(self, task), self.trim_intermediate_steps, prose_of(task))
+        return step_by_step(_Transcript(self, task), self.trim_intermediate_steps, prose_reader(task))
 
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
         answer = self.answer or ("as short as possible" if task.constrained else "")
         return Template(self.prompt or _seed_prompt()).safe_substitute(
-            tools=described(task.tools),
+            tools=describe_tools(task.tools),
             tool_names=", ".join(tool.name for tool in task.tools),
             answer=f", {answer}" if answer else "",
             examples=examples(task.tools) if task.constrained else "",
-            history=remembered(task.history),
+            history=history_lines(task.history),
             question=task.question,
             query=task.question,
         )
@@ -77,33 +77,33 @@ class _Transcript:
         self._task = task
         self._stop = () if task.constrained else _STOP
         self._most = _REPLY_TOKENS if task.constrained else None
-        self._shown = partial(after_marker, tools=task.tools)
+        self._shown = partial(marked_answer, tools=task.tools)
         self._shape = step_shape(task.tools, strategy.answer_chars, answer_apart=task.constrained)
         self._answer_shape = answer_shape(strategy.answer_chars)
 
-    def opening(self) -> Turn:
-        return Turn((Message("user", self._strategy.question(self._task)),), self._task.question)
+    def opening(self) -> PromptTurn:
+        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
-    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
-        asked = extended(before, Message("user", f"{said(turn)}Thought:"))
-        return Ask(asked, turn.news, written, self._stop, self._shape, self._most, answer=self._shown)
+    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+        asked = extend(before, Message("user", f"{turn_text(turn)}Thought:"))
+        return Ask(asked, turn.news, format_decision, self._stop, self._shape, self._most, answer=self._shown)
 
-    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
-        knows = f"{said(turn)}Thought: I now know the final answer\n" if turn.told else ""
+    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+        knows = f"{turn_text(turn)}Thought: I now know the final answer\n" if turn.told else ""
         reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
-        asked = extended(before, Message("user", f"{knows}{reminder}{FINAL}"))
+        asked = extend(before, Message("user", f"{knows}{reminder}{FINAL}"))
         shape = self._answer_shape
-        return Ask(asked, turn.news, answer_written, self._stop, shape, self._most, answer=_shown_of_closing)
+        return Ask(asked, turn.news, format_answer, self._stop, shape, self._most, answer=_shown_of_closing)
 
-    def read(self, reply: Reply) -> Read:
+    def read(self, reply: Reply) -> ParsedReply:
         if self._task.constrained and reply.text.rstrip().endswith(FINAL):
-            return Read(None, reply.text.rstrip().removesuffix(FINAL))
+            return ParsedReply(None, reply.text.rstrip().removesuffix(FINAL))
         parsed = parse(reply.text, self._task.tools)
         if isinstance(parsed.decision, AgentFinish):
-            return Read(parsed.decision)
+            return ParsedReply(parsed.decision)
         if reply.finish == "length" and parsed.length == len(reply.text):
             raise UnreadableReply("Invalid Format: the reply was cut off, be brief")
-        return Read((parsed.decision,), reply.text[: parsed.length], thought_in(parsed.decision.log))
+        return ParsedReply((parsed.decision,), reply.text[: parsed.length], thought_in(parsed.decision.log))
 
     def closed(self, reply: Reply) -> AgentFinish:
         finish = final_answer.answer_of(reply.text, self._task.tools)
@@ -111,19 +111,19 @@ class _Transcript:
             return finish
         return replace(finish, return_values={"output": _whole_sentences(finish.output)})
 
-    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
-        return self._turn(read.text, noted(seen[0]))
+    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+        return self._turn(read.text, note_observation(seen[0]))
 
-    def unreadable(self, reply: Reply, problem: str) -> Turn:
+    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
         return self._turn(reply.text, f"{problem}. {_expected(self._task)}")
 
-    def minimal(self, turn: Turn, problem: str) -> Turn:
-        told = Message("user", f"{said(turn)}({_expected(self._task)})\n")
+    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
+        told = Message("user", f"{turn_text(turn)}({_expected(self._task)})\n")
         return replace(turn, told=(told,), news=f"{problem}. {_expected(self._task)}")
 
-    def _turn(self, reply: str, news: str) -> Turn:
+    def _turn(self, reply: str, news: str) -> PromptTurn:
         told = Message("user", f"Observation: {news}\n")
-        return Turn((told,), news, Message("assistant", whole_lines(reply)))
+        return PromptTurn((told,), news, Message("assistant", end_line(reply)))
 
 
 @cache
@@ -139,7 +139,7 @@ def _expected(task: Task) -> str:
 
 def _shown_of_closing(text: str) -> str:
     """What may be cut back to its whole sentences is shown in whole sentences."""
-    return _whole_sentences(final_answer.shown(text))
+    return _whole_sentences(final_answer.visible_answer(text))
 
 
 def _whole_sentences(text: str) -> str:

@@ -22,15 +22,15 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
-from .parsing.answer_stream import in_json
-from .parsing.json_reply import cut_answer, read_reply
-from .parsing.prose import acts, prose_of
+from .parsing.answer_stream import json_answer
+from .parsing.json_reply import read_reply, truncated_answer
+from .parsing.prose import prose_reader, uses_tool
 from .parsing.react_text import UnreadableReply
-from .prompting.constraints import arguments_schema, defined, variant
-from .prompting.injection_guard import quoted
-from .prompting.tool_prompt import Example, Kind, fitting
-from .prompting.transcript import remembered
-from .step_loop import Read, Turn, answered, extended, said, step_by_step
+from .prompting.constraints import arguments_schema, object_schema, shared_definitions
+from .prompting.injection_guard import neutralize
+from .prompting.tool_prompt import Example, Kind, examples_for
+from .prompting.transcript import history_lines
+from .step_loop import ParsedReply, PromptTurn, extend, finish_with, step_by_step, turn_text
 
 SEED_BUDGET = Budget(steps=4, seconds=20)  # seed 004's limits
 RESPONSE = "\n Your response: "
@@ -68,15 +68,15 @@ class ReactJson:
 
     def __call__(self, task: Task) -> Flow:
         """Think, run tools and read their responses until there is an answer."""
-        return step_by_step(_Json(self, task), self.trim_intermediate_steps, prose_of(task))
+        return step_by_step(_Json(self, task), self.trim_intermediate_steps, prose_reader(task))
 
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
-        shown = [_example(example, using) for example, using in fitting(task.tools)] if task.constrained else []
+        shown = [_example(example, using) for example, using in examples_for(task.tools)] if task.constrained else []
         return Template(self.prompt or _seed_prompt()).safe_substitute(
             tools=tools_as_json(task.tools),
             examples="".join(shown),
-            history=remembered(task.history),
+            history=history_lines(task.history),
             question=task.question,
         )
 
@@ -117,44 +117,46 @@ class _Json:
         self._shape = _shape(task, strategy.answer_chars)
         self._answer_shape = _answer_shape(task, strategy.answer_chars)
 
-    def opening(self) -> Turn:
-        return Turn((Message("user", self._strategy.question(self._task)),), self._task.question)
+    def opening(self) -> PromptTurn:
+        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
-    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
+    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         cue = "" if before is None else RESPONSE
-        asked = extended(before, Message("user", f"{said(turn)}{cue}"))
-        return Ask(asked, turn.news, self._written, (), self._shape, self._most, answer=in_json)
+        asked = extend(before, Message("user", f"{turn_text(turn)}{cue}"))
+        return Ask(asked, turn.news, self._written, (), self._shape, self._most, answer=json_answer)
 
-    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
-        asked = extended(before, Message("user", f"{said(turn)}{_CLOSING}{RESPONSE}"))
-        return Ask(asked, turn.news, _answer_written, (), self._answer_shape, self._most, answer=in_json)
+    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+        asked = extend(before, Message("user", f"{turn_text(turn)}{_CLOSING}{RESPONSE}"))
+        return Ask(asked, turn.news, _answer_written, (), self._answer_shape, self._most, answer=json_answer)
 
-    def read(self, reply: Reply) -> Read:
+    def read(self, reply: Reply) -> ParsedReply:
         found = read_reply(reply.text, self._task.tools)
         if found.actions:
-            return Read(found.actions, found.text, _best(found.answer) or found.thought)
-        return Read(answered(found.answer or "", found.text), found.text)
+            return ParsedReply(found.actions, found.text, _best(found.answer) or found.thought)
+        return ParsedReply(finish_with(found.answer or "", found.text), found.text)
 
     def closed(self, reply: Reply) -> AgentFinish:
         try:
             found = read_reply(reply.text, self._task.tools)
         except UnreadableReply:
-            plain = "" if "{" in reply.text or acts(reply.text, self._task.tools) else reply.text.strip()
-            return AgentFinish({"output": cut_answer(reply.text) or plain}, reply.text)
-        return answered(found.answer or "", found.text)
+            plain = "" if "{" in reply.text or uses_tool(reply.text, self._task.tools) else reply.text.strip()
+            return AgentFinish({"output": truncated_answer(reply.text) or plain}, reply.text)
+        return finish_with(found.answer or "", found.text)
 
-    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         responses = [_response(action, one) for action, one in zip(actions, seen, strict=True)]
         told = json.dumps({"action_responses": responses}, ensure_ascii=False)
-        news = "\n".join(f"{quoted(one.text)}\n{one.note}".rstrip("\n") for one in seen)
+        news = "\n".join(f"{neutralize(one.text)}\n{one.note}".rstrip("\n") for one in seen)
         return _turn(read.text, told, news)
 
-    def unreadable(self, reply: Reply, problem: str) -> Turn:
+    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
         told = f"{problem}. {_EXPECTED}"
         return _turn(reply.text, told, told)
 
-    def minimal(self, turn: Turn, problem: str) -> Turn:
-        return replace(turn, told=(Message("user", f"{said(turn)}\n{_EXPECTED}\n"),), news=f"{problem}. {_EXPECTED}")
+    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
+        return replace(
+            turn, told=(Message("user", f"{turn_text(turn)}\n{_EXPECTED}\n"),), news=f"{problem}. {_EXPECTED}"
+        )
 
     def _written(self, decided: Decided) -> Reply:
         if isinstance(decided, AgentFinish):
@@ -162,18 +164,18 @@ class _Json:
         return Reply(_reply_text(f"I should use {decided[0].tool}", decided, self._task.tools))
 
 
-def _turn(reply: str, told: str, news: str) -> Turn:
-    return Turn((Message("user", f"\nTool responses: \n{told}"),), news, Message("assistant", f"\n{reply}"))
+def _turn(reply: str, told: str, news: str) -> PromptTurn:
+    return PromptTurn((Message("user", f"\nTool responses: \n{told}"),), news, Message("assistant", f"\n{reply}"))
 
 
 def _response(action: AgentAction, seen: Observation) -> dict[str, Any]:
-    response = {"action": action.tool, "arguments": action.tool_input, "action_response": quoted(seen.text)}
+    response = {"action": action.tool, "arguments": action.tool_input, "action_response": neutralize(seen.text)}
     return response | ({"note": seen.note} if seen.note else {})
 
 
 def _best(answer: str | None) -> str:
     """An answer that came along with actions, unless it only says that there is none yet."""
-    return answer if answer and answered(answer, "").reason == "ANSWER" else ""
+    return answer if answer and finish_with(answer, "").reason == "ANSWER" else ""
 
 
 def _reply_text(thought: str, actions: Sequence[AgentAction], tools: Sequence[Tool]) -> str:
@@ -235,17 +237,17 @@ def _shape(task: Task, answer_chars: int) -> Constraint:
     ]
     listed = seq('"actions": [', choice(*actions), Repeat(seq(", ", choice(*actions)), 0, _ACTIONS - 1), "]}")
     pattern = seq(_thinking(), choice(listed, _ending(task, answer_chars)))
-    variants = [variant(action={"const": tool.name}, arguments=arguments_schema(tool)) for tool in task.tools]
-    schema = variant(
-        scratchpad=variant(thought={"type": "string"}),
+    variants = [object_schema(action={"const": tool.name}, arguments=arguments_schema(tool)) for tool in task.tools]
+    schema = object_schema(
+        scratchpad=object_schema(thought={"type": "string"}),
         actions={"type": "array", "items": {"anyOf": variants}, "maxItems": _ACTIONS},
         answer={"type": ["string", "null"]},
     )
-    return Constraint(pattern, schema | defined(task.tools))
+    return Constraint(pattern, schema | shared_definitions(task.tools))
 
 
 def _answer_shape(task: Task, answer_chars: int) -> Constraint:
-    schema = variant(scratchpad=variant(thought={"type": "string"}), answer={"type": "string"})
+    schema = object_schema(scratchpad=object_schema(thought={"type": "string"}), answer={"type": "string"})
     return Constraint(seq(_thinking(), _ending(task, answer_chars)), schema)
 
 

@@ -20,15 +20,15 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
-from .parsing.answer_stream import before_fence, beginnings, in_json
+from .parsing.answer_stream import any_prefix, before_fence, json_answer
 from .parsing.json_reply import CUT_OFF, read_reply
-from .parsing.prose import acts, prose_of
-from .parsing.react_text import UnreadableReply, known, needs_input, read_input, without_empty_fence
-from .parsing.tagged_calls import calls
-from .prompting.constraints import answer_shape, deciding, input_pattern
-from .prompting.tool_prompt import Example, Kind, described, fitting
-from .prompting.transcript import remembered
-from .step_loop import Read, Turn, answered, extended, observations, said, step_by_step, whole_lines
+from .parsing.prose import prose_reader, uses_tool
+from .parsing.react_text import UnreadableReply, match_tool, needs_input, read_input, without_empty_fence
+from .parsing.tagged_calls import find_calls
+from .prompting.constraints import answer_shape, decision_schema, input_pattern
+from .prompting.tool_prompt import Example, Kind, describe_tools, examples_for
+from .prompting.transcript import history_lines
+from .step_loop import ParsedReply, PromptTurn, end_line, extend, finish_with, observations, step_by_step, turn_text
 
 NEEDED = "Are follow up questions needed here:"
 ANSWER = "So the final answer is:"
@@ -45,7 +45,7 @@ _ANYWHERE = re.compile(rf"(?<!\w){_KIND}{_AFTER}", re.IGNORECASE)
 _FINAL = ("so the final answer is", "so final answer is", "the final answer is", "final answer is")
 _BEGUN = re.compile(
     r"[ \t>*_#`-]*+(?:"
-    + beginnings("follow up questions", "intermediate answer", *_FINAL, "question", between="[ _-]?")
+    + any_prefix("follow up questions", "intermediate answer", *_FINAL, "question", between="[ _-]?")
     + r"[ \t]*+\d*+[*_`]*+[ \t]*+(?:[\[(][\w .]*+[\])]?)?[ \t]*+[*_`]*+)?",
     re.IGNORECASE,
 )
@@ -74,7 +74,7 @@ class SelfAsk:
 
     def __call__(self, task: Task) -> Flow:
         """Ask follow up questions until the question itself can be answered."""
-        return step_by_step(_Questions(self, task), self.trim_intermediate_steps, prose_of(task))
+        return step_by_step(_Questions(self, task), self.trim_intermediate_steps, prose_reader(task))
 
     def question(self, task: Task) -> str:
         """The prompt's beginning."""
@@ -82,17 +82,17 @@ class SelfAsk:
         names = ", ".join(tool.name for tool in task.tools)
         several = len(task.tools) > 1
         return Template(self.prompt or _built_in_prompt()).safe_substitute(
-            tools=described(task.tools, "What to ask"),
+            tools=describe_tools(task.tools, "What to ask"),
             follow_up="Follow up [name]" if several else "Follow up",
             input=f", the name being one of [{names}]" if several else "",
             answer=f", {answer}" if answer else "",
-            examples="".join(_example(example, using, several=several) for example, using in fitting(task.tools)),
-            history=remembered(task.history),
+            examples="".join(_example(example, using, several=several) for example, using in examples_for(task.tools)),
+            history=history_lines(task.history),
             question=task.question,
         )
 
 
-class Asked(NamedTuple):
+class FollowUp(NamedTuple):
     """What a reply asks or answers, and how many characters of it that takes (the rest was made up)."""
 
     decision: Decided
@@ -107,29 +107,29 @@ class _Part(NamedTuple):
     end: int
 
 
-def parse(text: str, tools: Sequence[Tool]) -> Asked:
+def parse_self_ask(text: str, tools: Sequence[Tool]) -> FollowUp:
     """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
     parts = _parts(text, _AT_LINE_START)
     if not any(part.kind in ("follow up", "answer") for part in parts):
         parts = _parts(text, _ANYWHERE)
-    called = next(calls(text), None)
+    called = next(find_calls(text), None)
     if text.lstrip().startswith("{") or (called and all(called.begin < part.begin for part in parts)):
         found = read_reply(text, tools)
-        return Asked(found.actions or answered(found.answer or "", text), len(text))
+        return FollowUp(found.actions or finish_with(found.answer or "", text), len(text))
     actions: list[AgentAction] = []
     end = 0
     for part in parts:
         if part.kind == "answer" and not actions:
             if not part.text:
                 raise UnreadableReply(f"Invalid Format: no answer after '{ANSWER}'")
-            return Asked(answered(without_empty_fence(part.text), text[: part.end]), part.end)
+            return FollowUp(finish_with(without_empty_fence(part.text), text[: part.end]), part.end)
         if part.kind != "follow up":
             break
         actions.append(_action(part, tools, text[: part.end]))
         end = part.end
     if not actions:
         raise UnreadableReply(f"Invalid Format: neither 'Follow up:' nor '{ANSWER}'")
-    return Asked(tuple(actions), end)
+    return FollowUp(tuple(actions), end)
 
 
 def _parts(text: str, marker: re.Pattern[str]) -> list[_Part]:
@@ -155,16 +155,16 @@ def _kind(word: str) -> str:
 
 
 def _action(part: _Part, tools: Sequence[Tool], log: str) -> AgentAction:
-    tool = known(part.name, tools) if part.name else next(iter(tools), None)
+    tool = match_tool(part.name, tools) if part.name else next(iter(tools), None)
     if not part.text and needs_input(tool):
         raise UnreadableReply("Invalid Format: nothing after 'Follow up:'")
     return AgentAction(tool.name if tool else part.name or "none", read_input(part.text, tool), log)
 
 
-def shown(text: str) -> str:
+def visible_follow_up(text: str) -> str:
     """What of a reply that is still arriving can be shown as the run's answer; see `showing`."""
     if text.lstrip().startswith("{"):
-        return in_json(text)
+        return json_answer(text)
     marker = _AT_LINE_START.search(text)
     if marker is None or _kind(marker.group(1)) != "answer":
         return ""
@@ -175,9 +175,9 @@ def shown(text: str) -> str:
     return before_fence(text[marker.end() : line if begun else len(text)])
 
 
-def shown_of_closing(text: str) -> str:
+def visible_closing(text: str) -> str:
     """The same for a reply to `ANSWER`."""
-    return "" if _BEGUN.fullmatch(text.lstrip()) else shown(_as_marked(text))
+    return "" if _BEGUN.fullmatch(text.lstrip()) else visible_follow_up(_as_marked(text))
 
 
 def _as_marked(text: str) -> str:
@@ -189,7 +189,7 @@ def _as_marked(text: str) -> str:
 def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
     """Whether a reply goes on to a follow up question before it gives an answer or makes one up."""
     parts = _parts(text, _AT_LINE_START) or _parts(text, _ANYWHERE)
-    return (bool(parts) and parts[0].kind == "follow up") or acts(text, tools)
+    return (bool(parts) and parts[0].kind == "follow up") or uses_tool(text, tools)
 
 
 class _Questions:
@@ -201,51 +201,51 @@ class _Questions:
         self._last = ""
         self._shapes = {first: _shape(task, strategy.answer_chars, first=first) for first in (True, False)}
 
-    def opening(self) -> Turn:
-        return Turn((Message("user", self._strategy.question(self._task)),), self._task.question)
+    def opening(self) -> PromptTurn:
+        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
-    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
+    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         first = turn.reply is None
-        asked = extended(before, Message("user", f"{said(turn)}{NEEDED if first else ''}"))
+        asked = extend(before, Message("user", f"{turn_text(turn)}{NEEDED if first else ''}"))
         stop = () if self._task.constrained else _STOP
         write = self._first_written if first else self._written
-        return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS, answer=shown)
+        return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS, answer=visible_follow_up)
 
-    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
-        asked = extended(before, Message("user", f"{said(turn)}{reminder}{ANSWER}"))
+        asked = extend(before, Message("user", f"{turn_text(turn)}{reminder}{ANSWER}"))
         stop = () if self._task.constrained else _STOP
         shape = answer_shape(self._strategy.answer_chars)
-        return Ask(asked, turn.news, _answer_written, stop, shape, _REPLY_TOKENS, answer=shown_of_closing)
+        return Ask(asked, turn.news, _answer_written, stop, shape, _REPLY_TOKENS, answer=visible_closing)
 
-    def read(self, reply: Reply) -> Read:
+    def read(self, reply: Reply) -> ParsedReply:
         if self._task.constrained and reply.text.rstrip().endswith(ANSWER):
-            return Read(None, reply.text.rstrip().removesuffix(ANSWER))
-        decision, length = parse(reply.text, self._task.tools)
+            return ParsedReply(None, reply.text.rstrip().removesuffix(ANSWER))
+        decision, length = parse_self_ask(reply.text, self._task.tools)
         if isinstance(decision, AgentFinish):
-            return Read(decision)
+            return ParsedReply(decision)
         if reply.finish == "length" and length == len(reply.text):
             raise UnreadableReply(CUT_OFF)
-        return Read(decision, reply.text[:length], self._last)
+        return ParsedReply(decision, reply.text[:length], self._last)
 
     def closed(self, reply: Reply) -> AgentFinish:
         marked = _as_marked(reply.text)
         if marked == reply.text or not _goes_on(reply.text, self._task.tools):
             with suppress(UnreadableReply):
-                decision = parse(marked, self._task.tools).decision
+                decision = parse_self_ask(marked, self._task.tools).decision
                 if isinstance(decision, AgentFinish):
                     return decision
         return AgentFinish({}, reply.text)
 
-    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         self._last = seen[-1].text if seen[-1].outcome == "result" else self._last
         return _turn(read.text, observations(actions, seen))
 
-    def unreadable(self, reply: Reply, problem: str) -> Turn:
+    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
         return _turn(reply.text, f"{problem}. {self._expected}")
 
-    def minimal(self, turn: Turn, problem: str) -> Turn:
-        told = Message("user", f"{said(turn)}({self._expected})\n")
+    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
+        told = Message("user", f"{turn_text(turn)}({self._expected})\n")
         return replace(turn, told=(told,), news=f"{problem}. {self._expected}")
 
     @property
@@ -264,8 +264,8 @@ class _Questions:
         return Reply("".join(_follow_up(one.tool, one.tool_input, several=several) for one in decided))
 
 
-def _turn(reply: str, news: str) -> Turn:
-    return Turn((Message("user", f"Intermediate answer: {news}\n"),), news, Message("assistant", whole_lines(reply)))
+def _turn(reply: str, news: str) -> PromptTurn:
+    return PromptTurn((Message("user", f"Intermediate answer: {news}\n"),), news, Message("assistant", end_line(reply)))
 
 
 def _answer_written(decided: Decided) -> Reply:
@@ -292,7 +292,7 @@ def _shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
     begins = {tool.name: f"Follow up [{tool.name}]: " if several else "Follow up: " for tool in task.tools}
     asked = [seq(begins[tool.name], input_pattern(tool), "\n") for tool in task.tools]
     after_needed = choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}"))
-    return Constraint(after_needed if first else choice(*asked, ANSWER), deciding(task.tools))
+    return Constraint(after_needed if first else choice(*asked, ANSWER), decision_schema(task.tools))
 
 
 @cache

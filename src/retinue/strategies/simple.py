@@ -10,10 +10,10 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from .parsing.prose import acts
-from .parsing.react_text import UnreadableReply, answer_written, written
-from .prompting.transcript import flattened
-from .step_loop import Read, Turn, noted, said, step_by_step
+from .parsing.prose import uses_tool
+from .parsing.react_text import UnreadableReply, format_answer, format_decision
+from .prompting.transcript import flatten_tool_calls
+from .step_loop import ParsedReply, PromptTurn, note_observation, step_by_step, turn_text
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
 
@@ -30,7 +30,7 @@ def simple(
     parse: Callable[[str], AgentAction | list[AgentAction] | AgentFinish],
     stop: Sequence[str] = (),
     trim_intermediate_steps: Trim = -1,
-    write: Callable[[Decided], Reply] = written,
+    write: Callable[[Decided], Reply] = format_decision,
 ) -> Simple:
     """A strategy of two functions.
 
@@ -53,7 +53,7 @@ class Simple:
     parse: Callable[[str], AgentAction | list[AgentAction] | AgentFinish]
     stop: tuple[str, ...] = ()
     trim_intermediate_steps: Trim = -1
-    write: Callable[[Decided], Reply] = written
+    write: Callable[[Decided], Reply] = format_decision
 
     def __call__(self, task: Task) -> Flow:
         """Prompt, parse and act until `parse` finds an end."""
@@ -68,24 +68,24 @@ class _Own:
         self._task = task
         self._steps: Steps = []
 
-    def opening(self) -> Turn:
+    def opening(self) -> PromptTurn:
         return self._turn(self._task.question)
 
-    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
-        asked = _grown(before, said(turn))
+    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+        asked = _grown(before, turn_text(turn))
         return Ask(asked, turn.news, self._strategy.write, self._strategy.stop, None, _REPLY_TOKENS)
 
-    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
-        asked = _grown(before, said(turn) + CLOSING)
-        return Ask(asked, turn.news, answer_written, self._strategy.stop, None, _REPLY_TOKENS)
+    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+        asked = _grown(before, turn_text(turn) + CLOSING)
+        return Ask(asked, turn.news, format_answer, self._strategy.stop, None, _REPLY_TOKENS)
 
-    def read(self, reply: Reply) -> Read:
+    def read(self, reply: Reply) -> ParsedReply:
         try:
             decided = self._parsed(reply)
         except (UnreadableReply, ValueError) as error:
             raise UnreadableReply(str(error) or "Invalid or incomplete response") from error
         if isinstance(decided, AgentFinish):
-            return Read(decided)
+            return ParsedReply(decided)
         actions = tuple(decided) if isinstance(decided, list) else (decided,)
         if odd := [one for one in actions if not isinstance(one, AgentAction)]:
             gave = f"parse of the strategy {self._strategy.name!r} gave a {type(odd[0]).__name__}"
@@ -94,13 +94,13 @@ class _Own:
             raise UnreadableReply("there is no action and no answer")
         if reply.finish == "length":
             raise UnreadableReply("the reply was cut off, be brief")
-        return Read(actions, reply.text, actions[0].log if actions[0].log != reply.text else "")
+        return ParsedReply(actions, reply.text, actions[0].log if actions[0].log != reply.text else "")
 
     def closed(self, reply: Reply) -> AgentFinish:
         try:
             decided = self._parsed(reply)
         except (UnreadableReply, ValueError):
-            text = "" if acts(reply.text, self._task.tools) else reply.text.strip()
+            text = "" if uses_tool(reply.text, self._task.tools) else reply.text.strip()
             return AgentFinish({"output": text}, reply.text)
         return decided if isinstance(decided, AgentFinish) else AgentFinish({}, reply.text)
 
@@ -114,32 +114,32 @@ class _Own:
             raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
         return decided
 
-    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
-        self._steps += [(action, noted(one)) for action, one in zip(actions, seen, strict=True)]
-        return self._turn("\n".join(map(noted, seen)), read.text)
+    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+        self._steps += [(action, note_observation(one)) for action, one in zip(actions, seen, strict=True)]
+        return self._turn("\n".join(map(note_observation, seen)), read.text)
 
-    def unreadable(self, reply: Reply, problem: str) -> Turn:
+    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
         self._steps.append((AgentAction(_UNREADABLE, problem, reply.text), problem))
         return self._turn(problem, reply.text)
 
-    def minimal(self, turn: Turn, problem: str) -> Turn:
+    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
         self._steps = [step for step in self._steps if step[0].tool != _UNREADABLE]
-        told = f"{said(turn)}\n(Keep exactly to the form that is asked for. {problem})\n"
+        told = f"{turn_text(turn)}\n(Keep exactly to the form that is asked for. {problem})\n"
         return replace(turn, told=(Message("user", told),), news=problem)
 
-    def _turn(self, news: str, reply: str | None = None) -> Turn:
+    def _turn(self, news: str, reply: str | None = None) -> PromptTurn:
         inputs = {
             "input": self._task.question,
             "intermediate_steps": self._trimmed(),
             "tools": list(self._task.tools),
-            "chat_history": list(flattened(self._task.history)),
+            "chat_history": list(flatten_tool_calls(self._task.history)),
         }
         prompt: object = self._strategy.prompt(inputs)
         if not isinstance(prompt, str):
             gave = f"prompt of the strategy {self._strategy.name!r} gave a {type(prompt).__name__}"
             raise UsageError(f"{gave}; want the whole prompt, a str")
         told = Message("user", prompt)
-        return Turn((told,), news, None if reply is None else Message("assistant", reply))
+        return PromptTurn((told,), news, None if reply is None else Message("assistant", reply))
 
     def _trimmed(self) -> Steps:
         trim = self._strategy.trim_intermediate_steps

@@ -15,13 +15,13 @@ from ..core.protocols import Flow, Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from .parsing.answer_stream import plain
-from .parsing.lenient_json import found
-from .parsing.prose import acts
+from .parsing.answer_stream import plain_answer
+from .parsing.lenient_json import find_values
+from .parsing.prose import uses_tool
 from .parsing.react_text import UnreadableReply
-from .prompting.transcript import flattened
+from .prompting.transcript import flatten_tool_calls
 from .react_json import ReactJson, by_argument
-from .step_loop import Read, Turn, answered, extended, noted, step_by_step
+from .step_loop import ParsedReply, PromptTurn, extend, finish_with, note_observation, step_by_step
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."
@@ -66,42 +66,42 @@ class _Calls:
         self._options = {} if strategy.parallel or not task.tools else {"parallel_tool_calls": False}
         self._expected = _EXPECTED if task.tools else _EXPECTED_WITHOUT
 
-    def opening(self) -> Turn:
+    def opening(self) -> PromptTurn:
         task = self._task
         system = (Message("system", self._system),) if self._system else ()
-        history = task.history if task.tools else flattened(task.history)
+        history = task.history if task.tools else flatten_tool_calls(task.history)
         if task.tools and _goes_on(task):
-            return Turn((*system, *history), "\n".join(message.content for message in _last_said(history)))
-        return Turn((*system, *history, Message("user", task.question)), task.question)
+            return PromptTurn((*system, *history), "\n".join(message.content for message in _last_said(history)))
+        return PromptTurn((*system, *history, Message("user", task.question)), task.question)
 
-    def ask(self, before: Prompt | None, turn: Turn) -> Ask:
-        asked = extended(before, *turn.told)
+    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+        asked = extend(before, *turn.told)
         return Ask(
             asked,
             turn.news,
             self._written,
             tools=self._chosen,
             tool_choice=self._choice,
-            answer=plain,
+            answer=plain_answer,
             options=self._options,
             chat=True,
         )
 
-    def closing(self, before: Prompt | None, turn: Turn) -> Ask:
+    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         if not self._task.tools:
             return self.ask(before, turn)
-        asked = extended(before, *turn.told, Message("user", _CLOSING))
+        asked = extend(before, *turn.told, Message("user", _CLOSING))
         tools = self._task.tools
-        asking = Ask(asked, turn.news, _answer_written, tools=tools, answer=plain)
+        asking = Ask(asked, turn.news, _answer_written, tools=tools, answer=plain_answer)
         return replace(asking, tool_choice="none")
 
-    def read(self, reply: Reply) -> Read:
+    def read(self, reply: Reply) -> ParsedReply:
         if reply.calls and not (reply.finish == "length" and self._lacks(reply)):
             actions = tuple(self._complete(call, reply) for call in reply.calls[: self._most])
-            return Read(actions, reply.text, reply.text.strip())
+            return ParsedReply(actions, reply.text, reply.text.strip())
         if not reply.text.strip() and reply.finish == "stop":
             raise UnreadableReply("the reply is empty")
-        return Read(answered(reply.text.strip(), reply.text))
+        return ParsedReply(finish_with(reply.text.strip(), reply.text))
 
     def _lacks(self, reply: Reply) -> bool:
         """Whether a call in the reply is not there as a whole."""
@@ -111,31 +111,33 @@ class _Calls:
             return True
 
     def closed(self, reply: Reply) -> AgentFinish:
-        if reply.calls or acts(reply.text, self._task.tools):
+        if reply.calls or uses_tool(reply.text, self._task.tools):
             return AgentFinish({}, reply.text)
-        return answered(reply.text.strip(), reply.text)
+        return finish_with(reply.text.strip(), reply.text)
 
-    def observed(self, read: Read, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> Turn:
+    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         if self._choice == "required":
             self._choice, self._chosen = "auto", self._task.tools
         pairs = list(zip(actions, seen, strict=True))
         calls = tuple(replace(action, id=one.call_id, log="") for action, one in pairs)
-        told = tuple(Message("tool", noted(one), call_id=one.call_id, tool=action.tool) for action, one in pairs)
+        told = tuple(
+            Message("tool", note_observation(one), call_id=one.call_id, tool=action.tool) for action, one in pairs
+        )
         news = "\n".join(message.content for message in told)
-        return Turn(told, news, Message("assistant", read.text, calls))
+        return PromptTurn(told, news, Message("assistant", read.text, calls))
 
-    def unreadable(self, reply: Reply, problem: str) -> Turn:
+    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
         told = f"That could not be used: {problem}. {self._expected}"
-        return Turn((Message("user", told),), told, Message("assistant", reply.text or "(nothing)"))
+        return PromptTurn((Message("user", told),), told, Message("assistant", reply.text or "(nothing)"))
 
-    def minimal(self, turn: Turn, problem: str) -> Turn:
+    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
         return replace(turn, told=(*turn.told, Message("user", self._expected)), news=f"{problem}. {self._expected}")
 
     def _complete(self, call: AgentAction, reply: Reply) -> AgentAction:
         """The call, if nothing of it is missing."""
         given = call.tool_input
         if isinstance(given, str) and (reply.finish == "length" or given.lstrip()[:1] in ("{", "[")):
-            values = next((one.value for one in found(given)), None)
+            values = next((one.value for one in find_values(given)), None)
             if not isinstance(values, dict):
                 raise UnreadableReply(f"the arguments of {call.tool[:80]!r} are not complete JSON")
             given = values

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...core.tool import Tool
 from ...core.values import AgentFinish
-from .json_reply import answer_begun
+from .json_reply import partial_answer
 from .markers import AFTER, AT_LINE_START
 from .react_text import INVENTED, NO_TOOL, UnreadableReply, parse
 
@@ -22,7 +22,7 @@ _FENCE_BEGUN = re.compile(r"(?<!`)`++[a-z]*+\s*+\Z", re.IGNORECASE)
 _NO_WORDS = re.compile(r"[\W_]+")
 
 
-def beginnings(*words: str, between: str = "[ _]*+") -> str:
+def any_prefix(*words: str, between: str = "[ _]*+") -> str:
     """A pattern for any beginning of one of `words`, between which there may be `between`."""
     return f"(?:{'|'.join(_beginning(word, between) for word in words)})"
 
@@ -36,38 +36,38 @@ def _beginning(word: str, between: str) -> str:
 
 _LINE_BEGUN = re.compile(
     _DECORATION
-    + rf"(?:{beginnings('thought', 'action input', 'tool input', 'input', 'observation', 'final answer', 'question')}"
+    + rf"(?:{any_prefix('thought', 'action input', 'tool input', 'input', 'observation', 'final answer', 'question')}"
     + rf"{_BEFORE_COLON})?",
     re.IGNORECASE,
 )
 _WORD_BEGUN = re.compile(
-    rf"(?<=\s){beginnings('thought', 'observation', 'final answer')}{_BEFORE_COLON}\Z", re.IGNORECASE
+    rf"(?<=\s){any_prefix('thought', 'observation', 'final answer')}{_BEFORE_COLON}\Z", re.IGNORECASE
 )
 
 
-def plain(text: str) -> str:
+def plain_answer(text: str) -> str:
     """Of a text that is the answer itself."""
     text = text.strip()
-    return "" if may_say(text, NO_TOOL) else text
+    return "" if may_begin_with(text, NO_TOOL) else text
 
 
-def may_say(text: str, phrase: str) -> bool:
+def may_begin_with(text: str, phrase: str) -> bool:
     """Whether `text` begins with `phrase`, or with more of it may yet do so, however that is punctuated."""
     said = _NO_WORDS.sub(" ", text[: 2 * len(phrase)]).strip().lower()
     return phrase.startswith(said[: len(phrase)])
 
 
-def in_json(text: str) -> str:
+def json_answer(text: str) -> str:
     """Of a reply in JSON: the text of its answer."""
-    return plain(answer_begun(text)) if "nswer" in text else ""
+    return plain_answer(partial_answer(text)) if "nswer" in text else ""
 
 
-def after_marker(text: str, tools: Sequence[Tool]) -> str:
+def marked_answer(text: str, tools: Sequence[Tool]) -> str:
     """Of a ReAct reply, also of one in JSON: what follows "Final Answer:" at the beginning of a line."""
     if "nswer" not in text.lower():  # so it is as long as nothing but a thought and an action arrive
         return ""
     if text.lstrip().startswith("{"):
-        return finished(answer_begun(text))
+        return finished_answer(partial_answer(text))
     marker = _FINAL.search(text)
     if marker is None:
         return ""
@@ -78,10 +78,10 @@ def after_marker(text: str, tools: Sequence[Tool]) -> str:
     in_it = "FINAL" in marker.group() and text.startswith("{", marker.end())  # OPEA's answer stands in JSON
     if in_it or not isinstance(decision, AgentFinish):
         return ""
-    return finished(text, marker.end())
+    return finished_answer(text, marker.end())
 
 
-def finished(text: str, begin: int = 0) -> str:
+def finished_answer(text: str, begin: int = 0) -> str:
     """Of the answer in `text` from `begin` on, to where `parsing.finish` ends it: before what was made up."""
     ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
     end = min(ends) if ends else _certain(text, begin)
@@ -90,7 +90,7 @@ def finished(text: str, begin: int = 0) -> str:
 
 def before_fence(text: str) -> str:
     """Of an answer after which a fence may have begun."""
-    return plain(_FENCE_BEGUN.sub("", text))
+    return plain_answer(_FENCE_BEGUN.sub("", text))
 
 
 def _certain(text: str, begin: int) -> int:

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 from ...core.tool import Tool
 from ...core.values import AgentFinish, Reply, StopReason
-from .answer_stream import finished
-from .json_reply import answer_begun
+from .answer_stream import finished_answer
+from .json_reply import partial_answer
 from .markers import AFTER, AT_LINE_START, parts_of
-from .prose import acts
-from .react_text import UnreadableReply, finish, parse, says_none, structured
+from .prose import uses_tool
+from .react_text import UnreadableReply, finish, json_decision, names_no_tool, parse
 
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
 _STEP_FIRST = re.compile(rf"[\s>*_#`-]*+(?:thought|action){AFTER}", re.IGNORECASE)
@@ -24,8 +24,8 @@ def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
     Words before an action, also before one that is not finished, are a thought and no answer.
     """
     if text.lstrip().startswith(("{", "[", "`")):
-        decision = structured(text, ())
-        if decision is None and (begun := answer_begun(text).strip()):
+        decision = json_decision(text, ())
+        if decision is None and (begun := partial_answer(text).strip()):
             decision = finish(begun, text)
         if decision is not None:
             return decision if isinstance(decision, AgentFinish) else AgentFinish({}, text)
@@ -42,21 +42,21 @@ def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
 def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
     """Whether a reply goes on to an action before it gives an answer or makes something up."""
     for part in parts_of(text, AT_LINE_START):
-        if part.kind == "action" and not says_none(part.text):
+        if part.kind == "action" and not names_no_tool(part.text):
             return True
         if part.kind in ("final answer", "observation", "question") or (part.kind == "thought" and part.begin):
             return False
-    return acts(text, tools)
+    return uses_tool(text, tools)
 
 
-def shown(text: str) -> str:
+def visible_answer(text: str) -> str:
     """What of a reply that is still arriving can be shown as the answer; see `showing`."""
     begins = text.lstrip()[:7].lower()
     if begins.startswith(("{", "[", "`")):
-        return finished(answer_begun(text)) if begins[0] == "{" else ""
+        return finished_answer(partial_answer(text)) if begins[0] == "{" else ""
     if repeated := _REPEATED.match(text):
-        return finished(text, repeated.end())
-    return "" if begins == "thought" else finished(text)
+        return finished_answer(text, repeated.end())
+    return "" if begins == "thought" else finished_answer(text)
 
 
 CUT: Mapping[str, StopReason] = {
@@ -69,7 +69,7 @@ _PROBLEMS = {
 }
 
 
-def cut(read: AgentFinish, reply: Reply) -> AgentFinish:
+def mark_truncated(read: AgentFinish, reply: Reply) -> AgentFinish:
     """What was `read` out of `reply`; of one that was cut it is no whole answer, and its reason says so."""
     if reply.finish == "stop" or read.reason not in (StopReason.ANSWER, StopReason.UNREADABLE_REPLY):
         return read

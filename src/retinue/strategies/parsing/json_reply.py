@@ -15,10 +15,10 @@ from typing import Any
 
 from ...core.tool import Tool
 from ...core.values import AgentAction
-from .lenient_json import Cut, as_text, found
-from .react_text import CUT_OFF as CUT_OFF, NO_TOOL, UnreadableReply, known, needs_input, read_input
+from .lenient_json import Truncated, as_text, find_values
+from .react_text import CUT_OFF as CUT_OFF, NO_TOOL, UnreadableReply, match_tool, needs_input, read_input
 from .reserved_words import ACTIONS, ANSWERS, INPUTS, NAMES, key_of
-from .tagged_calls import Call, calls
+from .tagged_calls import TaggedCall, find_calls
 
 MAX_ACTIONS = 8  # in one reply; more are a model that rambles
 
@@ -40,44 +40,44 @@ class JsonReply:
 def read_reply(text: str, tools: Sequence[Tool]) -> JsonReply:
     """What a reply says. Raises `UnreadableReply`, and nothing else, for any text."""
     text = _unwrapped(text)
-    cut, called = False, list(calls(text))
-    for value, begin, end in found(text):
+    cut, called = False, list(find_calls(text))
+    for value, begin, end in find_values(text):
         if called and called[0].begin <= begin and (reply := _called(called, text, tools)):
             return reply
         reply = _read(value, text[begin:end], tools)
         if reply is not None:
             return reply
-        cut = cut or isinstance(value, Cut)
+        cut = cut or isinstance(value, Truncated)
     if called and (reply := _called(called, text, tools)):
         return reply
     raise UnreadableReply(CUT_OFF if cut else "Invalid Format: no JSON with 'actions' or 'answer'")
 
 
-def cut_answer(text: str) -> str:
+def truncated_answer(text: str) -> str:
     """What there is of an answer whose end is missing."""
-    for value, _, _ in found(_unwrapped(text)):
-        values = value.value if isinstance(value, Cut) else value
+    for value, _, _ in find_values(_unwrapped(text)):
+        values = value.value if isinstance(value, Truncated) else value
         answer = _first(_folded(values), ANSWERS) if isinstance(values, dict) else None
-        if isinstance(answer, Cut) and isinstance(answer.value, str):
+        if isinstance(answer, Truncated) and isinstance(answer.value, str):
             return answer.value.strip()
     return ""
 
 
-def answer_begun(text: str) -> str:
+def partial_answer(text: str) -> str:
     """As much as there is of the text that the first object in a reply gives as its answer, before any action."""
     if not re.match(r"[^\[\"]*\{", text):
         return ""
     at = text.index("{")
-    if (called := next(calls(text), None)) and called.begin < at:
+    if (called := next(find_calls(text), None)) and called.begin < at:
         return ""
-    for value, begin, _ in found(text):
-        cut = isinstance(value, Cut)
-        values = value.value if isinstance(value, Cut) else value
+    for value, begin, _ in find_values(text):
+        cut = isinstance(value, Truncated)
+        values = value.value if isinstance(value, Truncated) else value
         if not isinstance(values, dict) or begin > at:  # what begins first is no JSON
             return ""
         values = _folded(values)
         inner = values.get("decision")
-        inner = inner.value if isinstance(inner, Cut) else inner
+        inner = inner.value if isinstance(inner, Truncated) else inner
         values |= _folded(inner) if isinstance(inner, dict) else {}
         answer = _first(values, ANSWERS)
         if cut or answer is not None or _decides(values):
@@ -89,7 +89,7 @@ def answer_begun(text: str) -> str:
 def _decides(values: Mapping[str, Any]) -> bool:
     """Whether an object gives actions, or begins to."""
     given = _first(values, ACTIONS)
-    given = given.value if isinstance(given, Cut) else given
+    given = given.value if isinstance(given, Truncated) else given
     return bool(given) or _is_call(values)
 
 
@@ -97,7 +97,7 @@ def _string_begun(value: Any) -> str:
     """A text, without an escape at its end of which a part is missing; nothing of what is no text."""
     if isinstance(value, str):
         return value
-    begun = value.value if isinstance(value, Cut) else None
+    begun = value.value if isinstance(value, Truncated) else None
     return _ESCAPE_BEGUN.sub("", begun) if isinstance(begun, str) else ""
 
 
@@ -111,18 +111,18 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-def _called(called: Sequence[Call], text: str, tools: Sequence[Tool]) -> JsonReply | None:
+def _called(called: Sequence[TaggedCall], text: str, tools: Sequence[Tool]) -> JsonReply | None:
     """What calls between tags say, as far as they are calls."""
-    items = [call.value for call in called if isinstance(call.value, Cut) or _are_items([call.value])]
+    items = [call.value for call in called if isinstance(call.value, Truncated) or _are_items([call.value])]
     values = {"actions": items}
     return _read(values, text[called[0].begin : called[-1].end], tools) if items else None
 
 
 def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
     """What a value says; `None` if it is not about actions or an answer."""
-    if isinstance(value, Cut) and not isinstance(value.value, dict):
+    if isinstance(value, Truncated) and not isinstance(value.value, dict):
         return _read({"actions": value}, written, tools) if _are_items(value.value) else None
-    values = value.value if isinstance(value, Cut) else value
+    values = value.value if isinstance(value, Truncated) else value
     if isinstance(values, list):
         return _read({"actions": values}, written, tools) if _are_items(values) else None
     values = _folded(values)
@@ -142,8 +142,8 @@ def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
 
 def _nothing(value: Any, values: Mapping[str, Any], written: str) -> JsonReply | None:
     """In seed 004, a reply in the form that runs nothing and answers nothing says that no tool fits."""
-    if isinstance(value, Cut):
-        if any(isinstance(inner, Cut) for inner in values.values()):
+    if isinstance(value, Truncated):
+        if any(isinstance(inner, Truncated) for inner in values.values()):
             raise UnreadableReply(CUT_OFF)
         return None
     in_form = "scratchpad" in values or isinstance(_first(values, ACTIONS), list)
@@ -161,7 +161,7 @@ def _first(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
 def _are_items(values: Any) -> bool:
     return bool(values) and all(
         isinstance(one, dict) and _is_call(_folded(one))
-        for one in (v.value if isinstance(v, Cut) else v for v in values)
+        for one in (v.value if isinstance(v, Truncated) else v for v in values)
     )
 
 
@@ -176,15 +176,15 @@ def _items(value: Any, values: dict[str, Any]) -> list[Any]:
     """The actions in a reply, not yet read: a list of them, one, or the reply itself."""
     given = _first(values, ACTIONS)
     if given is None:
-        return [Cut(values) if isinstance(value, Cut) else values] if _is_call(values) else []
-    if isinstance(given, Cut):
+        return [Truncated(values) if isinstance(value, Truncated) else values] if _is_call(values) else []
+    if isinstance(given, Truncated):
         given = given.value if isinstance(given.value, list) else [given]
     return given if isinstance(given, list) else [given]
 
 
 def _action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | None:
     """An action that is complete; `None` for one that says there is none."""
-    if isinstance(item, Cut):
+    if isinstance(item, Truncated):
         raise UnreadableReply(CUT_OFF)
     values = _folded(item) if isinstance(item, dict) else {"action": item}
     if isinstance(inner := values.get("function"), dict):
@@ -194,7 +194,7 @@ def _action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | Non
         return None
     if not isinstance(name, str):
         raise UnreadableReply("Invalid Format: an action's name must be a text")
-    tool, given = known(name, tools), _first(values, INPUTS)
+    tool, given = match_tool(name, tools), _first(values, INPUTS)
     if given is None:
         if needs_input(tool):
             raise UnreadableReply(f"Invalid Format: the action {name[:80]!r} has no 'arguments'")
@@ -210,12 +210,12 @@ def _only(values: Any) -> Any:
 
 def _answer(value: Any) -> str | None:
     """An answer as text, what is no text as JSON; `None` if there is none, or only a piece of it."""
-    text = "" if value is None or isinstance(value, Cut) else as_text(value).strip()
+    text = "" if value is None or isinstance(value, Truncated) else as_text(value).strip()
     return text if text not in ("", "{}", "[]") else None
 
 
 def _thought(values: Mapping[str, Any]) -> str:
     scratchpad = values.get("scratchpad")
-    scratchpad = scratchpad.value if isinstance(scratchpad, Cut) else scratchpad
+    scratchpad = scratchpad.value if isinstance(scratchpad, Truncated) else scratchpad
     thought = (scratchpad if isinstance(scratchpad, dict) else values).get("thought")
     return thought if isinstance(thought, str) else ""

@@ -2,7 +2,7 @@
 
 Understood beside JSON itself: prose and fences around it, single quotes, trailing and missing commas,
 line breaks in strings, Python's `True` and `None`, `NaN`, and an end that is missing. What the missing
-end belongs to is marked `Cut`, so that nobody takes a piece for the whole.
+end belongs to is marked `Truncated`, so that nobody takes a piece for the whole.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class NotJson(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Truncated:
     """What there is of a value whose end is missing."""
 
     value: Any
 
 
-class Found(NamedTuple):
+class FoundValue(NamedTuple):
     """A value in a text, and where it stands."""
 
     value: Any
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     end: int
 
 
-def found(text: str) -> Iterator[Found]:
+def find_values(text: str) -> Iterator[FoundValue]:
     """The objects and arrays in `text`, in their order. Raises nothing, for any text.
 
     What looks like the beginning of one is followed until it is none; not for ever, so the time is linear.
@@ -63,15 +63,15 @@ def found(text: str) -> Iterator[Found]:
             followed += wrong.at - begin
             at = begin + 1
             continue
-        yield Found(value, begin, end)
-        at = begin + 1 if isinstance(value, Cut) else end
+        yield FoundValue(value, begin, end)
+        at = begin + 1 if isinstance(value, Truncated) else end
         followed += end - begin
 
 
-def value_at(text: str, at: int) -> Found:
+def value_at(text: str, at: int) -> FoundValue:
     """The value that begins at `at`. Raises `NotJson` if none does."""
     value, end = _value(text, at, 0)
-    return Found(value, at, end)
+    return FoundValue(value, at, end)
 
 
 def as_text(value: Any) -> str:
@@ -99,7 +99,7 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     if word is None:
         raise NotJson(at)
     if word.end() == len(text):
-        return Cut(None), word.end()  # nobody knows what 4 was the beginning of
+        return Truncated(None), word.end()  # nobody knows what 4 was the beginning of
     return _scalar(word.group(), at), word.end()
 
 
@@ -107,7 +107,7 @@ def _string(text: str, at: int, quote: str) -> tuple[Any, int]:
     match = _STRINGS[quote].match(text, at)
     assert match is not None
     value = _unescaped(match.group(1))
-    return (value if match.group(2) else Cut(value)), match.end() if match.group(2) else len(text)
+    return (value if match.group(2) else Truncated(value)), match.end() if match.group(2) else len(text)
 
 
 def _array(text: str, at: int, depth: int) -> tuple[Any, int]:
@@ -115,7 +115,7 @@ def _array(text: str, at: int, depth: int) -> tuple[Any, int]:
     while True:
         at = _end(_COMMAS, text, at)
         if at >= len(text):
-            return Cut(values), at
+            return Truncated(values), at
         if text[at] == "]":
             return values, at + 1
         value, at = _value(text, at, depth + 1)
@@ -127,20 +127,20 @@ def _object(text: str, at: int, depth: int) -> tuple[Any, int]:
     while True:
         at = _end(_COMMAS, text, at)
         if at >= len(text):
-            return Cut(values), at
+            return Truncated(values), at
         if text[at] == "}":
             return values, at + 1
         if text[at] not in "\"'":
             raise NotJson(at)
         key, at = _string(text, at, text[at])
         at = _end(_SPACE, text, at)
-        if isinstance(key, Cut) or at >= len(text):
-            return Cut(values), len(text)
+        if isinstance(key, Truncated) or at >= len(text):
+            return Truncated(values), len(text)
         if text[at] != ":":
             raise NotJson(at)
         at = _end(_SPACE, text, at + 1)
         if at >= len(text):
-            return Cut(values), at
+            return Truncated(values), at
         values[key], at = _value(text, at, depth + 1)
 
 

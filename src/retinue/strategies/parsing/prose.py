@@ -10,10 +10,10 @@ from ...core.protocols import Task
 from ...core.tool import Tool
 from ...core.values import Reply
 from .json_reply import read_reply
-from .lenient_json import Cut
+from .lenient_json import Truncated
 from .markers import ANYWHERE, AT_LINE_START, parts_of
-from .react_text import UnreadableReply, bare_name, known
-from .tagged_calls import calls
+from .react_text import UnreadableReply, bare_name, match_tool
+from .tagged_calls import find_calls
 
 _FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: another form was tried
 _LABEL = re.compile(
@@ -28,12 +28,12 @@ _INTENT = re.compile(
 )
 
 
-def acts(text: str, tools: Sequence[Tool]) -> bool:
+def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
     """Whether a reply that should be an answer uses, or begins to use, one of `tools`, in whatever form.
 
     What follows an answer under its own marker is made up, and does not count.
     """
-    if any(isinstance(call.value, Cut) for call in calls(text)):
+    if any(isinstance(call.value, Truncated) for call in find_calls(text)):
         return True
     for marker in (AT_LINE_START, ANYWHERE):
         parts = parts_of(text, marker)
@@ -48,7 +48,7 @@ def acts(text: str, tools: Sequence[Tool]) -> bool:
 def _is_of(written: str, tools: Sequence[Tool]) -> bool:
     """Whether an action names one of the tools, alone or in a call."""
     name = re.split(r"[\[(\n]", written, maxsplit=1)[0]
-    return known(bare_name(name), tools) is not None
+    return match_tool(bare_name(name), tools) is not None
 
 
 def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
@@ -56,10 +56,10 @@ def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
         actions = read_reply(text, tools).actions
     except UnreadableReply:
         return False
-    return any(known(action.tool, tools) for action in actions)
+    return any(match_tool(action.tool, tools) for action in actions)
 
 
-def prose_of(task: Task) -> Callable[[Reply], str]:
+def prose_reader(task: Task) -> Callable[[Reply], str]:
     """`prose` for the replies to a task; nothing is, where the engine holds the model to a form."""
     return partial(prose, tools=task.tools) if not task.constrained else lambda reply: ""
 

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from ...core.prompt import Decided
 from ...core.tool import Tool
 from ...core.values import AgentAction, AgentFinish, Reply, StopReason, ToolInput
-from .lenient_json import Cut, as_text
+from .lenient_json import Truncated, as_text
 from .markers import AFTER, ANYWHERE, AT_LINE_START, Part, parts_of
 from .reserved_words import INPUTS
-from .tagged_calls import Call, calls
+from .tagged_calls import TaggedCall, find_calls
 
 NO_TOOL = "no appropriate tool available"
 CUT_OFF = "Invalid Format: the reply was cut off, be brief"
@@ -57,12 +57,12 @@ class Parsed(NamedTuple):
 
 def parse(text: str, tools: Sequence[Tool]) -> Parsed:
     """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
-    if decision := structured(text, tools):
+    if decision := json_decision(text, tools):
         return Parsed(decision, len(text))
     parts = parts_of(text, AT_LINE_START)
     if not any(part.kind in ("action", "final answer") for part in parts):
         parts = parts_of(text, ANYWHERE)
-    called = next(calls(text), None)
+    called = next(find_calls(text), None)
     for at, part in enumerate(parts):
         if called and called.begin < part.begin and (parsed := _called(called, text, tools)):
             return parsed
@@ -78,9 +78,9 @@ def parse(text: str, tools: Sequence[Tool]) -> Parsed:
     raise UnreadableReply("Invalid Format: Missing 'Action:' after 'Thought:'")
 
 
-def _called(call: Call, text: str, tools: Sequence[Tool]) -> Parsed | None:
+def _called(call: TaggedCall, text: str, tools: Sequence[Tool]) -> Parsed | None:
     """The action in a call between tags, if it is one."""
-    if isinstance(call.value, Cut):
+    if isinstance(call.value, Truncated):
         raise UnreadableReply(CUT_OFF)
     decision = _from_values(call.value, text[: call.end], tools)
     return Parsed(decision, call.end) if isinstance(decision, AgentAction) else None
@@ -127,9 +127,9 @@ def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) ->
     name = bare_name(name)
     if written is not None and _squeezed(name) in _FINISH:
         return _answer(_bare(written), text[:end], end)
-    tool = known(name, tools)
+    tool = match_tool(name, tools)
     if written is None:
-        if decision := structured(part.text, tools):
+        if decision := json_decision(part.text, tools):
             return Parsed(replace(decision, log=text[:end]), end)
         if needs_input(tool):
             raise UnreadableReply("Invalid Format: Missing 'Action Input:' after 'Action:'")
@@ -138,12 +138,12 @@ def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) ->
     return Parsed(AgentAction(tool.name if tool else name, tool_input, text[:end]), end)
 
 
-def says_none(name: str) -> bool:
+def names_no_tool(name: str) -> bool:
     """Whether an action's name says that there is no action."""
     return bool(name) and _squeezed(name) in _NOTHING
 
 
-def known(name: str, tools: Sequence[Tool]) -> Tool | None:
+def match_tool(name: str, tools: Sequence[Tool]) -> Tool | None:
     """The tool a model means by `name`: exactly, or but for case, spaces and punctuation."""
     for tool in tools:
         if tool.name == name:
@@ -187,7 +187,7 @@ def _bare(text: str) -> str:
 # ── JSON instead of lines ────────────────────────────────────────────────────────────────────────
 
 
-def structured(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
+def json_decision(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
     """The decision in a reply that is JSON, or has it in a fence; `None` if there is none."""
     for candidate in _json_candidates(text):
         values = _json_at_start(candidate)
@@ -214,7 +214,7 @@ def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) ->
     name = values.get("action", values.get("tool", values.get("name") if given is not None else None))
     if isinstance(name, str) and _squeezed(name) in _FINISH:
         answer, name = given, None
-    tool = known(name, tools) if isinstance(name, str) else None
+    tool = match_tool(name, tools) if isinstance(name, str) else None
     if isinstance(name, str) and name and (given is not None or not needs_input(tool)):
         given = {} if given is None else given
         tool_input = read_input(as_text(given), tool)
@@ -251,7 +251,7 @@ def thought_in(log: str) -> str:
 # ── writing: the inverse ─────────────────────────────────────────────────────────────────────────
 
 
-def written(decided: Decided) -> Reply:
+def format_decision(decided: Decided) -> Reply:
     """A decision as a model would write it after "Thought:"; `parse` reads it (of several actions, the first)."""
     if isinstance(decided, AgentFinish):
         return Reply(f" I now know the final answer\nFinal Answer: {decided.output}")
@@ -260,6 +260,6 @@ def written(decided: Decided) -> Reply:
     return Reply(f" I should use {action.tool}\nAction: {action.tool}\nAction Input: {value}\n")
 
 
-def answer_written(decided: Decided) -> Reply:
+def format_answer(decided: Decided) -> Reply:
     """A decision as a reply to "Final Answer:", where an action has no place."""
     return Reply(f" {decided.output}" if isinstance(decided, AgentFinish) else "")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .lenient_json import Cut, NotJson, value_at
+from .lenient_json import NotJson, Truncated, value_at
 
 _BEGIN = re.compile(
     r"^[ \t>*_#`-]*+tool[ _]?call[ \t]*+\d*+[*_`]*+[ \t]*+[:\uff1a][*_`]*+\s*+(?=\{)"
@@ -25,15 +25,15 @@ _PARAMETER = re.compile(r"\s*+<parameter=([\w.-]{1,64})>", re.IGNORECASE)
 _END = re.compile(r"\s*+(?:</(?:function|tool_call|tool_input)>\s*+)*+", re.IGNORECASE)
 
 
-class Call(NamedTuple):
-    """A call as it is written: an object with its name and input, or a `Cut`; and where it stands."""
+class TaggedCall(NamedTuple):
+    """A call as it is written: an object with its name and input, or a `Truncated`; and where it stands."""
 
     value: Any
     begin: int
     end: int
 
 
-def calls(text: str) -> Iterator[Call]:
+def find_calls(text: str) -> Iterator[TaggedCall]:
     """The calls in a text, in their order. Raises nothing, for any text, and takes linear time."""
     at = 0
     while begun := _BEGIN.search(text, at):
@@ -43,7 +43,7 @@ def calls(text: str) -> Iterator[Call]:
             at = max(begun.end(), wrong.at)
             continue
         at = _after(text, at)
-        yield Call(value, begun.start(), at)
+        yield TaggedCall(value, begun.start(), at)
 
 
 def _given(text: str, begun: re.Match[str]) -> tuple[Any, int]:
@@ -58,7 +58,7 @@ def _given(text: str, begun: re.Match[str]) -> tuple[Any, int]:
         value, _, at = value_at(text, at)
     else:
         value, at = _parameters(text, at)
-    return value if isinstance(value, Cut) else {"name": name, "arguments": value}, at
+    return value if isinstance(value, Truncated) else {"name": name, "arguments": value}, at
 
 
 def _parameters(text: str, at: int) -> tuple[Any, int]:
@@ -67,7 +67,7 @@ def _parameters(text: str, at: int) -> tuple[Any, int]:
     while begun := _PARAMETER.match(text, at):
         end = text.find("</parameter>", begun.end())
         if end < 0:
-            return Cut(values), len(text)
+            return Truncated(values), len(text)
         values[begun[1]] = text[begun.end() : end].strip()
         at = end + len("</parameter>")
     return values, at

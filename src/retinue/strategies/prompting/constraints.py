@@ -22,19 +22,19 @@ def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) 
     decisions = [seq(f"Action: {tool.name}\nAction Input: ", input_pattern(tool), "\n") for tool in tools]
     thought = line(THOUGHT_CHARS, but=":\uff1a")  # without a colon, a thought cannot look like a marker
     pattern = seq(" ", thought, "\n", choice(*decisions, ending))
-    return Constraint(pattern, deciding(tools, thought={"type": "string"}))
+    return Constraint(pattern, decision_schema(tools, thought={"type": "string"}))
 
 
-def deciding(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
+def decision_schema(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
     """The schema of a decision as JSON, with what comes `before` it."""
-    variants = [variant(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
-    decision = {"anyOf": [*variants, variant(final_answer={"type": "string"})]}
-    return variant(**before, decision=decision) | defined(tools)
+    variants = [object_schema(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
+    decision = {"anyOf": [*variants, object_schema(final_answer={"type": "string"})]}
+    return object_schema(**before, decision=decision) | shared_definitions(tools)
 
 
 def answer_shape(answer_chars: int) -> Constraint:
     """Nothing but the answer, on one line."""
-    return Constraint(seq(" ", line(answer_chars), "\n"), variant(final_answer={"type": "string"}))
+    return Constraint(seq(" ", line(answer_chars), "\n"), object_schema(final_answer={"type": "string"}))
 
 
 def input_pattern(tool: Tool) -> Pattern:
@@ -51,11 +51,11 @@ def _input_schema(tool: Tool) -> Any:
 
 
 def arguments_schema(tool: Tool) -> Any:
-    """The schema of the tool's arguments by name; what it refers to is in `defined`."""
+    """The schema of the tool's arguments by name; what it refers to is in `shared_definitions`."""
     return _apart({key: value for key, value in tool.signature.parameters.items() if key != "$defs"}, tool)
 
 
-def defined(tools: Sequence[Tool]) -> dict[str, Any]:
+def shared_definitions(tools: Sequence[Tool]) -> dict[str, Any]:
     """What the tools' schemas refer to. References start at the root, so it stands there, for each tool apart."""
     found = {
         f"{tool.name}-{name}": _apart(schema, tool)
@@ -74,7 +74,7 @@ def _apart(schema: Any, tool: Tool) -> Any:
     return [_apart(inner, tool) for inner in schema] if isinstance(schema, list) else schema
 
 
-def variant(**properties: Any) -> dict[str, Any]:
+def object_schema(**properties: Any) -> dict[str, Any]:
     """The schema of an object with just these properties."""
     return {
         "type": "object",

@@ -67,7 +67,7 @@ _TOKEN = re.compile(
 _INSTEAD = {":": " -", "<": "(", ">": ")", "[": "(", "]": ")"}
 
 
-def quoted(text: str) -> str:
+def neutralize(text: str) -> str:
     """`text` without anything that reads as protocol or as a chat template's token."""
     edits: dict[int, tuple[int, str]] = {}  # by where it begins in the text: where it ends, and what takes its place
     for view in views(text):

@@ -16,7 +16,7 @@ _KINDS: Mapping[Kind, re.Pattern[str]] = {
 }
 
 
-class Shown(NamedTuple):
+class ExampleStep(NamedTuple):
     """A step of an example: what kind of tool it takes, a thought, the tool's input, and what came of it."""
 
     kind: Kind
@@ -29,7 +29,7 @@ class Example(NamedTuple):
     """A worked example."""
 
     question: str
-    steps: tuple[Shown, ...]
+    steps: tuple[ExampleStep, ...]
     thought: str
     answer: str
 
@@ -37,13 +37,13 @@ class Example(NamedTuple):
 _LOOKING_UP = Example(
     "In which country was the director of the film The Piano born?",
     (
-        Shown(
+        ExampleStep(
             "look up",
             "I need to find out who directed The Piano.",
             "The Piano film director",
             "[The Piano] The Piano is a 1993 period drama film written and directed by Jane Campion.",
         ),
-        Shown(
+        ExampleStep(
             "look up",
             "The director is Jane Campion. I need to find where she was born.",
             "Jane Campion born",
@@ -56,7 +56,7 @@ _LOOKING_UP = Example(
 _CALCULATING = Example(
     "What is 5 raised to the 0.4 power, plus 12 percent of 80?",
     (
-        Shown(
+        ExampleStep(
             "calculate",
             "I need to raise 5 to the 0.4 power and add 12 percent of 80.",
             "5^0.4 + 0.12 * 80",
@@ -69,13 +69,13 @@ _CALCULATING = Example(
 _BOTH = Example(
     "How long is the film The Piano? What is its length raised to the 0.4 power?",
     (
-        Shown(
+        ExampleStep(
             "look up",
             "I need to find out how long The Piano is.",
             "The Piano film length",
             "[The Piano] The Piano is a 1993 period drama film. It runs for 117 minutes.",
         ),
-        Shown(
+        ExampleStep(
             "calculate",
             "The Piano is 117 minutes long. I need to raise 117 to the 0.4 power.",
             "117^0.4",
@@ -87,7 +87,7 @@ _BOTH = Example(
 )
 
 
-def described(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
+def describe_tools(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
     """A line for each tool: its name, what it is good for, and its input where that is not plain text."""
     return "\n".join(f"{tool.name}: {tool.description}{_input_note(tool, input_name)}" for tool in tools)
 
@@ -95,7 +95,7 @@ def described(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
 def examples(tools: Sequence[Tool]) -> str:
     """Worked examples for the tools at hand, as `react` writes them."""
     written = ""
-    for example, using in fitting(tools):
+    for example, using in examples_for(tools):
         steps = [
             f"Thought: {step.thought}\nAction: {using[step.kind].name}\nAction Input: {step.tool_input}\n"
             f"Observation: {step.observation}\n"
@@ -106,7 +106,7 @@ def examples(tools: Sequence[Tool]) -> str:
     return written
 
 
-def fitting(tools: Sequence[Tool]) -> Iterator[tuple[Example, Mapping[Kind, Tool]]]:
+def examples_for(tools: Sequence[Tool]) -> Iterator[tuple[Example, Mapping[Kind, Tool]]]:
     """Examples for the kinds of tools at hand (looking up, calculating), each with the first tool of its kind."""
     using: dict[Kind, Tool] = {}
     for kind, words in _KINDS.items():

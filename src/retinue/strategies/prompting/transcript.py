@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...core.values import Message
 
 
-def flattened(history: Sequence[Message]) -> tuple[Message, ...]:
+def flatten_tool_calls(history: Sequence[Message]) -> tuple[Message, ...]:
     """`history` without calls and messages of tools: they are told, labelled, in the assistant's turn that they belong
     to, so that nothing that a tool said has the user's authority."""
     turns: list[Message] = []
@@ -22,9 +22,9 @@ def flattened(history: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(turns)
 
 
-def remembered(history: Sequence[Message]) -> str:
+def history_lines(history: Sequence[Message]) -> str:
     """The conversation before, a line for each turn."""
-    return "".join(f"{'Human' if one.role == 'user' else 'AI'}: {one.content}\n" for one in flattened(history))
+    return "".join(f"{'Human' if one.role == 'user' else 'AI'}: {one.content}\n" for one in flatten_tool_calls(history))
 
 
 def _told(message: Message) -> str:

@@ -12,13 +12,13 @@ from ...core.protocols import Flow, Sent, Strategy, Task, calls_natively, needs_
 from ...core.values import AgentFinish, Message
 
 
-def instructed(strategy: Strategy, text: str) -> Strategy:
+def with_instructions(strategy: Strategy, text: str) -> Strategy:
     """`strategy`, whose every prompt begins with `text`."""
-    return Instructed(strategy, text.strip()) if text.strip() else strategy
+    return WithInstructions(strategy, text.strip()) if text.strip() else strategy
 
 
 @dataclass(frozen=True)
-class Instructed:
+class WithInstructions:
     """The strategy around `inner`."""
 
     inner: Strategy

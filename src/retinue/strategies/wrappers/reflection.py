@@ -22,9 +22,9 @@ from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
 from ...core.tool import Tool
 from ...core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
 from ..parsing.react_text import read_input
-from ..plan_text import in_line
+from ..plan_text import neutralize_line
 from ..prompting.constraints import INPUT_CHARS
-from .wrapper import Around
+from .wrapper import Wrapper
 
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
 _RESULT_CHARS = 1_500
@@ -41,9 +41,9 @@ If it does not, put the input in other words that mean the same, and write: reph
 Verdict:"""
 
 
-def reflecting(strategy: Strategy) -> Strategy:
+def with_reflection(strategy: Strategy) -> Strategy:
     """`strategy` with self-reflection on the tools that ask for it."""
-    return Around(strategy, partial(_reflected, strategy))
+    return Wrapper(strategy, partial(_reflected, strategy))
 
 
 def _reflected(strategy: Strategy, task: Task) -> Flow:
@@ -89,7 +89,7 @@ def _better(tool: Tool, action: AgentAction, first: Observation, answer: str) ->
         tried.append(_key(rephrased))
         action = replace(action, tool_input=rephrased)
         (again,) = yield from act(action, answer=answer)
-        told = f"(the input was rephrased to {in_line(_text(rephrased), INPUT_CHARS)})"
+        told = f"(the input was rephrased to {neutralize_line(_text(rephrased), INPUT_CHARS)})"
         seen = replace(again, call_id=first.call_id, note=f"{told}\n{again.note}".strip())
     return seen
 
@@ -101,8 +101,8 @@ def _is_final(tool: Tool) -> bool:
 
 def _asked(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
     """Ask whether tool, input and result agree, and for another input if not."""
-    result = in_line(seen.text, _RESULT_CHARS)
-    given = in_line(_text(action.tool_input), INPUT_CHARS)
+    result = neutralize_line(seen.text, _RESULT_CHARS)
+    given = neutralize_line(_text(action.tool_input), INPUT_CHARS)
     wording = _WORDING.format(name=tool.name, description=tool.description, given=given, result=result or "(nothing)")
     prompt = Prompt(Message("user", wording))
     return Ask(prompt, result, partial(_written, tool=tool), (), _shape(tool), _REPLY_TOKENS, aside=True)

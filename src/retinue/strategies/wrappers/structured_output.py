@@ -13,11 +13,11 @@ from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Flow, Sent, Strategy, Task, ask
 from ...core.values import AgentFinish, Message, Reply, StopReason
 from ..parsing.final_answer import CUT
-from ..parsing.prose import acts
+from ..parsing.prose import uses_tool
 from ..parsing.react_text import FENCED
-from ..plan_text import in_line
-from ..prompting.injection_guard import quoted
-from .wrapper import Around, unshown
+from ..plan_text import neutralize_line
+from ..prompting.injection_guard import neutralize
+from .wrapper import Wrapper, without_visible_answer
 
 TRIES = 3
 _ANSWER_CHARS = 2_000
@@ -25,9 +25,9 @@ _EVIDENCE, _EVIDENCE_CHARS = 4, 500  # the last results of tools that are shown,
 _REPLY_TOKENS = 1_024
 
 
-def answering(strategy: Strategy, schema: Mapping[str, Any], check: Callable[[Any], str]) -> Strategy:
+def with_structured_output(strategy: Strategy, schema: Mapping[str, Any], check: Callable[[Any], str]) -> Strategy:
     """`strategy` with answers that fit the JSON Schema `schema`; `check` says what is wrong with a value."""
-    return Around(strategy, _Answers(strategy, schema, check))
+    return Wrapper(strategy, _Answers(strategy, schema, check))
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class _Answers:
         evidence: list[str] = []
         try:
             while not isinstance(request := advance(inner, sent), AgentFinish):
-                sent = yield unshown(request) if isinstance(request, Ask) else request
+                sent = yield without_visible_answer(request) if isinstance(request, Ask) else request
                 if isinstance(sent, tuple):
                     evidence += [seen.text for seen in sent if seen.outcome == "result"]
         finally:
@@ -66,7 +66,7 @@ class _Answers:
             held = shape if left > 1 else None  # a schema may say more than a pattern can
             news = f"{text}\n{again}".strip()
             reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, most, problem=again, aside=True))
-            given = "" if acts(reply.text, task.tools) else reply.text
+            given = "" if uses_tool(reply.text, task.tools) else reply.text
             text = given.strip() or text
             value, again = self._read(given)
             if not again:
@@ -99,9 +99,9 @@ class _Answers:
             return "this is nested too deeply"
 
     def _wording(self, task: Task, answer: str, evidence: Sequence[str]) -> str:
-        lines = [f"- {in_line(text, _EVIDENCE_CHARS)}\n" for text in evidence[-_EVIDENCE:]]
+        lines = [f"- {neutralize_line(text, _EVIDENCE_CHARS)}\n" for text in evidence[-_EVIDENCE:]]
         found = f"What was found out:\n{''.join(lines)}" if lines else ""
-        said = quoted(" ".join(answer.split()))[:_ANSWER_CHARS] or "(none)"
+        said = neutralize(" ".join(answer.split()))[:_ANSWER_CHARS] or "(none)"
         schema = json.dumps(self.schema, ensure_ascii=False)
         return (
             f"Question: {task.question}\n{found}Answer: {said}\n"

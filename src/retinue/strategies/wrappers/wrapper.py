@@ -13,7 +13,7 @@ from ...core.values import AgentFinish
 
 
 @dataclass(frozen=True)
-class Around:
+class Wrapper:
     """A strategy that stands around `inner`, under its name and with its needs; `reason` is what it does."""
 
     inner: Strategy
@@ -39,15 +39,15 @@ class Around:
         return self.reason(task)
 
 
-def unshown(request: Ask) -> Ask:
+def without_visible_answer(request: Ask) -> Ask:
     """`request`, as one whose reply, also to its closing, is not the run's answer."""
     closing = request.closing
-    return replace(request, answer=None, closing=closing and (lambda: unshown(closing())))
+    return replace(request, answer=None, closing=closing and (lambda: without_visible_answer(closing())))
 
 
-def renaming(strategy: Strategy, names: Mapping[str, str]) -> Strategy:
+def with_tool_names(strategy: Strategy, names: Mapping[str, str]) -> Strategy:
     """`strategy`, in which a model may call tools by other names, too: `names` has the tools' own by these."""
-    return Around(strategy, partial(_renaming, strategy, names)) if names else strategy
+    return Wrapper(strategy, partial(_renaming, strategy, names)) if names else strategy
 
 
 def _renaming(strategy: Strategy, names: Mapping[str, str], task: Task) -> Flow:
