@@ -15,7 +15,7 @@ from ..strategies import STRATEGIES
 from ..tools import calculator, passages
 from ..tools.passages import Rank
 from .approval_prompt import decide
-from .run_output import carry_out
+from .run_output import run_and_show
 
 
 @click.command("ask")
@@ -60,7 +60,7 @@ def command(
         human=decide,
         require_human_feedback=ask_me,
     )
-    return carry_out(agent.start(question), as_json=as_json)
+    return run_and_show(agent.start(question), as_json=as_json)
 
 
 def _ranked() -> Rank:

@@ -12,7 +12,7 @@ import click
 
 from ..display.terminal import clean
 from ..errors import UsageError
-from .option_types import PER_MINUTE, SPAN, url_of
+from .option_types import PER_MINUTE, SPAN, database_url
 
 if TYPE_CHECKING:
     from ..store.api_keys import Key
@@ -69,7 +69,7 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
     if len(name) > 256 or not name.isprintable():
         raise UsageError("a key's name is one line of up to 256 characters")
     keys, visited = _store()
-    with visited(url_of(db), new=True) as connection:
+    with visited(database_url(db), new=True) as connection:
         scopes = None if not wanted["scopes"] or "all" in wanted["scopes"] else sorted(set(wanted["scopes"]))
         key = keys.make(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
         made = keys.find(connection, keys.hashed(key))
@@ -87,7 +87,7 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
 def list_(db: str, as_json: bool) -> int:
     """List the keys of a database, oldest first."""
     keys, visited = _store()
-    with visited(url_of(db)) as connection:
+    with visited(database_url(db)) as connection:
         found = keys.every(connection)
     if as_json:
         click.echo(json.dumps([_shown(key) for key in found], indent=2))
@@ -105,7 +105,7 @@ def list_(db: str, as_json: bool) -> int:
 def revoke(id_: str, db: str) -> int:
     """Let the key ID open nothing from now on, and close what streams it has open."""
     keys, visited = _store()
-    with visited(url_of(db)) as connection:
+    with visited(database_url(db)) as connection:
         key = keys.revoke(connection, id_)
     if key is None:
         raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")

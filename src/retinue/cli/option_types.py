@@ -35,7 +35,7 @@ PER_MINUTE = _PerMinute()
 SPAN = _Span()  # in seconds
 
 
-def url_of(db: str) -> str:
+def database_url(db: str) -> str:
     """The URL of a database that is given by its file, or by its URL."""
     if "://" in db:
         return db

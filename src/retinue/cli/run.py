@@ -8,7 +8,7 @@ import click
 
 from ..config.yaml_files import load
 from .approval_prompt import decide
-from .run_output import carry_out
+from .run_output import run_and_show
 
 
 @click.command("run")
@@ -22,4 +22,4 @@ def command(file: Path, question: str, agent: str | None, as_json: bool) -> int:
     For an executor the question is an action as JSON: {"tool": "NAME", "input": "…"}, or a list of these. The
     exit status is 0 only for an answer.
     """
-    return carry_out(load(file, "agents", agent, human=decide).start(question), as_json=as_json)
+    return run_and_show(load(file, "agents", agent, human=decide).start(question), as_json=as_json)

@@ -18,7 +18,7 @@ from ..core.values import StopReason
 from ..display.live_trace import run_traced
 
 
-def carry_out(run: Run, *, as_json: bool) -> int:
+def run_and_show(run: Run, *, as_json: bool) -> int:
     """Run to the end, shown as it goes: 0 for an answer, 1 for none, 130 for Ctrl-C."""
     with contextlib.suppress(KeyboardInterrupt):
         run_to_completion(_json(run) if as_json else _trace(run))

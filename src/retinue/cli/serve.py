@@ -12,7 +12,7 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .option_types import PER_MINUTE, url_of
+from .option_types import PER_MINUTE, database_url
 
 if TYPE_CHECKING:
     from ..server.deployment import Deployment
@@ -84,7 +84,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     deployment = _deployment(file)
     port = given["port"] if given["port"] is not None else _port(file)
     how = Serving(
-        database=url_of(given["db"]),
+        database=database_url(given["db"]),
         host=given["host"],
         port=port,
         keys=_keys(given["keys"]),

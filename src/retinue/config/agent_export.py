@@ -19,7 +19,7 @@ from ..strategies.wrappers.instructions import WithInstructions
 AddComponent = Callable[[Any, str], str]
 
 
-def described(agent: Agent, add: AddComponent) -> dict[str, Any]:
+def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
     """Its parameters without its tools; `add` adds a component to the file. Raises `UsageError`."""
     params: dict[str, Any] = {}
     if isinstance(agent, Executor):

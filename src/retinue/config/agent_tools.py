@@ -14,7 +14,7 @@ from ..agent import Agent
 from ..core.component_declaration import component
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
-from .callables import existing
+from .callables import existing_path
 from .places import Found, Path
 from .references import parts, servers, shares
 from .registry import TOOLS
@@ -68,7 +68,7 @@ class Toolmaker:
         if text in servers(self._spec):
             tools: list[Tool] = self._part(text).tools()
             return tools
-        return load_tools(existing(self.folder, text), self._loading)
+        return load_tools(existing_path(self.folder, text), self._loading)
 
     def _used(self, ref: ToolRef) -> Tool:
         """A component, pipeline or agent as a tool."""

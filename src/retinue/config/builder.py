@@ -21,7 +21,7 @@ from ..net.time_limits import TimeLimits
 from ..pipelines import Node, Pipeline, problems
 from .agent_parts import Parts, agent_of
 from .agent_tools import Toolmaker
-from .callables import existing, located
+from .callables import existing_path, path_within
 from .environment import resolve_component
 from .memories import memories_of
 from .origins import Origin
@@ -135,8 +135,8 @@ class Builder:
         if isinstance(other, ComponentSpec) and other.type in parameter.refers:
             return self._part(other.name)
         if name == "default_prompt_template" and str(value).endswith(".txt") and "\n" not in value:
-            return str(existing(self._tools.folder, value))
-        return str(located(self._tools.folder, value)) if parameter.path and value is not None else value
+            return str(existing_path(self._tools.folder, value))
+        return str(path_within(self._tools.folder, value)) if parameter.path and value is not None else value
 
     def _pipeline(self, pipeline: PipelineSpec, path: Path) -> Pipeline:
         nodes = [Node(self._part(node.name), node.name, node.inputs) for node in pipeline.nodes]

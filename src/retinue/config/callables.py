@@ -48,7 +48,7 @@ class BuiltIn:
 Target = Endpoint | FileFunction | ModuleTool | BuiltIn
 
 
-def target(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Target:
+def parse_callable(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Target:
     """What `callable_api: text` means in a file of `folder`. Raises `ValueError` saying why it may not stand there."""
     if text.startswith(("http://", "https://")):
         return Endpoint(_url(text))
@@ -56,7 +56,7 @@ def target(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Targ
         file, _, function = text.rpartition(":")
         if not function.isidentifier() or function.startswith("__"):
             raise ValueError(f"{function[:60]!r} is not the name of a function")
-        return FileFunction(existing(folder, file), function)
+        return FileFunction(existing_path(folder, file), function)
     if text in TOOLS:
         return BuiltIn(text)
     module, _, attribute = text.rpartition(".")
@@ -70,15 +70,15 @@ def target(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Targ
     )
 
 
-def existing(folder: Path, name: str) -> Path:
+def existing_path(folder: Path, name: str) -> Path:
     """The file or folder `name` under `folder`. Raises `ValueError` if it is not there, or leads out of it."""
-    found = located(folder, name)
+    found = path_within(folder, name)
     if not found.exists():
         raise ValueError(f"there is no {name!r} here")
     return found
 
 
-def located(folder: Path, name: str) -> Path:
+def path_within(folder: Path, name: str) -> Path:
     """The path `name` under `folder`, links followed. Raises `ValueError` if it leads out of it."""
     path = PurePosixPath(name)
     if not name.strip() or not name.isprintable() or "\\" in name or path.is_absolute() or name.startswith("~"):

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from .._internal.suggestions import nearest
-from .callables import located
+from .callables import path_within
 from .places import MAX_FOUND, Found, Node, shown, unknown
 from .registry import COMPONENTS, ROOTS
 from .tool_checks import check_params
@@ -64,7 +64,7 @@ def check_components(root: Node, folder: Path) -> Iterator[Found]:
 def check_path(named: Node, folder: Path) -> Iterator[Found]:
     """A file or folder from `folder`, which need not be there yet."""
     try:
-        located(folder, named.text)
+        path_within(folder, named.text)
     except ValueError as error:
         if "${" not in named.text:
             yield Found(named.path, f"{named.path[-1]}: {error}")

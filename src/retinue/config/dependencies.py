@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..tools.packages import lock_file, requirements
-from .callables import existing
+from .callables import existing_path
 from .file_check import load_spec
 from .places import fail
-from .pydantic_errors import validated
+from .pydantic_errors import validate
 from .registry import TOOLS
 from .specs import ToolEntry, ToolFile, Tools
 from .tool_checks import check_tool_file, tool_files
@@ -35,7 +35,7 @@ def _of_tools(tools: Tools | None, folder: Path) -> Iterator[tuple[Path, tuple[s
         return
     for named in [tools] if isinstance(tools, str) else tools or ():
         if isinstance(named, str) and named not in TOOLS and Path(folder, named).exists():
-            yield from _of_files(existing(folder, named))
+            yield from _of_files(existing_path(folder, named))
 
 
 def _of_files(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
@@ -43,7 +43,7 @@ def _of_files(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
         if file.suffix != ".py":
             source, problems = check_tool_file(file)
             fail(problems)
-            entries, _ = validated(ToolFile, source)
+            entries, _ = validate(ToolFile, source)
             yield from _of_entries(entries or {}, file.parent)
 
 

@@ -21,7 +21,7 @@ from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, inputs_of
-from .agent_export import described
+from .agent_export import agent_parameters
 from .agent_tools import built_in
 from .builder import builder_of
 from .origins import VERSION, Origin
@@ -33,9 +33,9 @@ _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflect
 _OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node: its model was made with them
 
 
-def written(something: YamlSerializable, folder: Path) -> dict[str, Any]:
+def file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
     """A whole file's value, to stand in `folder`. Raises `UsageError` for what cannot be said there."""
-    file = Writer(folder)
+    file = SpecWriter(folder)
     if isinstance(something, Agent):
         file.agent(something)
     elif isinstance(something, Pipeline):
@@ -43,7 +43,7 @@ def written(something: YamlSerializable, folder: Path) -> dict[str, Any]:
     return file.whole()
 
 
-def put(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file, whole or not at all. Raises `UsageError`."""
     try:
         with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".tmp", delete=False) as file:
@@ -54,7 +54,7 @@ def put(path: Path, text: str) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-class Writer:
+class SpecWriter:
     """A file that grows by what is added to it."""
 
     def __init__(self, folder: Path) -> None:
@@ -88,7 +88,7 @@ class Writer:
             if agent.state() != agent.origin.state:
                 self._add_later(agent, agent.origin)
             return agent.name
-        params = described(agent, lambda what, name: self.component(what, self._free(f"{agent.name}_{name}")))
+        params = agent_parameters(agent, lambda what, name: self.component(what, self._free(f"{agent.name}_{name}")))
         params["tools"] = list(_unique(self._tool(tool, agent) for tool in agent.tools))
         self._put("agents", {"name": agent.name, "params": params})
         return agent.name

@@ -11,7 +11,7 @@ from .agent_checks import check_agents
 from .component_checks import check_components, check_names, check_pipelines
 from .mcp_checks import check_servers
 from .places import Found, Node, Problem, Source, fail
-from .pydantic_errors import validated
+from .pydantic_errors import validate
 from .registry import PYTHON_ROOTS
 from .roles import lifted
 from .rule_of_two import check_rule_of_two
@@ -50,7 +50,7 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
         source = Source(source.file, {}, problems=source.problems)
     source = lifted(source)
     root = Node(source.value)
-    spec, found = validated(FileSpec, source)
+    spec, found = validate(FileSpec, source)
     parts = (
         check_components(root, files.folder), check_servers(root), check_pipelines(root), check_agents(root, files)
     )  # fmt: skip

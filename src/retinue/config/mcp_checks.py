@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ..mcp.server_address import problems
 from .places import Found, Node, Source
-from .pydantic_errors import validated
+from .pydantic_errors import validate
 from .specs import ToolOptions
 
 
@@ -26,7 +26,7 @@ def check_servers(root: Node) -> Iterator[Found]:
             place = {"": params, "name": component.at("name")}.get(key, params.at(key))
             yield Found(place.path if place.value else component.path, problem)
         for tool in params.at("options"):
-            _, found = validated(ToolOptions, Source("", tool.value))
+            _, found = validate(ToolOptions, Source("", tool.value))
             yield from (one._replace(path=(*tool.path, *one.path)) for one in found)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.protocols import Memory
-from .callables import located
+from .callables import path_within
 from .places import Found, Node, unknown
 from .registry import MEMORIES, MEMORY_TYPES
 
@@ -38,7 +38,7 @@ def _check_store(kind: Node, store: Node, folder: Path) -> Iterator[Found]:
         yield Found(store.path, f"store_config: {_WANT}{redis}", at_key=True)
     else:
         try:
-            located(folder, store.at("path").text)
+            path_within(folder, store.at("path").text)
         except ValueError as error:
             yield Found(store.at("path").path, f"path: {error}")
 
@@ -49,6 +49,6 @@ def memories_of(params: Mapping[str, Any], part: Callable[[str], Any], folder: P
         from ..memory import ConversationMemory
 
         kept = params.get("memory_type") == "store"
-        return [ConversationMemory(path=located(folder, params["store_config"]["path"]) if kept else None)]
+        return [ConversationMemory(path=path_within(folder, params["store_config"]["path"]) if kept else None)]
     named = params.get("memory", ())
     return [part(name) for name in ([named] if isinstance(named, str) else named)]

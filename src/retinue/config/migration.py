@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ..errors import DataError
-from .export import put
+from .export import write_atomically
 from .origins import VERSION
 from .places import Source, fail
 from .roles import kind_of
@@ -38,7 +38,7 @@ def migrate(path: Path) -> str:
     after = read_text(lifted)
     if after.problems or after.value != wanted:
         raise DataError(f"{path}: its version cannot be changed here; write {_LINE!r} at its top instead of 'version'")
-    put(path, lifted)
+    write_atomically(path, lifted)
     return f"is of version {VERSION} now"
 
 

@@ -33,7 +33,7 @@ _WANTED = {
 _NAME = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
 
 
-def validated(kind: Any, source: Source) -> tuple[Any, list[Found]]:
+def validate(kind: Any, source: Source) -> tuple[Any, list[Found]]:
     """`source.value` as a `kind` (a spec, or a type made of them), or what keeps it from being one."""
     try:
         return TypeAdapter(kind).validate_python(source.value), []

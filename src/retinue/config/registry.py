@@ -25,7 +25,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TypeEntry:
     """Something a file can name: `builder` is `module:attribute` of ours."""
 
     builder: str
@@ -40,8 +40,8 @@ MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
 WEB_MODE = Parameter("text", choices=("snippet", "document"))
 PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
-COMPONENTS: Mapping[str, Known] = {
-    "PromptModel": Known(
+COMPONENTS: Mapping[str, TypeEntry] = {
+    "PromptModel": TypeEntry(
         "retinue.models:PromptModel",
         {
             "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
@@ -50,7 +50,7 @@ COMPONENTS: Mapping[str, Known] = {
             "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
         },
     ),
-    "PromptNode": Known(
+    "PromptNode": TypeEntry(
         "retinue.components:PromptNode",
         {
             "model_name_or_path": Parameter("text", ("PromptModel",)),
@@ -59,70 +59,70 @@ COMPONENTS: Mapping[str, Known] = {
             "model_kwargs": MAPPING,
         },
     ),
-    "PromptTemplate": Known("retinue.components:PromptTemplate", {"name": TEXT, "prompt_text": TEXT}, ("prompt_text",)),
-    "SerpAPIComponent": Known(
+    "PromptTemplate": TypeEntry("retinue.components:PromptTemplate", {"name": TEXT, "prompt_text": TEXT}, ("prompt_text",)),
+    "SerpAPIComponent": TypeEntry(
         "retinue.components:SerpAPIComponent",
         {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
     ),
-    "MCPTools": Known(
+    "MCPTools": TypeEntry(
         "retinue.mcp:MCPTools",
         {
             "command": TEXT, "args": LIST, "env": MAPPING, "url": TEXT, "headers": MAPPING,
             "tools": LIST, "options": MAPPING, "seconds": NUMBER,
         },
     ),
-    "PythonRuntime": Known("retinue.components:PythonRuntime", {"limits": MAPPING}),
-    "GitHubAPI": Known(
+    "PythonRuntime": TypeEntry("retinue.components:PythonRuntime", {"limits": MAPPING}),
+    "GitHubAPI": TypeEntry(
         "retinue.components:GitHubAPI",
         {
             "token": TEXT, "repository": TEXT, "operation": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER,
         },
     ),
-    "IssueLink": Known(
+    "IssueLink": TypeEntry(
         "retinue.components:IssueLink",
         {"repository": TEXT, "labels": LIST, "template": TEXT, "base_url": TEXT},
         ("repository",),
     ),
-    "DeepsetCloudPipeline": Known(
+    "DeepsetCloudPipeline": TypeEntry(
         "retinue.components:DeepsetCloudPipeline",
         {"pipeline": TEXT, "workspace": TEXT, "api_key": TEXT, "endpoint": TEXT, "seconds": NUMBER},
         ("pipeline",),
     ),
-    "HaystackPipeline": Known(
+    "HaystackPipeline": TypeEntry(
         "retinue.components:HaystackPipeline", {"base_url": TEXT, "api_key": TEXT, "seconds": NUMBER}, ("base_url",)
     ),
-    "CurrencyConverter": Known("retinue.components:CurrencyConverter", {"base_url": TEXT, "seconds": NUMBER}),
-    "Weather": Known("retinue.components:Weather", {"base_url": TEXT, "geocoding_url": TEXT, "seconds": NUMBER}),
-    "Wikipedia": Known(
+    "CurrencyConverter": TypeEntry("retinue.components:CurrencyConverter", {"base_url": TEXT, "seconds": NUMBER}),
+    "Weather": TypeEntry("retinue.components:Weather", {"base_url": TEXT, "geocoding_url": TEXT, "seconds": NUMBER}),
+    "Wikipedia": TypeEntry(
         "retinue.components:Wikipedia",
         {"language": TEXT, "operation": TEXT, "base_url": TEXT, "contact": TEXT, "seconds": NUMBER},
     ),
-    "DocumentStore": Known("retinue.documents:DocumentStore", {"path": PATH, "dimensions": WHOLE}),
-    "DocumentSplitter": Known("retinue.components:DocumentSplitter", {"size": WHOLE}),
-    "DocumentWriter": Known("retinue.components:DocumentWriter", {"store": STORE, "embedder": TEXT}, ("store",)),
-    "FileConverter": Known("retinue.components:FileConverter", {"folder": PATH}),
-    "Reader": Known(
+    "DocumentStore": TypeEntry("retinue.documents:DocumentStore", {"path": PATH, "dimensions": WHOLE}),
+    "DocumentSplitter": TypeEntry("retinue.components:DocumentSplitter", {"size": WHOLE}),
+    "DocumentWriter": TypeEntry("retinue.components:DocumentWriter", {"store": STORE, "embedder": TEXT}, ("store",)),
+    "FileConverter": TypeEntry("retinue.components:FileConverter", {"folder": PATH}),
+    "Reader": TypeEntry(
         "retinue.components:Reader", {"prompt_node": Parameter("text", ("PromptNode",)), "top_k": WHOLE}
     ),
-    "Retriever": Known(
+    "Retriever": TypeEntry(
         "retinue.components:Retriever",
         {"store": STORE, "mode": MODE, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING},
         ("store",),
     ),
-    "Ranker": Known("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
-    "TopPSampler": Known("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
-    "SearchEngine": Known(
+    "Ranker": TypeEntry("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
+    "TopPSampler": TypeEntry("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
+    "SearchEngine": TypeEntry(
         "retinue.components:SearchEngine",
         {
             "provider": PROVIDER, "api_key": TEXT, "top_k": WHOLE, "allowed_domains": LIST, "language": TEXT,
             "country": TEXT, "base_url": TEXT, "seconds": NUMBER,
         },
     ),
-    "LinkContentFetcher": Known(
+    "LinkContentFetcher": TypeEntry(
         "retinue.components:LinkContentFetcher",
         {"allow": LIST, "ports": LIST, "seconds": NUMBER, "max_bytes": WHOLE},
     ),
-    "WebRetriever": Known(
+    "WebRetriever": TypeEntry(
         "retinue.components:WebRetriever",
         {
             "search_engine": Parameter("text", ("SearchEngine", "SerpAPIComponent")), "mode": WEB_MODE, "top_k": WHOLE,
@@ -132,14 +132,14 @@ COMPONENTS: Mapping[str, Known] = {
         },
         ("search_engine",),
     ),
-    "ConversationMemory": Known(
+    "ConversationMemory": TypeEntry(
         "retinue.memory:ConversationMemory",
         {
             "window": WHOLE, "max_tokens": WHOLE, "path": PATH,
             "summary": Parameter("text", ("PromptModel", "PromptNode")),
         },
     ),
-    "EntityMemory": Known(
+    "EntityMemory": TypeEntry(
         "retinue.memory:EntityMemory",
         {
             "extractor": Parameter("text", ("EntityExtractor", "PromptModel")),
@@ -147,17 +147,17 @@ COMPONENTS: Mapping[str, Known] = {
             "every": WHOLE, "max_tokens": WHOLE, "half_life": NUMBER, "path": PATH,
         },
     ),
-    "EntityExtractor": Known("retinue.memory:EntityExtractor", {"model": Parameter("text", ("PromptModel",))}),
-    "EntitySummarizer": Known(
+    "EntityExtractor": TypeEntry("retinue.memory:EntityExtractor", {"model": Parameter("text", ("PromptModel",))}),
+    "EntitySummarizer": TypeEntry(
         "retinue.memory:EntitySummarizer", {"model": Parameter("text", ("PromptModel",)), "characters": WHOLE}
     ),
 }  # fmt: skip
 
 MEMORIES = ("ConversationMemory", "EntityMemory")  # components that an agent's `memory` may name
 
-TOOLS: Mapping[str, Known] = {
-    "calculator": Known("retinue.tools:calculator"),
-    "passages": Known("retinue.tools:passages", {"path": TEXT, "top_k": WHOLE, "max_chars": WHOLE}, ("path",)),
+TOOLS: Mapping[str, TypeEntry] = {
+    "calculator": TypeEntry("retinue.tools:calculator"),
+    "passages": TypeEntry("retinue.tools:passages", {"path": TEXT, "top_k": WHOLE, "max_chars": WHOLE}, ("path",)),
 }
 
 PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name what is under these

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .callables import BuiltIn, Endpoint, existing, target
+from .callables import BuiltIn, Endpoint, existing_path, parse_callable
 from .places import Found
-from .pydantic_errors import validated
+from .pydantic_errors import validate
 from .references import Part, parts, servers, shares
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef, Tools
 from .tool_checks import tool_files
@@ -79,14 +79,14 @@ class _Labels:
 
     def _of_path(self, text: str) -> Iterator[_Labelled]:
         try:
-            files = tool_files(existing(self._folder, text))
+            files = tool_files(existing_path(self._folder, text))
         except (ValueError, OSError):
             return
         for file in files:
             if file.suffix == ".py":
                 yield file.name, frozenset(["effects"])
                 continue
-            entries, _ = validated(ToolFile, read_file(file))
+            entries, _ = validate(ToolFile, read_file(file))
             yield from self._of_entries(entries or {}, file.parent)
 
     def _of_entries(self, entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[_Labelled]:
@@ -116,7 +116,7 @@ class _Labels:
 def _of_callable(entry: ToolEntry, folder: Path) -> frozenset[str]:
     """Of a tool of a tool file: what is not said to read only may change things."""
     try:
-        what = target(entry.callable_api, folder)
+        what = parse_callable(entry.callable_api, folder)
     except ValueError:
         return frozenset()
     if isinstance(what, BuiltIn):

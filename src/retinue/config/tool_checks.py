@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..tools.packages import requirements
-from .callables import BuiltIn, Endpoint, FileFunction, environment, existing, located, target
+from .callables import BuiltIn, Endpoint, FileFunction, environment, existing_path, parse_callable, path_within
 from .places import Found, Node, Problem, Source, shown, unknown
-from .pydantic_errors import validated
-from .registry import PYTHON_ROOTS, TOOLS, Known, fits
+from .pydantic_errors import validate
+from .registry import PYTHON_ROOTS, TOOLS, TypeEntry, fits
 from .specs import ToolFile
 from .yaml_reader import read_file
 
@@ -46,7 +46,7 @@ def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
     if not api.text:
         return
     try:
-        what = target(api.text, folder, roots)
+        what = parse_callable(api.text, folder, roots)
     except ValueError as error:
         yield Found(api.path, f"callable_api: {error}")
         return
@@ -56,7 +56,7 @@ def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
         yield from check_params(entry, TOOLS[what.name], what.name)
         if path := entry.at("params").at("path").text:
             try:
-                existing(folder, path)
+                existing_path(folder, path)
             except ValueError as error:
                 yield Found(entry.at("params").at("path").path, f"path: {error}")
     elif entry.at("params").value:
@@ -67,7 +67,7 @@ def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
         yield Found(entry.at("env").path, "env: only for functions of files, and for addresses", at_key=True)
 
 
-def check_params(entry: Node, known: Known, what: str) -> Iterator[Found]:
+def check_params(entry: Node, known: TypeEntry, what: str) -> Iterator[Found]:
     """The `params` of something known: their names and kinds."""
     params = entry.at("params")
     if params.value is not None and not isinstance(params.value, dict):
@@ -106,7 +106,7 @@ def check_tool_file(path: Path, roots: Roots = PYTHON_ROOTS) -> tuple[Source, li
     source = read_file(path)
     if not source.whole or source.value is None:
         return source, list(source.problems)
-    _, found = validated(ToolFile, source)
+    _, found = validate(ToolFile, source)
     return source, source.placed([*found, *check_entries(Node(source.value), path.parent, roots)])
 
 
@@ -121,7 +121,7 @@ def tool_files(path: Path) -> list[Path]:
 
 def _is_inside(folder: Path, name: str) -> bool:
     try:
-        return located(folder, name).is_file()
+        return path_within(folder, name).is_file()
     except ValueError:
         return False
 
@@ -140,7 +140,7 @@ class ToolFiles:
     def names(self, text: str) -> tuple[str, ...]:
         """The names of the tools that the path `text` brings, as far as they are known without importing.
         Raises `ValueError` for a path that is none."""
-        path = existing(self.folder, text)
+        path = existing_path(self.folder, text)
         if path.is_file() and path.suffix not in (".yaml", ".yml", ".py"):
             raise ValueError(f"{text[:60]!r}: want a .yaml, .yml or .py file, or a folder of them")
         return tuple(name for file in tool_files(path) for name in self._of(file, Path(text), path))

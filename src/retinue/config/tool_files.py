@@ -22,10 +22,10 @@ from ..tools.endpoint import endpoint
 from ..tools.function_loader import described_tools, function_of, load_module, pick_output, tool_of_module
 from ..tools.packages import installed, lock_file, requirements
 from ..tools.subprocess_tool import in_subprocess
-from .callables import BuiltIn, Endpoint, FileFunction, ModuleTool, environment, existing, target
+from .callables import BuiltIn, Endpoint, FileFunction, ModuleTool, environment, existing_path, parse_callable
 from .environment import resolve
 from .places import Found, Problem, Source, fail
-from .pydantic_errors import validated
+from .pydantic_errors import validate
 from .registry import PYTHON_ROOTS, TOOLS
 from .specs import ToolEntry, ToolFile
 from .tool_checks import TYPES, check_tool_file, tool_files
@@ -56,7 +56,7 @@ def load_tools(path: str | Path, loading: Loading | None = None) -> list[Tool]:
     modules = _Modules()
     for file in tool_files(path):
         if file in sources:
-            entries, _ = validated(ToolFile, sources[file])
+            entries, _ = validate(ToolFile, sources[file])
             tools += entry_tools(entries or {}, file.parent, sources[file], loading, modules)
         elif file.resolve() not in _called(sources):
             tools += _described(file, modules)
@@ -105,7 +105,7 @@ class _Modules(dict[Path, ModuleType]):
 def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules: _Modules) -> Tool:
     described = entry.description or ""
     takes = _takes(name, entry)
-    what = target(place.api, place.folder, loading.roots)
+    what = parse_callable(place.api, place.folder, loading.roots)
     if isinstance(what, Endpoint):
         takes = takes or signature_of(name, {"query": Argument(str, "the question")})
         return Tool(name, endpoint(what.url, entry.return_output), described, takes=takes, **entry.options)
@@ -143,7 +143,7 @@ def _built_in(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
     made = getattr(import_module(module), attribute)
     params = dict(entry.params or {})
     if "path" in params:
-        params["path"] = existing(folder, params["path"])
+        params["path"] = existing_path(folder, params["path"])
     return tool_of(made if isinstance(made, Tool) else made(**params))
 
 

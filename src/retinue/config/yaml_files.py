@@ -9,7 +9,7 @@ from .._internal.yaml_io import YamlSerializable
 from ..core.effects import Human
 from ..errors import DataError, UsageError
 from .builder import Builder
-from .export import put, written
+from .export import file_value, write_atomically
 from .file_check import load_spec
 from .places import unknown
 from .specs import FileSpec
@@ -45,8 +45,8 @@ def chosen(spec: FileSpec, section: str, name: str | None) -> str:
 def save(something: YamlSerializable, path: str | Path) -> None:
     """Write it to `path`, whole or not at all. Raises `UsageError` for what a file cannot say."""
     path = Path(path)
-    text = f"{_head()}{dump_value(written(something, path.resolve().parent))}"
-    put(path, text)
+    text = f"{_head()}{dump_value(file_value(something, path.resolve().parent))}"
+    write_atomically(path, text)
 
 
 def _head() -> str:

@@ -10,7 +10,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED = ("yes", "no", "noanswer")
 
 
-def normalised(answer: str) -> str:
+def normalise(answer: str) -> str:
     """Lower case, without punctuation, articles and superfluous space."""
     text = answer.lower().translate(_PUNCTUATION)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
@@ -18,12 +18,12 @@ def normalised(answer: str) -> str:
 
 def exact_match(answer: str, gold: str) -> bool:
     """Whether the two are the same when normalised."""
-    return normalised(answer) == normalised(gold)
+    return normalise(answer) == normalise(gold)
 
 
 def f1(answer: str, gold: str) -> float:
     """Harmonic mean of the words' precision and recall, 0 to 1; yes and no agree wholly or not at all."""
-    left, right = normalised(answer), normalised(gold)
+    left, right = normalise(answer), normalise(gold)
     if left != right and (left in _CLOSED or right in _CLOSED):
         return 0.0
     shared = sum((Counter(left.split()) & Counter(right.split())).values())

@@ -26,7 +26,7 @@ Search: TypeAlias = Callable[[str], list[Document]]
 def ways(path: Path, top_k: int) -> Iterator[tuple[str, Search]]:
     """Each way of finding the `top_k` best of the passages in `path`, each with one thing more than the last."""
     embedder = MiniLM()
-    store = indexed(path, embedder)
+    store = index_passages(path, embedder)
     ranker, top_p = Ranker("minilm", top_k), TopPSampler(TOP_P)
 
     def retrieved(mode: Mode) -> Search:
@@ -43,7 +43,7 @@ def ways(path: Path, top_k: int) -> Iterator[tuple[str, Search]]:
     yield "hybrid, ranker, top-p", lambda query: top_p.run(query, ranked(query))["documents"]
 
 
-def indexed(path: Path, embedder: Embedder) -> DocumentStore:
+def index_passages(path: Path, embedder: Embedder) -> DocumentStore:
     """The passages in `path`, in memory, with the vectors of their titles and texts."""
     with path.open(encoding="utf-8") as lines:
         read = [json.loads(line) for line in lines]

@@ -29,7 +29,7 @@ from ..models import PromptModel
 from ..strategies import STRATEGIES
 from ..tools import calculator, passages
 from .kept_results import keep, records, setup_of, unreadable
-from .metrics import normalised
+from .metrics import normalise
 from .report import replace_section
 
 BUDGET = Budget(steps=8, seconds=240)
@@ -90,14 +90,14 @@ def _accepted(value: str | Mapping[str, Any]) -> str | Number:
 
 def solves(answer: str, task: TwoStep) -> bool:
     """Whether `answer` is right."""
-    words = f" {normalised(answer)} "
-    if any(f" {normalised(rival)} " in words for rival in task.rivals):
+    words = f" {normalise(answer)} "
+    if any(f" {normalise(rival)} " in words for rival in task.rivals):
         return False
     numbers = [float(found.replace(",", "")) for found in _NUMBER.findall(answer)]
     return any(
         any(abs(number - wanted.number) <= wanted.within + 1e-9 for number in numbers)
         if isinstance(wanted, Number)
-        else f" {normalised(wanted)} " in words
+        else f" {normalise(wanted)} " in words
         for wanted in task.answers
     )
 
