@@ -21,9 +21,9 @@ from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks
 from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
-from retinue.runs import Assignment, Runs
+from retinue.runs import RunInput, Runs
 from retinue.store.database import Database
-from retinue.store.event_log import find
+from retinue.store.event_log import find_run
 from retinue.store.run_row import RunRow
 from retinue.store.tables import runs
 
@@ -113,8 +113,8 @@ async def _kept(agent: Agent, path: Path, rounds: int) -> tuple[float, int, int]
     database = Database(f"sqlite:///{path}")
     empty = _size(path)
 
-    async def assign(run: RunRow) -> Assignment:
-        return Assignment(agent, _QUESTION)
+    async def assign(run: RunRow) -> RunInput:
+        return RunInput(agent, _QUESTION)
 
     driven = Runs(database, assign)
     rows = [await database.write(partial(new_run, number)) for number in range(1, rounds + 2)]
@@ -143,6 +143,6 @@ def new_run(number: int, connection: Connection) -> RunRow:
     values = {"tenant": "default", "id": f"run_{number:024}", "created_at": 0, "thread_id": f"thread_{number}"}
     request = {"model": "agent", "instructions": ""}
     connection.execute(insert(runs).values(**values, status="queued", holds=True, request=request, state={}))
-    row = find(connection, str(values["id"]))
+    row = find_run(connection, str(values["id"]))
     assert row is not None
     return row

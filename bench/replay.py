@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from bench.loop import note
 from bench.persistence import Noting, new_run
 from retinue import Agent, Budget
-from retinue.runs import Assignment, Runs
+from retinue.runs import RunInput, Runs
 from retinue.store.database import Database
 from retinue.store.run_row import RunRow
 from retinue.store.tables import events, runs
@@ -39,8 +39,8 @@ async def _line(steps: int, path: Path) -> str:
     database = Database(f"sqlite:///{path}")
     agent = Agent(Noting(), [note], budget=Budget(steps, stale_steps=None))
 
-    async def assign(run: RunRow) -> Assignment:
-        return Assignment(agent, "What is there to note?")
+    async def assign(run: RunRow) -> RunInput:
+        return RunInput(agent, "What is there to note?")
 
     driven = Runs(database, assign)
     await database.write(partial(new_run, 1))

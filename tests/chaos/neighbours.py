@@ -24,7 +24,7 @@ import aiohttp
 
 from fakes.served import Served, serving
 from fakes.until import until_async
-from retinue.store.api_keys import make
+from retinue.store.api_keys import create_key
 from retinue.store.database import Database
 
 CHAT, INDEXED = 0.5, 5.0  # seconds: the 99th of 100 chat completions, and any small file until it can be found
@@ -78,7 +78,7 @@ def _keys(db: Path, *tenants: str) -> list[str]:
     database = Database(f"sqlite:///{db}")
     try:
         with database.engine.begin() as connection:
-            return [make(connection, tenant) for tenant in tenants]
+            return [create_key(connection, tenant) for tenant in tenants]
     finally:
         database.close()
 

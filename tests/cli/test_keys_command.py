@@ -12,7 +12,7 @@ import pytest
 
 from cli.test_ask import refused, retinue
 from retinue.cli import main
-from retinue.store.api_keys import hashed
+from retinue.store.api_keys import hash_key
 
 
 def test_a_key_is_shown_once_and_listed_without_it(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_key_is_shown_once_and_listed_without_it(tmp_path: Path) -> None:
     assert key not in listed.stdout
     assert key.encode() not in b"".join(one.read_bytes() for one in Path(db).parent.iterdir())
     with closing(sqlite3.connect(db)) as connection:
-        assert (hashed(key),) in connection.execute("SELECT hash FROM keys").fetchall()
+        assert (hash_key(key),) in connection.execute("SELECT hash FROM keys").fetchall()
 
 
 def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

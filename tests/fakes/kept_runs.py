@@ -14,11 +14,11 @@ from fakes.until import until_async
 from retinue import Agent, PromptModel
 from retinue.core.events import Event
 from retinue.core.values import Decision
-from retinue.runs import Assignment, Runs
-from retinue.runs.cancellation import halt
-from retinue.runs.submissions import decide
+from retinue.runs import RunInput, Runs
+from retinue.runs.cancellation import cancel_run
+from retinue.runs.submissions import submit_decisions
 from retinue.store.database import Database
-from retinue.store.event_log import find, read
+from retinue.store.event_log import find_run, read_events
 from retinue.store.run_row import RunRow
 from retinue.store.tables import messages, runs
 
@@ -37,8 +37,8 @@ class KeptRuns:
         """Another driver on the same database, as of a process that does not know of this one."""
         return Runs(self.database, self._assign)
 
-    async def _assign(self, run: RunRow) -> Assignment:
-        return Assignment(self.agent(), run.request.get("question", "Begin"))
+    async def _assign(self, run: RunRow) -> RunInput:
+        return RunInput(self.agent(), run.request.get("question", "Begin"))
 
     async def add(self, run_id: str = "run_1", **values: Any) -> str:
         """A new run on a thread of its own."""
@@ -49,13 +49,13 @@ class KeptRuns:
 
     async def row(self, run_id: str = "run_1") -> RunRow:
         """The run as it is."""
-        row = await self.database.read(partial(find, run_id=run_id))
+        row = await self.database.read(partial(find_run, run_id=run_id))
         assert row is not None
         return row
 
     async def log(self, run_id: str = "run_1") -> list[Event]:
         """Its events; their numbers have no gaps."""
-        entries = await self.database.read(partial(read, run_id=run_id))
+        entries = await self.database.read(partial(read_events, run_id=run_id))
         assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
         return [entry.event for entry in entries]
 
@@ -80,9 +80,9 @@ class KeptRuns:
         """A person's decisions, if the run waits for them. It is not driven by this."""
 
         def work(connection: Connection) -> None:
-            row = find(connection, run_id)
+            row = find_run(connection, run_id)
             if row is not None and row.status == "requires_action":
-                decide(connection, row, decisions, 600, mark)
+                submit_decisions(connection, row, decisions, 600, mark)
 
         await self.database.write(work)
 
@@ -90,9 +90,9 @@ class KeptRuns:
         """The run, ended from outside if it is active; what is under way is not interrupted by this."""
 
         def work(connection: Connection) -> RunRow:
-            row = find(connection, run_id)
+            row = find_run(connection, run_id)
             assert row is not None
-            return halt(connection, row, ending) if row.active else row
+            return cancel_run(connection, row, ending) if row.active else row
 
         return await self.database.write(work)
 

@@ -12,7 +12,7 @@ import aiohttp
 from sqlalchemy import insert, select
 
 from retinue import Agent, PromptModel
-from retinue.store.api_keys import hashed
+from retinue.store.api_keys import hash_key
 from retinue.store.tables import events, keys, metadata, runs
 
 from .app_server import Answer, Serving
@@ -39,7 +39,7 @@ class Customer:
         self._served = served
         known = {"id": f"key_{secrets.token_hex(12)}", "name": tenant, "prefix": self.key[:8]}
         now = int(time.time())
-        row = {"hash": hashed(self.key), "tenant": tenant, "created_at": now, "revoked_at": now if revoked else None}
+        row = {"hash": hash_key(self.key), "tenant": tenant, "created_at": now, "revoked_at": now if revoked else None}
         with served.database.engine.begin() as connection:
             connection.execute(insert(keys).values(**row, **known))
 

@@ -11,13 +11,13 @@ import pytest
 from fakes.kept_runs import Gate, calling
 from fakes.until import until_async
 from retinue import tool
-from retinue.runs import Assignment, Runs, Turns, recover
-from retinue.runs.cancellation import halt
+from retinue.runs import FairScheduler, RunInput, Runs, recover_runs
+from retinue.runs.cancellation import cancel_run
 from retinue.store.database import Database
-from retinue.store.event_log import find
+from retinue.store.event_log import find_run
 from retinue.store.run_row import RunRow
 from retinue.store.tables import runs
-from retinue.store.tenant_view import Scope
+from retinue.store.tenant_view import TenantView
 
 pytestmark = pytest.mark.anyio
 
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.anyio
 class Working:
     """Runs whose only tool waits until it is let go on. `began` are those that began, in order; `driver` drives."""
 
-    def __init__(self, database: Database, turns: Turns) -> None:
+    def __init__(self, database: Database, turns: FairScheduler) -> None:
         self.began: list[str] = []
         self.most = 0  # at a time
         self._database = database
         self._gates: dict[str, Gate] = {}
         self.driver = Runs(database, self._assign, turns=turns)
 
-    async def _assign(self, run: RunRow) -> Assignment:
+    async def _assign(self, run: RunRow) -> RunInput:
         gate = self._gates[run.id] = Gate()
 
         @tool(effects="read")
@@ -43,7 +43,7 @@ class Working:
             await gate.wait()
             return "worked 1"
 
-        return Assignment(calling([work], {"tool": "work", "input": {}}), "Begin")
+        return RunInput(calling([work], {"tool": "work", "input": {}}), "Begin")
 
     def under_way(self) -> set[str]:
         return {id_ for id_ in self.began if not self._gates[id_].opened.is_set()}
@@ -52,12 +52,12 @@ class Working:
         def work(connection: object) -> None:
             for id_ in ids:
                 row = {"id": id_, "created_at": at, "status": "queued", "holds": True, "request": {"model": "m"}}
-                Scope(tenant).add(connection, runs, {**row, "state": {}, "key_id": key})  # type: ignore[arg-type]
+                TenantView(tenant).add(connection, runs, {**row, "state": {}, "key_id": key})  # type: ignore[arg-type]
 
         await self._database.write(work)
 
     async def row(self, run_id: str) -> RunRow:
-        row = await self._database.read(lambda connection: find(connection, run_id))
+        row = await self._database.read(lambda connection: find_run(connection, run_id))
         assert row is not None
         return row
 
@@ -80,7 +80,7 @@ class Working:
 @asynccontextmanager
 async def working(url: str, at_once: int, most: Mapping[str | None, int] | None = None) -> AsyncIterator[Working]:
     database = Database(url)
-    there = Working(database, Turns(at_once, (most or {}).get))
+    there = Working(database, FairScheduler(at_once, (most or {}).get))
     try:
         yield there
     finally:
@@ -129,7 +129,7 @@ async def test_one_that_waits_is_ended_at_once(url: str) -> None:
         tasks = [there.driver.start(id_) for id_ in ("a2", "a3")]
         await until_async(lambda: both_wait(there))
         run = await there.row("a2")
-        await there.driver.database.write(lambda connection: halt(connection, run))
+        await there.driver.database.write(lambda connection: cancel_run(connection, run))
         for id_ in ("a2", "a3"):
             assert there.driver.interrupt(id_)
         await asyncio.gather(*tasks)
@@ -145,7 +145,7 @@ async def test_what_is_found_at_the_start_does_not_begin_all_at_once(any_url: st
     ids = [f"run_{number}" for number in range(40)]
     async with working(any_url, 4) as there:
         await there.add(*ids)
-        assert await recover(there.driver) == 40
+        assert await recover_runs(there.driver) == 40
         for id_ in ids:
             await there.end(id_)
         assert (there.began, there.most) == (ids, 4)

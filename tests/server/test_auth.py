@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from fakes.app_server import KEY, Serving
-from retinue.store.api_keys import hashed, make
+from retinue.store.api_keys import create_key, hash_key
 from retinue.store.tables import keys
 
 
@@ -53,10 +53,10 @@ def test_the_key_is_looked_at_before_the_body_is_there(served: Serving) -> None:
 
 
 def test_of_a_key_only_its_hash_is_kept(served: Serving) -> None:
-    key = served.in_loop(served.database.write(partial(make, tenant="default")))
+    key = served.in_loop(served.database.write(partial(create_key, tenant="default")))
     assert served.ask("GET", "/v1/models", key=key).status == 200
     rows = served.in_loop(served.database.read(lambda connection: connection.execute(select(keys)).all()))
-    assert [row.hash for row in rows] == [hashed(key)]
+    assert [row.hash for row in rows] == [hash_key(key)]
     assert key not in str(rows)
 
 

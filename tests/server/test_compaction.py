@@ -17,7 +17,7 @@ from sqlalchemy import select
 from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
 from retinue import Agent, PromptModel
-from retinue.store.api_keys import make
+from retinue.store.api_keys import create_key
 from retinue.store.tables import runs
 
 pytestmark = MARKS
@@ -146,7 +146,7 @@ def test_what_was_changed_is_refused(at: Serving) -> None:
 
 def test_it_is_its_tenants(at: Serving) -> None:
     (item,) = compact(at, input=SAID)
-    key = at.in_loop(at.database.write(partial(make, tenant="other")))
+    key = at.in_loop(at.database.write(partial(create_key, tenant="other")))
     assert refused(at.ask("POST", "/v1/responses", {"input": [item]}, key=key))
     (theirs,) = at.ask("POST", "/v1/responses/compact", {"model": "agent-1", "input": "Hi"}, key=key).body["output"]
     assert refused(at.ask("POST", "/v1/responses", {"input": [theirs]}))

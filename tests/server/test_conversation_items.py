@@ -12,7 +12,7 @@ from fakes.app_server import Serving
 from retinue.server.conversations.items import append_items, items_of
 from retinue.server.wire.api_errors import ApiError
 from retinue.store.tables import conversations, runs
-from retinue.store.tenant_view import Scope
+from retinue.store.tenant_view import TenantView
 
 HELLO = {"role": "user", "content": "Hello"}
 
@@ -27,7 +27,7 @@ def test_a_run_brings_what_is_not_there_yet(on_both: Serving) -> None:
     with on_both.database.engine.begin() as connection:
         added = append_items(connection, "default", id_, [{**HELLO, "id": "msg_first"}, HELLO], "run_x")
         assert [one["content"] for one in added] == [[{"type": "input_text", "text": "Hello"}]]
-        assert [one["id"] for one in items_of(connection, Scope("default"), id_)] == ["msg_first", added[0]["id"]]
+        assert [one["id"] for one in items_of(connection, TenantView("default"), id_)] == ["msg_first", added[0]["id"]]
         assert append_items(connection, "default", "conv_deleted", [HELLO], "run_x") == []
 
 

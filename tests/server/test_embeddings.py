@@ -19,7 +19,7 @@ from fakes.sdk import MARKS
 from retinue.documents.embedding import MiniLM
 from retinue.server.fair_batches import FairBatches
 from retinue.server.middleware.usage_limits import Bounds, Limits
-from retinue.store.api_keys import make
+from retinue.store.api_keys import create_key
 
 pytestmark = [*(MARKS if isinstance(MARKS, list) else [MARKS]), pytest.mark.model]
 TEXTS = ["The cat sleeps.", "A kitten naps.", "Interest rates rose."]
@@ -124,7 +124,7 @@ def test_it_is_a_model(at: Serving) -> None:
 
 
 def test_who_may_ask(at: Serving) -> None:
-    reading, running = (at.in_loop(at.database.write(partial(make, scopes=(one,)))) for one in ("read", "runs"))
+    reading, running = (at.in_loop(at.database.write(partial(create_key, scopes=(one,)))) for one in ("read", "runs"))
     asked = {"model": "minilm", "input": "Hi"}
     assert at.ask("POST", "/v1/embeddings", asked, key=reading).status == 403
     assert at.ask("POST", "/v1/embeddings", asked, key=running).status == 200

@@ -16,7 +16,7 @@ from fakes.app_server import Answer, Serving, upload
 from fakes.served import Served, serving
 from fakes.until import until
 from retinue.server.indexer import expire
-from retinue.store.api_keys import make
+from retinue.store.api_keys import create_key
 from retinue.store.tables import files, vector_stores
 
 FILE = """
@@ -109,7 +109,7 @@ def found(server: Serving, store: str, query: str, **more: Any) -> Answer:
 
 
 def test_a_tenant_has_nothing_of_another(on_both: Serving) -> None:
-    key = on_both.in_loop(on_both.database.write(partial(make, tenant="other")))
+    key = on_both.in_loop(on_both.database.write(partial(create_key, tenant="other")))
     store, file = put(on_both, b"The word is swordfish.")
     own, _ = put(on_both, b"Nothing about words.", key=key)
     assert found(on_both, own, "swordfish", key=key).body["data"] == []

@@ -220,11 +220,11 @@ def ended(served: Serving, how: str) -> None:
     """End the run that waits."""
     from sqlalchemy import select
 
-    from retinue.runs.cancellation import halt
+    from retinue.runs.cancellation import cancel_run
     from retinue.store.run_row import RunRow
     from retinue.store.tables import runs
 
     with served.database.engine.begin() as connection:
         row = connection.execute(select(runs).where(runs.c.status == "requires_action")).one()
-        run = halt(connection, RunRow.of(row), "expired" if how == "expired" else "")
+        run = cancel_run(connection, RunRow.of(row), "expired" if how == "expired" else "")
     assert run.status == how

@@ -24,9 +24,9 @@ from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, tool
 from retinue.server.middleware.usage_limits import Bounds, Limits, duration
-from retinue.store.api_keys import hashed, id_of, make
+from retinue.store.api_keys import create_key, hash_key, key_id_of
 
-ID = id_of(hashed(KEY))
+ID = key_id_of(hash_key(KEY))
 CHAT: Any = {"model": "agent-1", "messages": [{"role": "user", "content": "Begin"}]}
 PARIS = answering("agent-1", *["Paris."] * 9)
 
@@ -107,7 +107,7 @@ def test_requests_of_a_minute(tmp_path: Path, clock: Clock) -> None:
 def test_keys_have_limits_of_their_own_and_do_not_share_them(tmp_path: Path, clock: Clock) -> None:
     with Serving(tmp_path, limits=Limits(Bounds(requests=3), clock)) as served:
         one, free, usual = (
-            served.in_loop(served.database.write(partial(make, limits=limits)))
+            served.in_loop(served.database.write(partial(create_key, limits=limits)))
             for limits in ({"requests": 1}, {"requests": None}, {"unheard-of": 1})
         )
         for key, most in ((one, 1), (free, 9), (usual, 3), (KEY, 3)):
@@ -167,7 +167,7 @@ def test_runs_above_the_number_under_way_wait_and_those_above_the_queue_are_refu
         too_many(working.begin(), "requests", words, 1000)
         too_many(working.served.ask("POST", "/v1/chat/completions", CHAT), "requests", words, 1000)
         assert len(working.served.ask("GET", "/v1/threads").body["data"]) == 2  # of what was refused, nothing is left
-        other = working.served.in_loop(working.served.database.write(make))
+        other = working.served.in_loop(working.served.database.write(create_key))
         third = working.served.ask("POST", "/v1/threads/runs", {"assistant_id": first["assistant_id"]}, key=other)
         assert third.status == 200
         working.on.set()
@@ -351,6 +351,6 @@ def answers(served: Serving) -> bool:
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
 def test_overload_is_refused_and_what_was_accepted_is_done(limits: tuple[str, ...]) -> None:
     seen = overload(150, 0.5, limits=[*limits[:-1], limits[-1].replace("50", "5").replace("100", "20")])
-    assert not seen.problems(longest=30.0)  # how quick it is, `make chaos` measures
+    assert not seen.problems(longest=30.0)  # how quick it is, `create_key chaos` measures
     assert seen.statuses[200] >= 10
     assert seen.statuses[429] >= 10

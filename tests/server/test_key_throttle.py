@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from fakes.app_server import KEY, Serving
 from retinue.server.middleware.key_throttle import AT_ONCE, EVERY, WrongKeys
-from retinue.store.api_keys import make
+from retinue.store.api_keys import create_key
 
 
 def statuses(served: Serving, keys: list[str]) -> list[tuple[int, str]]:
@@ -37,7 +37,7 @@ def test_many_are_refused_and_the_right_ones_are_heard(tmp_path: Path) -> None:
         assert sum(status == 401 for status, _ in wrong) == AT_ONCE
         said = served.ask("GET", "/v1/models", key="sk-wrong")
         assert (said.status, said.error["code"]) == (429, "rate_limit_exceeded")
-        new = served.in_loop(served.database.write(partial(make, tenant="new")))
+        new = served.in_loop(served.database.write(partial(create_key, tenant="new")))
         assert [status for status, _ in statuses(served, ["sk-wrong", new, KEY])] == [429, 200, 200]
 
 

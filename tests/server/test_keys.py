@@ -17,7 +17,7 @@ from fakes.app_server import KEY, Serving
 from fakes.served import Served, serving
 from fakes.until import until
 from retinue.cli import main
-from retinue.store.api_keys import find, hashed, id_of, make
+from retinue.store.api_keys import create_key, find_key, hash_key, key_id_of
 
 AGENT = """
 agents:
@@ -63,8 +63,8 @@ def refused(client: openai.OpenAI) -> bool:
 def test_a_key_has_its_time(tmp_path: Path) -> None:
     at = [1_000_000_000.0]
     with Serving(tmp_path, now=lambda: at[0]) as served:
-        key = served.in_loop(served.database.write(partial(make, expires_in=60)))
-        at[0] = served.in_loop(served.database.read(partial(find, wanted=hashed(key)))).created_at
+        key = served.in_loop(served.database.write(partial(create_key, expires_in=60)))
+        at[0] = served.in_loop(served.database.read(partial(find_key, wanted=hash_key(key)))).created_at
         for seconds, status in ((0, 200), (59, 200), (1, 401), (3600, 401)):
             at[0] += seconds
             assert served.ask("GET", "/v1/models", key=key).status == status
@@ -73,7 +73,7 @@ def test_a_key_has_its_time(tmp_path: Path) -> None:
 
 def test_each_tenant_sees_what_is_its_own(served: Serving) -> None:
     mine, other, also = (
-        served.in_loop(served.database.write(partial(make, tenant=tenant))) for tenant in ("a", "b", "a")
+        served.in_loop(served.database.write(partial(create_key, tenant=tenant))) for tenant in ("a", "b", "a")
     )
     thread = served.ask("POST", "/v1/threads", {}, key=mine).body["id"]
     statuses = [served.ask("GET", f"/v1/threads/{thread}", key=key).status for key in (mine, also, other, KEY)]
@@ -88,7 +88,7 @@ def test_a_run_is_of_the_key_that_asked_for_it(served: Serving) -> None:
             lambda connection: connection.exec_driver_sql("SELECT id, key_id FROM runs").all(),
         )
     )
-    assert (run, id_of(hashed(KEY))) in [tuple(row) for row in kept]
+    assert (run, key_id_of(hash_key(KEY))) in [tuple(row) for row in kept]
 
 
 def test_a_database_of_the_version_before_keeps_its_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +96,7 @@ def test_a_database_of_the_version_before_keeps_its_keys(tmp_path: Path, capsys:
     with closing(sqlite3.connect(db)) as old:
         old.executescript(
             f"""CREATE TABLE keys (hash VARCHAR(64) PRIMARY KEY, tenant VARCHAR(64), created_at INTEGER);
-            INSERT INTO keys VALUES ('{hashed("sk-of-old")}', 'acme', 1700000000);
+            INSERT INTO keys VALUES ('{hash_key("sk-of-old")}', 'acme', 1700000000);
             CREATE TABLE runs (number INTEGER PRIMARY KEY, tenant VARCHAR(64), id VARCHAR(64), created_at INTEGER,
             thread_id VARCHAR(64), status VARCHAR(20), holds BOOLEAN, expires_at INTEGER, epoch INTEGER, request JSON,
             state JSON);

@@ -17,7 +17,7 @@ from retinue import Agent, PromptModel
 from retinue.server.conversations.items import items_of
 from retinue.server.wire.ids import new_id
 from retinue.store.tables import conversations, runs
-from retinue.store.tenant_view import Scope
+from retinue.store.tenant_view import TenantView
 from retinue.strategies.tool_calling import ToolCalling
 
 SCRIPT: Any = [
@@ -67,7 +67,7 @@ def conversation(serving: Serving) -> str:
 
 def items(serving: Serving, conversation: str) -> list[Any]:
     with serving.database.engine.begin() as connection:
-        return items_of(connection, Scope("default"), conversation)
+        return items_of(connection, TenantView("default"), conversation)
 
 
 def in_short(kept: list[Any]) -> list[str]:

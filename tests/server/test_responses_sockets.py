@@ -25,7 +25,7 @@ from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.models import Retries
 from retinue.server.middleware.usage_limits import Bounds, Limits
-from retinue.store.api_keys import hashed, id_of, make, revoke
+from retinue.store.api_keys import create_key, hash_key, key_id_of, revoke_key
 from retinue.store.tables import runs
 
 pytestmark = MARKS
@@ -224,7 +224,7 @@ def test_a_run_that_fails_is_told(at: Serving) -> None:
 
 
 def test_who_may_open_one(at: Serving) -> None:
-    reading = at.in_loop(at.database.write(partial(make, scopes=("read",))))
+    reading = at.in_loop(at.database.write(partial(create_key, scopes=("read",))))
     refusals: list[tuple[dict[str, Any], int]] = [
         ({"key": None}, 401),
         ({"key": "sk-wrong"}, 401),
@@ -250,10 +250,10 @@ def test_a_strangers_name_leads_to_nothing(at: Serving) -> None:
 
 
 def test_a_key_that_is_revoked_is_good_for_nothing_more(at: Serving) -> None:
-    key = at.in_loop(at.database.write(make))
+    key = at.in_loop(at.database.write(create_key))
     with opened(at, key) as ws:
         assert text_of(ask(ws, "Hi")) == "Hello."
-        at.in_loop(at.database.write(partial(revoke, id_=key_id(at, key))))
+        at.in_loop(at.database.write(partial(revoke_key, id_=key_id(at, key))))
         error = until(lambda: refused(ws))
         assert (error["status"], error["error"]["code"]) == (401, "invalid_api_key")
         with pytest.raises(ConnectionClosed):
@@ -261,7 +261,7 @@ def test_a_key_that_is_revoked_is_good_for_nothing_more(at: Serving) -> None:
 
 
 def key_id(at: Serving, key: str) -> str:
-    return id_of(hashed(key))
+    return key_id_of(hash_key(key))
 
 
 def refused(ws: Connection) -> Any:

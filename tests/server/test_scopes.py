@@ -9,7 +9,7 @@ import pytest
 
 from fakes.app_server import KEY, Serving
 from fakes.tenants import Customer
-from retinue.store.api_keys import make
+from retinue.store.api_keys import create_key
 
 ALONE = ("read", "runs", "agents")
 _POSTS = {
@@ -88,7 +88,7 @@ def scope_of(operation: tuple[str, str]) -> str:
 
 
 def key_with(served: Serving, *scopes: str, tenant: str = "default") -> str:
-    key: str = served.in_loop(served.database.write(partial(make, tenant=tenant, scopes=scopes)))
+    key: str = served.in_loop(served.database.write(partial(create_key, tenant=tenant, scopes=scopes)))
     return key
 
 

@@ -21,7 +21,7 @@ from fakes.served import Served, serving
 from fakes.streams import DONE, Streams, Told
 from retinue import Agent, PromptModel
 from retinue.server.wire import sse
-from retinue.store.api_keys import make
+from retinue.store.api_keys import create_key
 
 pytestmark = MARKS
 SPEAKER = """
@@ -207,7 +207,7 @@ def test_an_event_that_was_never_told_is_refused(served: Serving, last: str) -> 
 
 def test_somebody_elses_run_cannot_be_read_on(served: Serving) -> None:
     runs, run = ran(served)
-    key = served.in_loop(served.database.write(lambda connection: make(connection, "others")))
+    key = served.in_loop(served.database.write(lambda connection: create_key(connection, "others")))
     for path in (f"{runs}/{run}", f"{runs}/run_{'0' * 24}"):
         answer = served.ask("GET", f"{path}?stream=true", key=key, headers={"Last-Event-ID": "2"})
         assert answer.status == 404
@@ -240,6 +240,6 @@ async def test_signs_of_life_disturb_no_client(
 
 @pytest.mark.parametrize("kind", [ASSISTANTS, RESPONSES], ids=["assistants", "responses"])
 def test_streams_that_are_cut_anywhere_and_by_kills_are_whole(kind: Kind) -> None:
-    seen = cut(6, 2, kind=kind, seed=1, told=lambda said: None)  # `make chaos` has 500
+    seen = cut(6, 2, kind=kind, seed=1, told=lambda said: None)  # `create_key chaos` has 500
     assert not seen.broken, seen.problems
     assert seen.left > 6

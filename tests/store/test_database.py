@@ -17,14 +17,14 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from fakes.postgres import Postgres
 from retinue.core.events import Started
 from retinue.errors import DataError, StoreUnavailable, UsageError
-from retinue.store.api_keys import make
+from retinue.store.api_keys import create_key
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
-from retinue.store.event_log import Change, Entry, Fenced, alter, append, find, length, read
+from retinue.store.event_log import Change, Entry, Fenced, append_entries, find_run, length, read_events, update_run
 from retinue.store.migrations import MIGRATIONS
 from retinue.store.run_row import RunRow
 from retinue.store.tables import items, keys, messages, metadata, runs, threads, versions
-from retinue.store.tenant_view import Page, Scope
+from retinue.store.tenant_view import Page, TenantView
 
 pytestmark = pytest.mark.anyio
 RUN: dict[str, Any] = {
@@ -58,10 +58,10 @@ def entry(seq: int) -> Entry:
 async def test_what_was_written_is_there_after_a_new_beginning(any_url: str) -> None:
     database = Database(any_url)
     await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
-    await database.write(partial(append, holder=ROW, entries=[entry(1), entry(2)]))
+    await database.write(partial(append_entries, holder=ROW, entries=[entry(1), entry(2)]))
     await database.close_async()
     database = Database(any_url)
-    entries = await database.read(partial(read, run_id="run_1"))
+    entries = await database.read(partial(read_events, run_id="run_1"))
     assert [(one.seq, one.event) for one in entries] == [(seq, entry(seq).event) for seq in (1, 2)]
     assert await database.read(partial(length, run_id="run_1")) == 2
     await database.close_async()
@@ -77,7 +77,7 @@ async def test_keys_of_the_first_version_are_kept_and_can_be_joined_by_new_ones(
         connection.execute(text("INSERT INTO keys VALUES ('abc', 't', 1)"))
     engine.dispose()
     database = Database(any_url)
-    await database.write(make)
+    await database.write(create_key)
     found = await database.read(lambda connection: connection.execute(select(keys).order_by(keys.c.created_at)).all())
     assert [(row.tenant, row.scopes, row.revoked_at) for row in found] == [("t", None, None), ("default", None, None)]
     assert await database.read(lambda connection: connection.execute(select(items)).all()) == []
@@ -122,7 +122,7 @@ async def test_whatever_a_piece_of_work_raises_nobody_is_left_waiting(database: 
 
 async def test_only_the_last_epoch_appends(database: Database) -> None:
     await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
-    await database.write(partial(append, holder=ROW, entries=[entry(1)]))
+    await database.write(partial(append_entries, holder=ROW, entries=[entry(1)]))
     await database.write(lambda connection: connection.execute(update(runs).values(epoch=2)))
 
     def change(row: Any) -> Change:
@@ -130,13 +130,17 @@ async def test_only_the_last_epoch_appends(database: Database) -> None:
 
     for epoch in (1, 3):
         with pytest.raises(Fenced):
-            await database.write(partial(append, holder=replace(ROW, epoch=epoch), entries=[entry(2)], change=change))
+            await database.write(
+                partial(append_entries, holder=replace(ROW, epoch=epoch), entries=[entry(2)], change=change)
+            )
     with pytest.raises(Fenced):
-        await database.write(partial(append, holder=replace(ROW, id="run_2", epoch=2), entries=[entry(1)]))
-    row = await database.read(partial(find, run_id="run_1"))
+        await database.write(partial(append_entries, holder=replace(ROW, id="run_2", epoch=2), entries=[entry(1)]))
+    row = await database.read(partial(find_run, run_id="run_1"))
     assert row is not None
     assert (row.status, await database.read(partial(length, run_id="run_1"))) == ("queued", 1)
-    after = await database.write(partial(append, holder=replace(ROW, epoch=2), entries=[entry(2)], change=change))
+    after = await database.write(
+        partial(append_entries, holder=replace(ROW, epoch=2), entries=[entry(2)], change=change)
+    )
     assert after is not None
     assert after.status == "completed"
 
@@ -158,10 +162,10 @@ async def test_a_row_that_a_step_alters_is_what_sqlalchemy_reads(
     def there(connection: Connection) -> tuple[RunRow, RunRow | None, RunRow]:
         connection.execute(delete(runs))
         connection.execute(insert(runs).values(RUN))
-        run = find(connection, "run_1")
+        run = find_run(connection, "run_1")
         assert run is not None
-        changed = alter(connection, run, state=state, holds=holds, expires_at=expires_at)
-        return changed, find(connection, "run_1", lock=True), RunRow.of(connection.execute(select(runs)).one())
+        changed = update_run(connection, run, state=state, holds=holds, expires_at=expires_at)
+        return changed, find_run(connection, "run_1", lock=True), RunRow.of(connection.execute(select(runs)).one())
 
     changed, found, read_ = await database.write(there)
     said = json.loads(json.dumps(state, ensure_ascii=False).encode("utf-8", "replace"))
@@ -171,13 +175,13 @@ async def test_a_row_that_a_step_alters_is_what_sqlalchemy_reads(
 async def test_what_was_written_and_is_said_again_is_there_once(database: Database) -> None:
     await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
     entries = [entry(1), entry(2)]
-    await database.write(partial(append, holder=ROW, entries=entries[:1]))
+    await database.write(partial(append_entries, holder=ROW, entries=entries[:1]))
     for _ in range(2):
-        await database.write(partial(append, holder=ROW, entries=entries, again=True))
+        await database.write(partial(append_entries, holder=ROW, entries=entries, again=True))
     assert await database.read(partial(length, run_id="run_1")) == 2
     await database.write(lambda connection: connection.execute(update(runs).values(epoch=2)))
     with pytest.raises(Fenced):
-        await database.write(partial(append, holder=ROW, entries=entries, again=True))
+        await database.write(partial(append_entries, holder=ROW, entries=entries, again=True))
 
 
 async def test_one_run_holds_a_thread(database: Database) -> None:
@@ -192,7 +196,7 @@ async def test_one_run_holds_a_thread(database: Database) -> None:
 
 
 async def test_a_scope_shows_and_changes_only_what_is_its_own(database: Database) -> None:
-    mine, other = Scope("mine"), Scope("other")
+    mine, other = TenantView("mine"), TenantView("other")
     values = {"created_at": 1, "body": {"a": 1}}
     await database.write(lambda connection: mine.add(connection, threads, {**values, "id": "thread_1"}))
     await database.write(lambda connection: other.add(connection, threads, {**values, "id": "thread_2"}))
@@ -212,7 +216,7 @@ async def test_a_scope_shows_and_changes_only_what_is_its_own(database: Database
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 async def test_pages_give_all_in_order(database: Database, order: Any) -> None:
-    scope = Scope("t")
+    scope = TenantView("t")
     for number in range(10):
         values = {"id": f"thread_{number}", "created_at": 1, "body": {}}
         await database.write(partial(scope.add, table=threads, values=values))
@@ -296,7 +300,7 @@ async def test_a_lost_connection_is_waited_for_if_nothing_was_committed_on_it(a_
         tries.append(1)
         if len(tries) == 1:
             connection.execute(end)
-        return Scope("t").add(connection, messages, MESSAGE)
+        return TenantView("t").add(connection, messages, MESSAGE)
 
     assert (await database.write(lost_once)).id == "msg_1"
     assert len(tries) == 2
@@ -310,7 +314,7 @@ async def test_a_file_that_is_locked_for_a_while_is_waited_for(tmp_path: Path) -
     url = f"sqlite:///{tmp_path}/runs.db"
     database, other = Database(url), engine_of(url)
     with other.begin():
-        writing = database.submit(lambda connection: Scope("t").add(connection, messages, MESSAGE))
+        writing = database.submit(lambda connection: TenantView("t").add(connection, messages, MESSAGE))
         await asyncio.sleep(0)
         assert not writing.done()
     assert (await writing).body == MESSAGE["body"]

@@ -71,8 +71,8 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
     keys, visited = _store()
     with visited(database_url(db), new=True) as connection:
         scopes = None if not wanted["scopes"] or "all" in wanted["scopes"] else sorted(set(wanted["scopes"]))
-        key = keys.make(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
-        made = keys.find(connection, keys.hashed(key))
+        key = keys.create_key(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
+        made = keys.find_key(connection, keys.hash_key(key))
     if as_json:
         click.echo(json.dumps({"key": key, **_shown(made)}))
     else:
@@ -88,7 +88,7 @@ def list_(db: str, as_json: bool) -> int:
     """List the keys of a database, oldest first."""
     keys, visited = _store()
     with visited(database_url(db)) as connection:
-        found = keys.every(connection)
+        found = keys.all_keys(connection)
     if as_json:
         click.echo(json.dumps([_shown(key) for key in found], indent=2))
         return 0
@@ -106,7 +106,7 @@ def revoke(id_: str, db: str) -> int:
     """Let the key ID open nothing from now on, and close what streams it has open."""
     keys, visited = _store()
     with visited(database_url(db)) as connection:
-        key = keys.revoke(connection, id_)
+        key = keys.revoke_key(connection, id_)
     if key is None:
         raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
     click.echo(f"{key.id} of {key.tenant} is revoked")
@@ -117,10 +117,10 @@ def _store() -> tuple[Any, Any]:
     """What works on the keys, and what opens their database."""
     try:
         from ..store import api_keys as keys
-        from ..store.admin_transaction import visited
+        from ..store.admin_transaction import admin_transaction
     except ModuleNotFoundError as error:
         raise UsageError(_MISSING) from error
-    return keys, visited
+    return keys, admin_transaction
 
 
 def _shown(key: Key) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
 """Runs that survive: driven from their logs, by whoever has their last epoch."""
 
-from .driver import Assignment, Runs
-from .fair_scheduler import Turns
-from .recovery import recover
-from .subscriptions import Followed, Followers
+from .driver import RunInput, Runs
+from .fair_scheduler import FairScheduler
+from .recovery import recover_runs
+from .subscriptions import Followed, Subscriptions
 
-__all__ = ["Assignment", "Followed", "Followers", "Runs", "Turns", "recover"]
+__all__ = ["FairScheduler", "Followed", "RunInput", "Runs", "Subscriptions", "recover_runs"]

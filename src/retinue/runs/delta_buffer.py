@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.events import Delta, Said
 
 
-class Arriving:
+class DeltaBuffer:
     """Pieces of a reply, gathered until they are wanted: pieces of the answer together, and what is none together."""
 
     def __init__(self) -> None:

@@ -22,22 +22,22 @@ from ..core.tool import Tool
 from ..core.values import Decision, Message, StopReason
 from ..errors import DataError, RetinueError, StoreUnavailable
 from ..store.database import Database
-from ..store.event_log import Change, Entry, Fenced, find, read
+from ..store.event_log import Change, Entry, Fenced, find_run, read_events
 from ..store.run_row import RunRow
-from .cancellation import discard, set_aside
-from .failpoints import crashpoint
-from .fair_scheduler import Turns
-from .leases import acquit, claim, is_new, is_suspect
-from .log_writer import BACK_OFF, Writer
-from .run_status import ended, pending
-from .subscriptions import Followers
+from .cancellation import discard_run, fail_run
+from .failpoints import failpoint
+from .fair_scheduler import FairScheduler
+from .leases import acquire_epoch, clear_attempts, is_new, is_suspect
+from .log_writer import BACK_OFF, LogWriter
+from .run_status import final_values, pending
+from .subscriptions import Subscriptions
 from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class RunInput:
     """Who answers what: what a run's request comes to. One that goes on has its question and history in its log."""
 
     agent: Agent
@@ -48,22 +48,23 @@ class Assignment:
 class Runs:
     """The runs of one process. `assign` says who answers a run, and raises `RetinueError` if nobody can.
 
-    `ended` is called when a run has come to its end. A run waits for a person for `human_ttl` seconds, and before it is
-    driven for its turn. `conclude` writes what else follows from a log that ends, or waits, in the same transaction.
+    `final_values` is called when a run has come to its end. A run waits for a person for `human_ttl` seconds, and
+    before it is driven for its turn. `conclude` writes what else follows from a log that ends, or waits, in the same
+    transaction.
     """
 
     def __init__(
         self,
         database: Database,
-        assign: Callable[[RunRow], Awaitable[Assignment]],
+        assign: Callable[[RunRow], Awaitable[RunInput]],
         ended: Callable[[RunRow], None] = lambda run: None,
         human_ttl: int = 86_400,
         conclude: Callable[[Connection, RunRow, Sequence[Entry]], None] = lambda connection, run, log: None,
-        turns: Turns | None = None,
+        turns: FairScheduler | None = None,
     ) -> None:
         self.database = database
-        self.turns = turns or Turns()
-        self.followers = Followers(database)
+        self.turns = turns or FairScheduler()
+        self.followers = Subscriptions(database)
         self._assign = assign
         self._ended = ended
         self._human_ttl = human_ttl
@@ -115,7 +116,7 @@ class Runs:
             task.cancel()
         await asyncio.gather(*parked.values(), return_exceptions=True)
         with suppress(StoreUnavailable):
-            await self.database.write(partial(acquit, run_ids=list(parked)))
+            await self.database.write(partial(clear_attempts, run_ids=list(parked)))
 
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
@@ -128,7 +129,7 @@ class Runs:
         tries = 0
         while run_id in self._wanted and not self._parking:
             try:
-                if (run := run or await self.database.submit(partial(find, run_id=run_id))) is None:
+                if (run := run or await self.database.submit(partial(find_run, run_id=run_id))) is None:
                     self._wanted.discard(run_id)
                     return
                 waits = run_id not in self._interrupted and run.status != "cancelling"  # else it only has to end
@@ -145,28 +146,28 @@ class Runs:
                 logger.exception("the run %s cannot be driven", run_id)
                 problem = f"what is kept of this run cannot be read ({type(error).__name__})"
                 self._wanted.add(run_id)  # until that is written
-                await self.database.write(partial(discard, run_id=run_id, problem=problem))
+                await self.database.write(partial(discard_run, run_id=run_id, problem=problem))
                 self._wanted.discard(run_id)
                 self.followers.look(run_id)
 
     async def drive(self, run_id: str, request: Mapping[str, Any] | None = None) -> None:
         """Go on with the run until it ends, waits for a person, or another drive takes it over. `request`: what it was
         asked for, if that is at hand. Raises `StoreUnavailable` if the database is away; the run can go on."""
-        crashpoint("before claim")
-        run = await self.database.submit(partial(claim, run_id=run_id, request=request))
+        failpoint("before claim")
+        run = await self.database.submit(partial(acquire_epoch, run_id=run_id, request=request))
         if run is None:
             return
-        crashpoint("after claim")
+        failpoint("after claim")
         self.followers.publish(run_id, [run])
         try:
-            log = [] if is_new(run) else await self.database.read(partial(read, run_id=run_id))
+            log = [] if is_new(run) else await self.database.read(partial(read_events, run_id=run_id))
         except DataError as error:
             logger.error("the run %s failed: %s", run_id, error)
-            failed = await self.database.write(partial(set_aside, run=run, problem=str(error)))
+            failed = await self.database.write(partial(fail_run, run=run, problem=str(error)))
             self.followers.publish(run_id, [failed])
             self._ended(failed)
             return
-        writer = Writer(self.database, self.followers, run, log)
+        writer = LogWriter(self.database, self.followers, run, log)
         try:
             await self._drive(run, writer)
         except Fenced:
@@ -180,7 +181,7 @@ class Runs:
         finally:
             self._live.pop(run_id, None)
 
-    async def _drive(self, run: RunRow, writer: Writer) -> None:
+    async def _drive(self, run: RunRow, writer: LogWriter) -> None:
         if reason := run.state.get("give_up"):
             logger.error("the run %s failed: %s", run.id, reason)
             await self._end(run, writer, Stopped(StopReason.ERROR, reason))
@@ -192,12 +193,12 @@ class Runs:
                 live[0].cancel()
             await self._follow(run, writer, *live)
 
-    async def _begin(self, run: RunRow, writer: Writer) -> tuple[Run, Mapping[str, Tool]] | None:
+    async def _begin(self, run: RunRow, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]] | None:
         """The run, as far as its log goes, and its tools; `None` if nobody can drive it: it has ended."""
         try:
             assigned = await self._assign(run)
             log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
-            asked: Assignment | Started = assigned
+            asked: RunInput | Started = assigned
             if log and isinstance(log[0], Started):  # what it began with, whatever was said since
                 asked = log[0]
             live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
@@ -209,7 +210,7 @@ class Runs:
             return None
         return live, {tool.name: tool for tool in assigned.agent.tools}
 
-    async def _follow(self, run: RunRow, writer: Writer, live: Run, tools: Mapping[str, Tool]) -> None:
+    async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> None:
         """Write down what happens in `live` as it happens."""
         free = {name for name, tool in tools.items() if tool.effects == "read"}  # to be done before it is written
         if is_suspect(run.state["claims"][1]):  # if a tool of it ends the process, that is known next time
@@ -229,52 +230,52 @@ class Runs:
             logger.warning("the run %s failed: %s", run.id, error)
             await self._end(run, writer, stopped_by(error))
 
-    async def _note(self, writer: Writer, event: Event | Delta, free: Set[str]) -> None:
+    async def _note(self, writer: LogWriter, event: Event | Delta, free: Set[str]) -> None:
         match event:
             case Delta():
-                crashpoint("mid-reply")
+                failpoint("mid-reply")
                 writer.tell(event)
             case Asked():  # a step begins: the one before is on the disk
                 if len(writer.log) > 1:
                     await writer.written()
                 writer.put(event)
-                crashpoint("before asking")
+                failpoint("before asking")
             case Replied():
-                crashpoint("before reply is written")
+                failpoint("before reply is written")
                 writer.put(event)
             case Called(action=action):
                 writer.put(event)
                 if action.tool in free:
                     writer.write()
                 else:  # the intent, before the effect
-                    crashpoint("before intent")
+                    failpoint("before intent")
                     await writer.written()
-                    crashpoint("after intent")
+                    failpoint("after intent")
             case _:
-                crashpoint("before event")
+                failpoint("before event")
                 writer.put(event)
                 writer.write()
 
     async def _end(
         self,
         run: RunRow,
-        writer: Writer,
+        writer: LogWriter,
         event: Finished | Stopped,
         code: str = "server_error",
         tools: Mapping[str, Tool] = MappingProxyType({}),
     ) -> None:
-        crashpoint("before the end")
+        failpoint("before the end")
         writer.put(event)
 
         def change(now: RunRow) -> Change:
-            values = ended(now, writer.log, tools, code)
+            values = final_values(now, writer.log, tools, code)
             if values["status"] == "requires_action":
                 values["expires_at"] = int(writer.log[-1].at) + self._human_ttl
             said = list(messages_of(now, writer.log, values["status"]))
             return Change(values, said, lambda connection, after: self._conclude(connection, after, writer.log))
 
         after = await writer.finish(change)
-        crashpoint("after the end")
+        failpoint("after the end")
         if not after.active:
             self._ended(after)
 

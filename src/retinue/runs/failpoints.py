@@ -10,7 +10,7 @@ _NAME, _COUNT, _SIGNAL, *_ = [*os.environ.get("RETINUE_CRASHPOINT", "").split(":
 _passed: Counter[str] = Counter()
 
 
-def crashpoint(name: str) -> None:
+def failpoint(name: str) -> None:
     """End the process like `kill -9` does, if `RETINUE_CRASHPOINT=NAME:N` names this passage, the N-th; with
     `NAME:N:TERM` it is told to end."""
     if name != _NAME:

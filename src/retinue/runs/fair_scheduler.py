@@ -14,7 +14,7 @@ from ..store.run_row import RunRow
 AT_ONCE = 200
 
 
-class Turns:
+class FairScheduler:
     """At most `at_once` runs are driven at a time, and of those of a key as many as `most` says of its id (`None`:
     any). When one ends, the next turn goes to the next tenant, one after the other; of its runs, to the oldest."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ..store.clock import CLOCK
-from ..store.event_log import alter, came_to, find
+from ..store.event_log import find_run, last_milestone, update_run
 from ..store.run_row import RunRow, Status
 from ..store.tables import runs
 
@@ -22,15 +22,15 @@ _START = secrets.token_hex(4)
 _DRIVEN = ("queued", "in_progress", "cancelling")
 
 
-def claim(connection: Connection, run_id: str, request: Mapping[str, Any] | None = None) -> RunRow | None:
+def acquire_epoch(connection: Connection, run_id: str, request: Mapping[str, Any] | None = None) -> RunRow | None:
     """The run, from now on under its next epoch, `in_progress`; `None` if there is nothing to drive. One whose
     drives died again and again without a new event (pieces of a reply are none) gets `state["give_up"]`: why.
     `request`: what it was asked for, if that is at hand."""
-    run = find(connection, run_id, request, lock=True)
+    run = find_run(connection, run_id, request, lock=True)
     if run is None or run.status not in _DRIVEN or not run.holds:
         return None
     state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}
-    now, kind = came_to(connection, run_id) if run.epoch else (0, "")
+    now, kind = last_milestone(connection, run_id) if run.epoch else (0, "")
     _, count, process = state.get("claims", (-1, 0, ""))
     if process != _process():  # the one before has ended
         count = _tries(run, now) + 1
@@ -41,7 +41,7 @@ def claim(connection: Connection, run_id: str, request: Mapping[str, Any] | None
     if run.expires_at is not None and run.expires_at <= CLOCK.now():  # while nobody was there to see it
         state["ending"] = "expired"
     status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
-    return alter(connection, run, epoch=run.epoch + 1, status=status, state=state)
+    return update_run(connection, run, epoch=run.epoch + 1, status=status, state=state)
 
 
 def _process() -> str:
@@ -49,16 +49,16 @@ def _process() -> str:
     return f"{_START}-{os.getpid()}"
 
 
-def acquit(connection: Connection, run_ids: Sequence[str]) -> None:
+def clear_attempts(connection: Connection, run_ids: Sequence[str]) -> None:
     """Note of runs that this process parks that they do not end it."""
     for run_id in run_ids:
-        run = find(connection, run_id, lock=True)
+        run = find_run(connection, run_id, lock=True)
         if run is not None and run.status in _DRIVEN:
             state = {name: value for name, value in run.state.items() if name != "claims"}
-            alter(connection, run, state=state)
+            update_run(connection, run, state=state)
 
 
-def unfinished(connection: Connection) -> list[tuple[str, RunRow | None, int]]:
+def unfinished_runs(connection: Connection) -> list[tuple[str, RunRow | None, int]]:
     """The runs to be driven, oldest first: their ids, their rows, and how often each was driven since it came any
     further. A row that is not what we wrote is `None`: who drives it sees to that, and the others begin."""
     query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
@@ -67,8 +67,8 @@ def unfinished(connection: Connection) -> list[tuple[str, RunRow | None, int]]:
 
 def _left(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:
     try:
-        run = find(connection, run_id)
-        return run, 0 if run is None else _tries(run, came_to(connection, run_id)[0])
+        run = find_run(connection, run_id)
+        return run, 0 if run is None else _tries(run, last_milestone(connection, run_id)[0])
     except (ValueError, TypeError, AttributeError):
         return None, 0
 

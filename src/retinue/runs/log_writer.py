@@ -11,10 +11,10 @@ from ..core.events import Delta, Event, Observed, Replied, Retried, Started
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.event_log import Change, Entry, append
+from ..store.event_log import Change, Entry, append_entries
 from ..store.run_row import RunRow
-from .delta_buffer import Arriving
-from .subscriptions import Followers
+from .delta_buffer import DeltaBuffer
+from .subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
 BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
@@ -22,13 +22,13 @@ _SAYS = 0.02  # seconds at least between two writes of what the model is saying
 _LARGE = 50_000  # characters that take more than a few milliseconds to be written
 
 
-class Writer:
+class LogWriter:
     """Appends to the log of `run`, under its epoch, and passes on to its followers what was committed.
 
     Raises `Fenced`, when it is waited for, if another drive took the run over.
     """
 
-    def __init__(self, database: Database, followers: Followers, run: RunRow, log: Sequence[Entry]) -> None:
+    def __init__(self, database: Database, followers: Subscriptions, run: RunRow, log: Sequence[Entry]) -> None:
         self.log = list(log)
         self._database = database
         self._followers = followers
@@ -37,7 +37,7 @@ class Writer:
         self._streamed = bool(run.request.get("stream"))
         self._writing: asyncio.Future[RunRow | None] | None = None
         self._planned = False
-        self._arriving = Arriving()
+        self._arriving = DeltaBuffer()
         self._saying: asyncio.TimerHandle | None = None
         self._late = False  # it was to be said while something else was being written
         self._said_at = 0.0  # by the loop's clock
@@ -47,7 +47,7 @@ class Writer:
         if self._arriving.has_begun:
             self._put_said()
             if not isinstance(event, Retried):  # a reply that is begun anew goes on from what was shown of it
-                self._arriving = Arriving()
+                self._arriving = DeltaBuffer()
         self._add(event)
 
     def tell(self, delta: Delta) -> None:
@@ -140,7 +140,7 @@ class Writer:
     ) -> asyncio.Future[RunRow | None]:
         """`again`: it may be that it was written, and only the word of it was lost."""
         entries = self.log[self._written :]
-        work = partial(append, holder=self._run, entries=entries, change=change, again=again)
+        work = partial(append_entries, holder=self._run, entries=entries, change=change, again=again)
         future = self._database.submit(work, large=sum(_chars(one.event) for one in entries) > _LARGE)
         future.add_done_callback(partial(self._pass_on, entries))
         return future

@@ -12,14 +12,14 @@ from ..core.events import Said
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
 from .driver import Runs
-from .leases import is_suspect, unfinished
+from .leases import is_suspect, unfinished_runs
 
 
-async def recover(runs: Runs) -> int:
+async def recover_runs(runs: Runs) -> int:
     """Drive what the last process left; how many runs that are. Those whose last drives brought nothing come one by
     one, those that were driven least first, each as soon as the one before has come any further: what ends the
     process is then known, and the others have their turn before it."""
-    found = await runs.database.read(unfinished)
+    found = await runs.database.read(unfinished_runs)
     suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]
     for run_id, run, tries in found:
         if run is None or not is_suspect(tries):

@@ -12,10 +12,12 @@ from ..core.tool import Tool
 from ..core.values import AgentAction, StopReason
 from ..store.event_log import Entry
 from ..store.run_row import RunRow, Status
-from .submissions import Waiting, arguments_of, kept
+from .submissions import Pending, arguments_of, stored_calls
 
 
-def ended(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: str = "server_error") -> dict[str, Any]:
+def final_values(
+    run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: str = "server_error"
+) -> dict[str, Any]:
     """The values of the run's row once it has come to the end of `log`, `Finished` or `Stopped`. `tools` are those of
     its agent by name; `code` is OpenAI's for its error."""
     _, now, event = log[-1]
@@ -25,8 +27,8 @@ def ended(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: st
     if status == "requires_action":
         told = [entry.event for entry in log]
         asked = Counter(event.action.id for event in told if isinstance(event, Paused))
-        waiting = [Waiting(one, arguments_of(one, tools), asked[one.id]) for one in pending(told)]
-        return {"status": status, "state": {**state, "waiting": kept(waiting)}}
+        waiting = [Pending(one, arguments_of(one, tools), asked[one.id]) for one in pending(told)]
+        return {"status": status, "state": {**state, "waiting": stored_calls(waiting)}}
     at = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}.get(status, "completed_at")
     state |= problem | {at: time}
     return {"status": status, "holds": False, "expires_at": None, "state": state}

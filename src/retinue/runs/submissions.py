@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 from ..core.tool import Tool
 from ..core.values import AgentAction, Decision
 from ..store.clock import CLOCK
-from ..store.event_log import alter, length
+from ..store.event_log import length, update_run
 from ..store.run_row import RunRow
 
 
-class Waiting(NamedTuple):
+class Pending(NamedTuple):
     """A call that a run waits for, what it gives its tool, by argument name, and how often a person was asked about
     it by now: again whenever its outcome was lost. An answer counts for the time it was given for."""
 
@@ -24,15 +24,15 @@ class Waiting(NamedTuple):
     asked: int = 1
 
 
-def waiting_for(run: RunRow) -> list[Waiting]:
+def pending_calls(run: RunRow) -> list[Pending]:
     """The calls that a run waits for."""
     return [
-        Waiting(AgentAction(one["tool"], one["tool_input"], id=one["id"]), one["arguments"], one["asked"])
+        Pending(AgentAction(one["tool"], one["tool_input"], id=one["id"]), one["arguments"], one["asked"])
         for one in run.state.get("waiting", ())
     ]
 
 
-def kept(waiting: Iterable[Waiting]) -> list[dict[str, Any]]:
+def stored_calls(waiting: Iterable[Pending]) -> list[dict[str, Any]]:
     """Calls as they are kept while they wait."""
     return [
         {"id": one.id, "tool": one.tool, "tool_input": one.tool_input, "arguments": arguments, "asked": asked}
@@ -49,7 +49,9 @@ def arguments_of(action: AgentAction, tools: Mapping[str, Tool]) -> dict[str, An
     return {name or "input": given}
 
 
-def decide(connection: Connection, run: RunRow, decisions: Mapping[str, Decision], ttl: int, mark: str) -> None:
+def submit_decisions(
+    connection: Connection, run: RunRow, decisions: Mapping[str, Decision], ttl: int, mark: str
+) -> None:
     """Let the run go on with `decisions`, by the calls' ids in its log, for at most `ttl` seconds. `mark` stands for
     what was said, so that the same, said again, is known. `state["told"]` is then the log's length so far;
     `state["turns"]` has for each time when, and which calls were answered (and not decided on)."""
@@ -59,4 +61,4 @@ def decide(connection: Connection, run: RunRow, decisions: Mapping[str, Decision
     now = int(CLOCK.now())
     answered = [call for call, one in decisions.items() if one.kind == "respond"]
     state["turns"] = [*run.state.get("turns", ()), [now, answered]]
-    alter(connection, run, status="queued", state=state, expires_at=now + ttl)
+    update_run(connection, run, status="queued", state=state, expires_at=now + ttl)

@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection
 
 from ..store.database import Database
-from ..store.event_log import Entry, find, read_page
+from ..store.event_log import Entry, find_run, read_page
 from ..store.run_row import RunRow
 
 Followed: TypeAlias = Entry | RunRow
 _KEPT = 100  # items for a reader that is slow; then it reads from the log again
 
 
-class Followers:
+class Subscriptions:
     """Who follows which run. A `RunRow` is passed on whenever the run's status has changed."""
 
     def __init__(self, database: Database) -> None:
@@ -82,7 +82,7 @@ def _from(
 ) -> tuple[RunRow | None, list[Entry]]:
     """The next entries, or if there are none, the run's row."""
     entries = read_page(connection, run_id, after)
-    run = None if entries else find(connection, run_id, request)
+    run = None if entries else find_run(connection, run_id, request)
     if run is not None and run.rests:  # in between, the last ones may have come
         entries = read_page(connection, run_id, after)
     return run, entries

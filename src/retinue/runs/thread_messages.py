@@ -27,7 +27,7 @@ def derived_id(prefix: str, *parts: str | int) -> str:
     return prefix + hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:24]
 
 
-class Spoken(NamedTuple):
+class MessageDelta(NamedTuple):
     """What follows in a message of a run, the `number`-th from 0, begun at `began`: `more` after what was told of it,
     so that `text` is all of it so far. `reason`: why it ended without being finished."""
 
@@ -52,7 +52,7 @@ class Speech:
         self._told = ""
         self._arrived = ""  # of the answer in the reply that is arriving
 
-    def hear(self, entry: Entry, status: str = "") -> Iterator[Spoken]:
+    def hear(self, entry: Entry, status: str = "") -> Iterator[MessageDelta]:
         """What an entry of the log adds; `status` is what the run came to, if it is the last."""
         event = entry.event
         if isinstance(event, Said):
@@ -61,7 +61,7 @@ class Speech:
                 if not self._told.startswith(self._arrived):
                     yield from self._say(self._arrived, entry.at)
             return
-        text, whole = said_in(entry)
+        text, whole = message_text_in(entry)
         if text and (whole or not self._told.startswith(text)):
             yield from self._say(text, entry.at)
         if self._told and (
@@ -70,22 +70,22 @@ class Speech:
             reason = _NOT_WHOLE.get(event.reason) if isinstance(event, Stopped) else None
             yield self._end(reason if reason or (whole and text) else _REASONS.get(status, _CUT))
 
-    def _say(self, text: str, at: float) -> Iterator[Spoken]:
+    def _say(self, text: str, at: float) -> Iterator[MessageDelta]:
         if not text.startswith(self._told):
             yield self._end(_CUT)
         if not self._told:
             self._began = at
         before, self._told = self._told, text
         if text != before:
-            yield Spoken(self._number, self._began, text, text[len(before) :])
+            yield MessageDelta(self._number, self._began, text, text[len(before) :])
 
-    def _end(self, reason: str | None) -> Spoken:
-        ended = Spoken(self._number, self._began, self._told, ended=True, reason=reason)
+    def _end(self, reason: str | None) -> MessageDelta:
+        ended = MessageDelta(self._number, self._began, self._told, ended=True, reason=reason)
         self._number, self._told = self._number + 1, ""
         return ended
 
 
-def said_in(entry: Entry) -> tuple[str, bool]:
+def message_text_in(entry: Entry) -> tuple[str, bool]:
     """What the run says in an entry of its log, empty if nothing; and whether that is all of it."""
     match entry.event:
         case Replied(reply=reply) if reply.calls:

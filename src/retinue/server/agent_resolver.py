@@ -13,13 +13,13 @@ from sqlalchemy import Connection, select
 from .._internal.thread_pool import run_in_thread
 from ..core.tool import Tool
 from ..errors import UsageError
-from ..runs import Assignment
+from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.run_conversation import conversation_of
 from ..store.run_row import RunRow
 from ..store.tables import messages
-from ..store.tenant_view import Scope
+from ..store.tenant_view import TenantView
 from .assistants.tool_resources import resources_of
 from .conversation_history import question_in, shortened
 from .deployment import Deployment
@@ -33,11 +33,11 @@ _LARGE = 8_000  # characters of schemas that take more than a few milliseconds
 
 def assigning(
     deployment: Deployment, database: Database, hosted: Hosted, large: Shares
-) -> Callable[[RunRow], Awaitable[Assignment]]:
+) -> Callable[[RunRow], Awaitable[RunInput]]:
     """What `Runs` needs to know of a deployment; schemas that take long to be read have a share of `large`. The
     function raises `UsageError` for a run that nobody can answer."""
 
-    async def assign(run: RunRow) -> Assignment:
+    async def assign(run: RunRow) -> RunInput:
         agent = deployment.agents.get(run.request["model"])
         if agent is None:
             raise UsageError(f"The model '{run.request['model']}' does not exist.")
@@ -45,12 +45,12 @@ def assigning(
         more: list[Tool] = []
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await database.read(partial(resources_of, run=run))
-            more = await hosted.tools(Scope(run.tenant), wishes, resources)
+            more = await hosted.tools(TenantView(run.tenant), wishes, resources)
         async with large.rested(run.tenant) if (size := _schemas(run)) > _LARGE else nullcontext():
             make = partial(tailored, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # it began with what its log says, whatever became of its thread since
-            return Assignment(agent)
+            return RunInput(agent)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         if said is None:
             said = await database.read(partial(conversation_of, run=run))
@@ -58,7 +58,7 @@ def assigning(
             said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
         conversation = shortened(said, run.request.get("truncation_strategy"))
         history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
-        return Assignment(agent, question, history)
+        return RunInput(agent, question, history)
 
     return assign
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from ..runs import Runs
 from ..store.database import Database
 from ..store.run_row import RunRow
-from ..store.tenant_view import Quota, Scope
+from ..store.tenant_view import Quota, TenantView
 from .deployment import Deployment
 from .fair_batches import FairBatches
 from .indexer import Indexing
@@ -75,19 +75,19 @@ class Context:
     `own` are responses that its connection may go on from though they are not stored; `large`: its body is."""
 
     server: Server
-    scope: Scope
+    scope: TenantView
     repeat: Repeat | None = None
     written: Callable[[], None] = lambda: None
     begin_stream: Callable[[], None] = lambda: None
     own: frozenset[str] = frozenset()
     large: bool = False
 
-    async def read(self, work: Callable[[Connection, Scope], T]) -> T:
+    async def read(self, work: Callable[[Connection, TenantView], T]) -> T:
         """What `work`, which only reads, returns."""
         async with self.server.reading.of(self.scope.tenant):
             return await self.server.database.read(lambda connection: work(connection, self.scope))
 
-    async def write(self, work: Callable[[Connection, Scope], T]) -> T:
+    async def write(self, work: Callable[[Connection, TenantView], T]) -> T:
         """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
         must be JSON, a run, or a tuple of these."""
         once = work if self.repeat is None else self.repeat.once(work)
@@ -104,7 +104,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
-    scope = Scope(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
+    scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
     return Context(
         server,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from ..errors import StoreLost, StoreUnavailable
-from ..runs import Runs, recover
+from ..runs import Runs, recover_runs
 from ..store.database import Database
 
 logger = logging.getLogger(__name__)
@@ -29,6 +29,6 @@ async def watch(database: Database, runs: Runs) -> None:
                 logger.warning("ready again: the database is there")
             if now != retaken:
                 logger.warning("the lock of the database was lost with its connection, and taken again")
-                await recover(runs)
+                await recover_runs(runs)
             problem, retaken = "", now
         await asyncio.sleep(_EVERY)

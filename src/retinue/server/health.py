@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from ..errors import StoreUnavailable
 from ..store.tables import runs, versions
-from ..store.tenant_view import Scope
+from ..store.tenant_view import TenantView
 from .context import At
 from .wire.api_errors import ApiError
 from .wire.objects import Object
@@ -50,7 +50,7 @@ async def health_check(at: At) -> Object:
 async def statistics(at: At) -> Object:
     """How many runs there are of each status."""
 
-    def count(connection: Connection, scope: Scope) -> Object:
+    def count(connection: Connection, scope: TenantView) -> Object:
         query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)
         return {"runs": {row[0]: row[1] for row in connection.execute(query)}}
 

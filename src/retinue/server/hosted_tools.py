@@ -16,7 +16,7 @@ from ..core.tool import Tool
 from ..errors import ToolError, UsageError
 from ..runs.citations import FILE_SEARCH, mark
 from ..store.tables import contents
-from ..store.tenant_view import Scope
+from ..store.tenant_view import TenantView
 from ..tools.keyword_search import stems
 from .assistants.hosted_steps import CODE_INTERPRETER
 from .assistants.tool_resources import Resources
@@ -50,7 +50,7 @@ class Hosted:
             raise UsageError(f"no hosted tool {unknown[0]!r}; there are: {', '.join(HOSTED)}")
         return cls(tuple(enabled), searching, CodeInterpreter() if CODE_INTERPRETER in enabled else None)
 
-    async def tools(self, scope: Scope, wishes: Sequence[Mapping[str, Any]], resources: Resources) -> list[Tool]:
+    async def tools(self, scope: TenantView, wishes: Sequence[Mapping[str, Any]], resources: Resources) -> list[Tool]:
         """Those of a request's tools that are hosted, whichever API they come from: options stand in the tool, or
         under its type; it may name `vector_store_ids` and `filters`, and files in its `container`.
 
@@ -65,7 +65,7 @@ class Hosted:
         except ApiError as error:
             raise UsageError(str(error)) from error
 
-    async def _tool(self, scope: Scope, kind: str, wish: Mapping[str, Any], resources: Resources) -> Tool:
+    async def _tool(self, scope: TenantView, kind: str, wish: Mapping[str, Any], resources: Resources) -> Tool:
         options = {**wish, **(wish.get(kind) or {})}
         if kind == FILE_SEARCH:
             stores = [*resources.stores, *(options.get("vector_store_ids") or ())]
@@ -84,7 +84,7 @@ class Hosted:
 @dataclass(frozen=True, slots=True)
 class _FileSearch:
     searching: Searching
-    scope: Scope
+    scope: TenantView
     stores: tuple[str, ...]
     options: Mapping[str, Any]
 
@@ -152,7 +152,7 @@ _PROGRAMS = (
 class _Programs:
     interpreter: CodeInterpreter
     searching: Searching
-    scope: Scope
+    scope: TenantView
     files: tuple[str, ...]
 
     def names(self, connection: Connection) -> list[str]:

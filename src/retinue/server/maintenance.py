@@ -12,10 +12,10 @@ from typing import TypeVar
 from sqlalchemy import Connection, delete, false, func, select, update
 
 from ..errors import RetinueError, StoreUnavailable
-from ..runs.cancellation import discard, halt, set_aside
+from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.event_log import find, remove
+from ..store.event_log import find_run, remove
 from ..store.run_row import ACTIVE, RunRow
 from ..store.tables import runs
 from .assistants.run_creation import next_in_turn, promote
@@ -99,11 +99,11 @@ async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) 
 
 def _fail(connection: Connection, run_id: str, problem: str, code: str) -> RunRow | None:
     try:
-        run = find(connection, run_id, lock=True)
+        run = find_run(connection, run_id, lock=True)
     except ValueError:  # not even its row is what we wrote
-        discard(connection, run_id, problem)
+        discard_run(connection, run_id, problem)
         return None
-    return set_aside(connection, run, problem, code) if run is not None and run.active else None
+    return fail_run(connection, run, problem, code) if run is not None and run.active else None
 
 
 class _Seldom:
@@ -152,7 +152,7 @@ def _late(connection: Connection) -> list[str]:
 
 def _expire(connection: Connection, run_id: str) -> RunRow | None:
     row = connection.execute(select(runs).where(runs.c.id == run_id, runs.c.holds)).first()
-    return None if row is None else halt(connection, RunRow.of(row), "expired")
+    return None if row is None else cancel_run(connection, RunRow.of(row), "expired")
 
 
 def _forget(connection: Connection, retention: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ..store.tables import contents
-from ..store.tenant_view import Scope
+from ..store.tenant_view import TenantView
 from ..strategies.prompting.injection_guard import neutralize
 from .files.routes import file_of
 from .wire.api_errors import ApiError
@@ -28,7 +28,7 @@ class Readable:
     """The contents of a request, with their files as texts, of which there are at most a million characters: the same
     file may be named again and again."""
 
-    def __init__(self, connection: Connection, scope: Scope) -> None:
+    def __init__(self, connection: Connection, scope: TenantView) -> None:
         self._connection = connection
         self._scope = scope
         self._left = _MOST_OF_ALL
@@ -90,7 +90,7 @@ def _checked(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     raise ApiError(400, message, param=f"{where}.type", code="invalid_value")
 
 
-def _file(connection: Connection, scope: Scope, given: Mapping[str, Any], where: str) -> tuple[str, bytes]:
+def _file(connection: Connection, scope: TenantView, given: Mapping[str, Any], where: str) -> tuple[str, bytes]:
     """A file's name, and what is in it."""
     name, id_, data = given.get("filename") or "", given.get("file_id"), given.get("file_data")
     if isinstance(id_, str):

@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from .._internal.supervision import supervise
 from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable, UsageError
-from ..runs import Runs, Turns, recover
-from ..store.api_keys import Keys, count, every, make
+from ..runs import FairScheduler, Runs, recover_runs
+from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.run_row import RunRow
 from .agent_resolver import assigning
@@ -83,10 +83,10 @@ async def _open(
         listening.close()
         raise
     try:
-        if not how.keys and not await database.read(count):
-            told(await database.write(make))
+        if not how.keys and not await database.read(count_keys):
+            told(await database.write(create_key))
         limits = Limits(how.bounds)
-        for key in await database.read(every):
+        for key in await database.read(all_keys):
             limits.know(key)
         server = assembled(deployment, database, how, limits)
         app = create_app(server, Keys(database, how.keys), (how.host, *how.hosts), how.origins)
@@ -112,7 +112,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
 
     indexing = Indexing(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, Searching(database, indexing))
-    large, turns = Shares(1), Turns(how.at_once, limits.runs)
+    large, turns = Shares(1), FairScheduler(how.at_once, limits.runs)
     assign = assigning(deployment, database, hosted, large)
     driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
     server = Server(deployment, database, driven, how.options, indexing, limits, large)
@@ -148,7 +148,7 @@ async def until(
         lambda: ready(_address(how.host, listening)),
     )
     server.indexing.wake()
-    await recover(server.runs)
+    await recover_runs(server.runs)
     keeping = asyncio.create_task(supervise("the keeping of runs", partial(keep, server)), name="keep")
     looking = partial(watch, server.database, server.runs)
     watching = asyncio.create_task(supervise("the watch of the database", looking), name="watch")

@@ -8,7 +8,7 @@ from functools import partial
 from ..core.events import Called
 from ..core.tool import Tool
 from ..errors import DataError
-from ..store.event_log import Entry, read
+from ..store.event_log import Entry, read_events
 from ..store.run_row import RunRow
 from .context import Server
 from .hosted_tools import HOSTED
@@ -22,7 +22,7 @@ async def failed(server: Server, run: RunRow) -> ApiError:
     """The error that answers the request of such a run. Clients send again what failed, so they are told not to where
     a tool was begun that must not run twice, or where the client's own tools have answered."""
     try:
-        log = await server.database.read(partial(read, run_id=run.id))
+        log = await server.database.read(partial(read_events, run_id=run.id))
     except DataError:  # nobody knows
         return failure(run, acted=True)
     return failure(run, acted=bool(run.state.get("marks")) or acted(log, tools_of(server.deployment, run)))

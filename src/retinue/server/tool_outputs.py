@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.values import Decision
-from ..runs.submissions import Waiting, waiting_for
+from ..runs.submissions import Pending, pending_calls
 from ..store.run_row import RunRow
 from .overrides import inner_name
 from .wire.api_errors import ApiError
@@ -32,7 +32,7 @@ def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | No
         return None
     if run.status != "requires_action":
         raise ApiError(400, f'Runs in status "{run.status}" do not accept tool outputs.')
-    waiting = {call_id(run.id, one.action.id, one.asked): one for one in waiting_for(run)}
+    waiting = {call_id(run.id, one.action.id, one.asked): one for one in pending_calls(run)}
     given = [call for call, _ in outputs]
     if sorted(given) != sorted(waiting):
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
@@ -45,7 +45,7 @@ def mark_of(outputs: Sequence[tuple[str, str]]) -> str:
     return hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
 
 
-def decision(request: Mapping[str, Any], waiting: Waiting, output: str) -> Decision:
+def decision(request: Mapping[str, Any], waiting: Pending, output: str) -> Decision:
     """What an output means for a call: of the client's own function, its result; else a person's word: `approve` or
     `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text: what the tool is taken to have
     said. Raises `ApiError` for JSON that decides something else than there is."""

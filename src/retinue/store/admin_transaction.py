@@ -9,14 +9,14 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from ..errors import UsageError
-from .database_lock import locked
-from .db_errors import telling
+from .database_lock import acquire_lock
+from .db_errors import translate_errors
 from .engines import engine_of
 from .migrations import is_current, migrate
 
 
 @contextmanager
-def visited(url: str, *, new: bool = False) -> Iterator[Connection]:
+def admin_transaction(url: str, *, new: bool = False) -> Iterator[Connection]:
     """A transaction in the database `url`, committed at the end of the block. The lock of a server is not needed for
     it: that keeps others from driving its runs. Only where the tables are not those of this Retinue it is taken for
     as long as they are made so, and then no server may be there. Raises what `Database` raises, and `UsageError` for a
@@ -25,7 +25,7 @@ def visited(url: str, *, new: bool = False) -> Iterator[Connection]:
     try:
         if engine.dialect.name == "sqlite" and not new and not Path(str(engine.url.database)).exists():
             raise UsageError(f"there is no database {engine.url.database}; say which with --db")
-        with telling():
+        with translate_errors():
             if not _current(engine):
                 _make_current(engine)
             with engine.begin() as connection:
@@ -42,7 +42,7 @@ def _current(engine: Engine) -> bool:
 
 
 def _make_current(engine: Engine) -> None:
-    lock = locked(engine)
+    lock = acquire_lock(engine)
     try:
         migrate(engine)
     finally:

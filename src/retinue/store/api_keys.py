@@ -55,7 +55,7 @@ class Keys:
 
     def __init__(self, database: Database, given: Iterable[str] = (), now: Callable[[], float] = time.time) -> None:
         self._database = database
-        self._given = {hashed(key): Key(id_of(hashed(key))) for key in given}
+        self._given = {hash_key(key): Key(key_id_of(hash_key(key))) for key in given}
         self._now = now
         self._found: dict[str, tuple[float, Key]] = {}
         self._there: frozenset[str] = frozenset()  # the hashes of all keys, when they were last looked at
@@ -64,7 +64,7 @@ class Keys:
 
     async def find(self, key: str) -> Key | None:
         """What is known of a key; `None` for none of ours, or one that is no longer good."""
-        wanted = hashed(key)
+        wanted = hash_key(key)
         for one, known in self._given.items():
             if hmac.compare_digest(one, wanted):
                 return known
@@ -72,7 +72,7 @@ class Keys:
         if time.monotonic() >= until:
             if wanted not in self._there:
                 await self._list()
-            kept = await self._database.read(partial(find, wanted=wanted)) if wanted in self._there else None
+            kept = await self._database.read(partial(find_key, wanted=wanted)) if wanted in self._there else None
             self._found.pop(wanted, None)
             if kept is not None:
                 self._found[wanted] = (time.monotonic() + _KNOWN_FOR, kept)
@@ -90,41 +90,41 @@ class Keys:
         finally:
             self._listing = None  # who comes now may have a key that this look does not see
         self._listed = time.monotonic()
-        self._there = await self._database.read(hashes)
+        self._there = await self._database.read(all_hashes)
 
 
-def hashed(key: str) -> str:
+def hash_key(key: str) -> str:
     """What is kept of a key."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def id_of(key_hash: str) -> str:
+def key_id_of(key_hash: str) -> str:
     """The id of a key: of its 256 random bits, it tells none."""
     return f"key_{key_hash[:24]}"
 
 
-def find(connection: Connection, wanted: str) -> Key | None:
+def find_key(connection: Connection, wanted: str) -> Key | None:
     """The key with this hash."""
     row = connection.execute(select(keys).where(keys.c.hash == wanted)).first()
     return Key.of(row) if row is not None and hmac.compare_digest(row.hash, wanted) else None
 
 
-def hashes(connection: Connection) -> frozenset[str]:
+def all_hashes(connection: Connection) -> frozenset[str]:
     """What is kept of all keys, good or not."""
     return frozenset(connection.execute(select(keys.c.hash)).scalars())
 
 
-def count(connection: Connection) -> int:
+def count_keys(connection: Connection) -> int:
     """How many keys there are, good or not."""
     return connection.execute(select(func.count()).select_from(keys)).scalar() or 0
 
 
-def every(connection: Connection) -> Sequence[Key]:
+def all_keys(connection: Connection) -> Sequence[Key]:
     """All keys, oldest first; those of one second by their ids."""
     return [Key.of(row) for row in connection.execute(select(keys).order_by(keys.c.created_at, keys.c.id))]
 
 
-def make(
+def create_key(
     connection: Connection,
     tenant: str = DEFAULT_TENANT,
     name: str = "",
@@ -136,10 +136,10 @@ def make(
     key = f"sk-{secrets.token_urlsafe(32)}"
     now = int(time.time())
     values = {
-        "hash": hashed(key),
+        "hash": hash_key(key),
         "tenant": tenant,
         "created_at": now,
-        "id": id_of(hashed(key)),
+        "id": key_id_of(hash_key(key)),
         "name": name,
         "prefix": key[:_SHOWN],
         "scopes": None if scopes is None else list(scopes),
@@ -150,7 +150,7 @@ def make(
     return key
 
 
-def revoke(connection: Connection, id_: str) -> Key | None:
+def revoke_key(connection: Connection, id_: str) -> Key | None:
     """The key of this id, which opens nothing from now on; `None` if there is none."""
     mine = keys.c.id == id_
     connection.execute(update(keys).where(mine, keys.c.revoked_at.is_(None)).values(revoked_at=int(time.time())))

@@ -21,12 +21,12 @@ from sqlalchemy import Connection, Engine, select
 
 from .._internal.thread_pool import run_in_thread
 from ..errors import StoreLost, StoreUnavailable
-from .database_lock import Lock, locked
-from .db_errors import telling
+from .database_lock import Lock, acquire_lock
+from .db_errors import translate_errors
 from .engines import engine_of, only_what_is_there
 from .migrations import migrate
 from .tables import versions
-from .transactions import Piece, Work, committed, log_settled
+from .transactions import Piece, Work, checkpoint_log, commit_pieces
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -48,13 +48,13 @@ class Database:
         self.engine: Engine = engine_of(url)
         self._patience = patience
         try:
-            self._lock: Lock = locked(self.engine)
+            self._lock: Lock = acquire_lock(self.engine)
         except BaseException:
             self.engine.dispose()
             raise
         self._anchor: Connection | None = None  # while one is open, SQLite keeps its log
         try:
-            with telling():
+            with translate_errors():
                 self._open()
         except BaseException:
             self.close()
@@ -142,7 +142,9 @@ class Database:
         except StoreUnavailable as error:
             if isinstance(error, StoreLost) and not error.only_log:
                 raise
-            settled = self._anchor is not None and log_settled(self._anchor)  # of a log that is gone, nobody would find
+            settled = self._anchor is not None and checkpoint_log(
+                self._anchor
+            )  # of a log that is gone, nobody would find
             if isinstance(error, StoreLost):  # what is only in it
                 raise
             self._lock.look(settled=settled)
@@ -155,7 +157,7 @@ class Database:
         self._thread.join()
 
     def _read(self, work: Work[T]) -> T:
-        with telling(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with translate_errors(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return work(connection)
 
     def _piece(self, work: Work[T], future: asyncio.Future[T], until: float | None = None, **how: bool) -> Piece[T]:
@@ -200,7 +202,7 @@ class Database:
         after them."""
         began = time.perf_counter()
         try:
-            self._connection = committed(self._lock, self._connection or self.engine, pieces)
+            self._connection = commit_pieces(self._lock, self._connection or self.engine, pieces)
         except Exception as error:  # whatever it is, nobody is left waiting
             logger.exception("a transaction failed in a way that nobody foresaw")
             self._connection = None

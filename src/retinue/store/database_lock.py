@@ -16,8 +16,8 @@ from typing import Protocol
 from sqlalchemy import Connection, Engine, text
 
 from ..errors import StoreUnavailable, UsageError
-from .db_errors import telling
-from .sqlite_files import Files, identity
+from .db_errors import translate_errors
+from .sqlite_files import SqliteFiles, identity
 
 _OURS = 7_373_061_893  # a number that nobody else will lock in PostgreSQL
 _HELD = (
@@ -59,7 +59,7 @@ class Lock(Protocol):
         ...
 
 
-def locked(engine: Engine) -> Lock:
+def acquire_lock(engine: Engine) -> Lock:
     """The lock on a database, whose file is made if it is missing. Raises `UsageError` if another server holds it, or
     if its file is on another machine or cannot be opened."""
     return _Session(engine) if engine.dialect.name == "postgresql" else _File(Path(str(engine.url.database)))
@@ -86,7 +86,7 @@ class _File:
         except BaseException:
             os.close(self._beside)
             raise
-        self._files = Files(given, self.path, self._file)
+        self._files = SqliteFiles(given, self.path, self._file)
         _here.add(self._files.identity)
         if self._files.names > 1:
             self.release()
@@ -123,7 +123,7 @@ class _Session:
         self._turn = threading.Lock()
         self._connection: Connection | None = None
         self._lost = ""
-        with telling():
+        with translate_errors():
             if not self._take():
                 raise UsageError(f"another server has this database open; {_TAKEN}")
 
@@ -141,7 +141,7 @@ class _Session:
     def look(self, *, settled: bool | None = None) -> None:
         with self._turn:
             try:
-                with telling():
+                with translate_errors():
                     self.retaken += not self._is_held() and self._take()
             except StoreUnavailable as error:
                 self._lost = str(error)
@@ -159,7 +159,7 @@ class _Session:
         if self._connection is None:
             return False
         try:
-            with telling():
+            with translate_errors():
                 held = self._connection.execute(text(_HELD)).first() is not None
         except StoreUnavailable:
             held = False

@@ -12,7 +12,7 @@ from ..errors import StoreUnavailable
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """What SQLAlchemy and SQLite raise, as `StoreUnavailable`."""
     try:
         yield

@@ -81,7 +81,7 @@ class Change(NamedTuple):
     also: Callable[[Connection, RunRow], None] = lambda connection, run: None
 
 
-def append(
+def append_entries(
     connection: Connection,
     holder: RunRow,
     entries: Sequence[Entry],
@@ -98,7 +98,7 @@ def append(
     rows = [_row(run_id, epoch, entry) for entry in entries]
     if rows and _APPEND.run_many(connection, rows) != len(rows):
         raise Fenced(run_id)
-    run = find(connection, run_id, holder.request) if change or not rows else None
+    run = find_run(connection, run_id, holder.request) if change or not rows else None
     if not rows and (run is None or run.epoch != epoch):
         raise Fenced(run_id)
     if change is None or run is None:
@@ -108,13 +108,13 @@ def append(
     new = [row for row in said if row["id"] not in there]  # the others were written by a former drive
     if new:
         _SAY.run_many(connection, new)
-    after = alter(connection, run, **values)
+    after = update_run(connection, run, **values)
     if run.status != after.status:  # else it was written before
         also(connection, after)
     return after
 
 
-def read(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
+def read_events(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
     """The events after the one of the number `after`. Raises `DataError` for what is no event."""
     rows = connection.execute(_READ, {"run": run_id, "after": after}).all()  # one half read would hold its snapshot
     return [Entry(seq, at, load(kind, payload)) for seq, at, kind, payload in rows]
@@ -156,13 +156,13 @@ def length(connection: Connection, run_id: str) -> int:
     return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
 
 
-def came_to(connection: Connection, run_id: str) -> tuple[int, str]:
+def last_milestone(connection: Connection, run_id: str) -> tuple[int, str]:
     """How far the run came: the number and the kind of the last event that was more than a piece of a reply."""
     row = connection.execute(_DONE, {"run": run_id}).first()
     return (0, "") if row is None else (row.seq, row.kind)
 
 
-def find(
+def find_run(
     connection: Connection, run_id: str, request: Mapping[str, Any] | None = None, *, lock: bool = False
 ) -> RunRow | None:
     """The run, of whatever tenant. `request`: what it was asked for, if that is at hand and need not be read again;
@@ -174,7 +174,7 @@ def find(
     return RunRow(**dict(zip(_CHANGES, rows[0], strict=True)), request=request) if rows else None
 
 
-def alter(connection: Connection, run: RunRow, **values: Any) -> RunRow:
+def update_run(connection: Connection, run: RunRow, **values: Any) -> RunRow:
     """Write `values` into the run's row; the run as it is then."""
     changed = replace(run, **values)
     kept = {name: getattr(changed, name) for name in _MUTABLE}

@@ -12,7 +12,7 @@ from .tables import secrets
 _BYTES = 32
 
 
-def secret(connection: Connection, name: str, *, make: bool = False) -> bytes:
+def server_secret(connection: Connection, name: str, *, make: bool = False) -> bytes:
     """The 32 bytes of this name; empty if they were never made. `make`: make them then, in the caller's transaction.
     Raises `DataError` for something else that stands there."""
     try:

@@ -16,7 +16,7 @@ _AGAIN = "what was in it was put into the file, and nothing more is written: sta
 _WHILE_IT_GROWS = (0.001, 0.004, 0.02, 0.02)  # seconds: the header, which says its size, is written first
 
 
-class Files:
+class SqliteFiles:
     """The database `given`, which is really at `path` and open as `file`, with SQLite's two files beside it."""
 
     def __init__(self, given: Path, path: Path, file: int) -> None:

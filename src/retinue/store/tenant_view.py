@@ -30,7 +30,7 @@ class Quota:
     stores: int = 10_000
 
 
-class Scope:
+class TenantView:
     """The tables as `tenant` sees them. What belongs to others is not there. `key_id` is the key by which it asks,
     `room` the number of runs that may be under way or queued for that key (`None`: any), `scopes` what it may do
     (`None`: all), and `quota` what may be kept for the tenant (`None`: any amount)."""

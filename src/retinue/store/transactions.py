@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreLost, StoreUnavailable
 from .database_lock import Lock
-from .db_errors import telling
+from .db_errors import translate_errors
 from .engines import begin_at_once
 
 T = TypeVar("T")
@@ -45,12 +45,12 @@ class Piece(Generic[T]):
         self.untouched = False
 
 
-def committed(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]]) -> Connection | None:
+def commit_pieces(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]]) -> Connection | None:
     """Do all in one transaction; if that fails, each in one of its own, so that only those fail that must. The
     connection, if it is still good. What `lock` is of has to be there and ours before, and there afterwards: else no
     piece is said to be done."""
     try:
-        with telling():
+        with translate_errors():
             connection = _ready(lock, by)
     except StoreUnavailable as error:
         for piece in pieces:
@@ -79,13 +79,13 @@ def _lost(lock: Lock, connection: Connection) -> StoreUnavailable | None:
         except StoreUnavailable:
             if connection.dialect.name != "sqlite":
                 raise
-            lock.look(settled=log_settled(connection))
+            lock.look(settled=checkpoint_log(connection))
     except StoreUnavailable as error:
         return error
     return None
 
 
-def log_settled(connection: Connection) -> bool:
+def checkpoint_log(connection: Connection) -> bool:
     """Put what is in SQLite's log into its file; whether that is all of it, or the file cannot take it."""
     try:
         busy, there, done = connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
@@ -111,7 +111,7 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
     error: BaseException | None = None
     begun = worked = False
     try:
-        with telling(), connection.begin():
+        with translate_errors(), connection.begin():
             begun = True
             for piece in pieces:
                 piece.error, piece.untouched = None, False

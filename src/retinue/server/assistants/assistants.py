@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from ...errors import RetinueError
 from ...store.tables import assistants
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..context import At
 from ..deployment import Deployment
 from ..overrides import client_tools, inner_name
@@ -59,7 +59,7 @@ async def create_assistant(at: At, given: AssistantCreate) -> Object:
     body = changed(_EMPTY, wishes)
     check(at.server.deployment, body)
 
-    def add(connection: Connection, scope: Scope) -> Object:
+    def add(connection: Connection, scope: TenantView) -> Object:
         kept = with_stores(connection, scope, body)
         row = {"id": new_id("asst"), "created_at": int(time.time()), "body": kept}
         return assistant_object(scope.add(connection, assistants, row))
@@ -88,7 +88,7 @@ async def retrieve_assistant(at: At, assistant_id: str) -> Object:
 async def modify_assistant(at: At, assistant_id: str, given: AssistantUpdate) -> Object:
     """Change what is sent; runs under way go on as they began."""
 
-    def change(connection: Connection, scope: Scope) -> Object:
+    def change(connection: Connection, scope: TenantView) -> Object:
         before = found(connection, scope, assistants, assistant_id)
         body = changed(before.body, given.sent())
         check(at.server.deployment, body)
@@ -104,7 +104,7 @@ async def modify_assistant(at: At, assistant_id: str, given: AssistantUpdate) ->
 async def delete_assistant(at: At, assistant_id: str) -> Object:
     """Remove it; its runs stay."""
 
-    def remove(connection: Connection, scope: Scope) -> Object:
+    def remove(connection: Connection, scope: TenantView) -> Object:
         found(connection, scope, assistants, assistant_id)
         scope.remove(connection, assistants, assistants.c.id == assistant_id)
         return deleted(assistant_id, "assistant")

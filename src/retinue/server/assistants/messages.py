@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ...store.tables import messages, threads
-from ...store.tenant_view import Kept, Scope
+from ...store.tenant_view import Kept, TenantView
 from ..context import At
 from ..wire.api_errors import ApiError, not_found
 from ..wire.ids import new_id
@@ -27,7 +27,7 @@ router = APIRouter(route_class=JsonRoute)
 async def create_message(at: At, thread_id: str, given: MessageCreate) -> Object:
     """A new one, unless a run is active on the thread."""
 
-    def add(connection: Connection, scope: Scope) -> Object:
+    def add(connection: Connection, scope: TenantView) -> Object:
         found(connection, scope, threads, thread_id)
         if (run := active_run(connection, thread_id)) is not None:
             raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
@@ -43,7 +43,7 @@ async def create_message(at: At, thread_id: str, given: MessageCreate) -> Object
 async def list_messages(at: At, thread_id: str, page: Wanted, run_id: str | None = None) -> Object:
     """A page of them, newest first; `run_id`: those that a run made."""
 
-    def read(connection: Connection, scope: Scope) -> Object:
+    def read(connection: Connection, scope: TenantView) -> Object:
         found(connection, scope, threads, thread_id)
         where = [messages.c.thread_id == thread_id]
         if run_id is not None:
@@ -65,7 +65,7 @@ async def retrieve_message(at: At, thread_id: str, message_id: str) -> Object:
 async def modify_message(at: At, thread_id: str, message_id: str, given: MessageUpdate) -> Object:
     """Replace its metadata."""
 
-    def change(connection: Connection, scope: Scope) -> Object:
+    def change(connection: Connection, scope: TenantView) -> Object:
         row = _message(connection, scope, thread_id, message_id)
         if "metadata" in given.model_fields_set:
             body = {**row.body, "metadata": given.metadata or {}}
@@ -79,7 +79,7 @@ async def modify_message(at: At, thread_id: str, message_id: str, given: Message
 async def delete_message(at: At, thread_id: str, message_id: str) -> Object:
     """Remove it."""
 
-    def remove(connection: Connection, scope: Scope) -> Object:
+    def remove(connection: Connection, scope: TenantView) -> Object:
         _message(connection, scope, thread_id, message_id)
         scope.remove(connection, messages, messages.c.id == message_id)
         return deleted(message_id, "thread.message")
@@ -87,7 +87,9 @@ async def delete_message(at: At, thread_id: str, message_id: str) -> Object:
     return await at.write(remove)
 
 
-def add_messages(connection: Connection, scope: Scope, thread_id: str, given: Sequence[MessageCreate]) -> list[Kept]:
+def add_messages(
+    connection: Connection, scope: TenantView, thread_id: str, given: Sequence[MessageCreate]
+) -> list[Kept]:
     """Add messages to a thread of which the caller knows that it is there, within his transaction; their rows."""
     check_images(connection, scope, given)
     attach_to_thread(connection, scope, thread_id, given)
@@ -102,7 +104,7 @@ def add_messages(connection: Connection, scope: Scope, thread_id: str, given: Se
     ]
 
 
-def _message(connection: Connection, scope: Scope, thread_id: str, message_id: str) -> Kept:
+def _message(connection: Connection, scope: TenantView, thread_id: str, message_id: str) -> Kept:
     found(connection, scope, threads, thread_id)
     row = found(connection, scope, messages, message_id)
     if row.thread_id != thread_id:

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, update
 
-from ...runs.cancellation import halt
+from ...runs.cancellation import cancel_run
 from ...store.clock import CLOCK
 from ...store.run_conversation import put_beside
 from ...store.run_row import RunRow
 from ...store.tables import assistants, runs, threads
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..context import Options, Server
 from ..deployment import Deployment
 from ..middleware.usage_limits import too_many
@@ -35,7 +35,7 @@ _AS_ASKED = (
 
 
 def start_run(
-    connection: Connection, scope: Scope, server: Server, thread_id: str, asked: RunCreate | ThreadRunCreate
+    connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: RunCreate | ThreadRunCreate
 ) -> tuple[RunRow, RunRow | None]:
     """The new run, `queued`, and the one that was halted for it, if one was. Raises `ApiError`."""
     found(connection, scope, threads, thread_id)
@@ -45,7 +45,7 @@ def start_run(
     strategy = (more and more.multitask_strategy) or "reject"
     if active is not None and strategy == "reject":
         raise ApiError(400, f"Thread {thread_id} already has an active run {active.id}.")
-    halted = halt(connection, active) if active is not None and strategy == "interrupt" else None
+    halted = cancel_run(connection, active) if active is not None and strategy == "interrupt" else None
     waits = active is not None and (halted is None or halted.active)
     added = (more and more.additional_messages) or ()
     if waits:
@@ -60,7 +60,7 @@ def start_run(
 
 def add_run(
     connection: Connection,
-    scope: Scope,
+    scope: TenantView,
     request: Mapping[str, Any],
     thread_id: str | None,
     metadata: Mapping[str, str] | None,
@@ -95,7 +95,7 @@ def _there(connection: Connection, key_id: str | None) -> int:
 
 
 def request_of(
-    connection: Connection, scope: Scope, deployment: Deployment, asked: RunCreate | ThreadRunCreate
+    connection: Connection, scope: TenantView, deployment: Deployment, asked: RunCreate | ThreadRunCreate
 ) -> dict[str, Any]:
     """What a run is asked for: the assistant's settings, with those that the request replaces or adds to."""
     assistant = found(connection, scope, assistants, asked.assistant_id)
@@ -132,7 +132,7 @@ def promote(connection: Connection, run_id: str, options: Options) -> bool:
     connection.execute(update(runs).where(runs.c.id == run_id).values(values))
     if added := row.request.get("additional_messages"):
         given = [MessageCreate.model_validate(one) for one in added]
-        add_messages(connection, Scope(row.tenant), row.thread_id, given)
+        add_messages(connection, TenantView(row.tenant), row.thread_id, given)
     return True
 
 

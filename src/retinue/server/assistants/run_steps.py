@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ...runs import Followed
-from ...store.event_log import read
-from ...store.tenant_view import Scope
+from ...store.event_log import read_events
+from ...store.tenant_view import TenantView
 from ..context import At, Context
 from ..overrides import tools_of
 from ..wire.api_errors import not_found
@@ -42,9 +42,9 @@ async def retrieve(thread_id: str, run_id: str, step_id: str, at: At, include: I
 async def _steps(at: Context, thread_id: str, run_id: str, include: Sequence[str]) -> list[Object]:
     """The steps of a run so far, oldest first."""
 
-    def work(connection: Connection, scope: Scope) -> list[Object]:
+    def work(connection: Connection, scope: TenantView) -> list[Object]:
         run = run_of(connection, scope, thread_id, run_id)
-        log = read(connection, run_id)
+        log = read_events(connection, run_id)
         run = run_of(connection, scope, thread_id, run_id)  # not older than its log
         progress = Progress(run, tools_of(at.server.deployment, run), at.server.options, include)
         items: list[Followed] = [*log, run]

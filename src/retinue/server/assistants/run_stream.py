@@ -7,7 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from ...store.event_log import find
+from ...store.event_log import find_run
 from ...store.run_row import RunRow
 from ..context import Server
 from ..overrides import tools_of
@@ -77,7 +77,7 @@ async def _told(server: Server, run: RunRow) -> _Events:
     progress, number = Progress(run, tools_of(server.deployment, run), server.options), 0
     async with aclosing(server.runs.followers.follow(run.id, request=run.request)) as items:
         async for item in items:
-            if progress.lacks(item) and (now := await server.database.read(partial(find, run_id=run.id))):
+            if progress.lacks(item) and (now := await server.database.read(partial(find_run, run_id=run.id))):
                 progress.know(now)
             for name, value in progress.tell(item):
                 number += 1

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
-from ...runs.cancellation import halt
-from ...runs.failpoints import crashpoint
-from ...runs.submissions import decide
+from ...runs.cancellation import cancel_run
+from ...runs.failpoints import failpoint
+from ...runs.submissions import submit_decisions
 from ...store.run_row import RunRow
 from ...store.tables import runs, threads
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..context import At, Context
 from ..tool_outputs import decisions_in
 from ..wire.api_errors import ApiError, not_found
@@ -44,7 +44,7 @@ async def create_with_thread(body: ThreadRunCreate, at: At) -> Any:
     if body.tool_resources is not None:
         given = given.model_copy(update={"tool_resources": body.tool_resources})
 
-    def start(connection: Connection, scope: Scope) -> tuple[Object, RunRow]:
+    def start(connection: Connection, scope: TenantView) -> tuple[Object, RunRow]:
         thread = add_thread(connection, scope, given)
         run, _ = start_run(connection, scope, at.server, thread.id, body)
         return thread_object(thread), run
@@ -54,7 +54,7 @@ async def create_with_thread(body: ThreadRunCreate, at: At) -> Any:
 
 
 def _started(at: Context, run: RunRow, halted: RunRow | None, *, stream: bool, thread: Object | None = None) -> Any:
-    crashpoint("after run is made")
+    failpoint("after run is made")
     if halted is not None:
         at.server.halted(halted)
     if run.holds:
@@ -69,7 +69,7 @@ def _started(at: Context, run: RunRow, halted: RunRow | None, *, stream: bool, t
 async def list_all(thread_id: str, at: At, page: Wanted) -> Object:
     """The runs of a thread."""
 
-    def work(connection: Connection, scope: Scope) -> Object:
+    def work(connection: Connection, scope: TenantView) -> Object:
         found(connection, scope, threads, thread_id)
         mine = runs.c.thread_id == thread_id
         return listing(connection, scope, runs, page, lambda row: run_object(RunRow.of(row)), mine)
@@ -103,7 +103,7 @@ async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said i
 async def update(thread_id: str, run_id: str, body: RunUpdate, at: At) -> Object:
     """Change what is noted of a run."""
 
-    def work(connection: Connection, scope: Scope) -> RunRow:
+    def work(connection: Connection, scope: TenantView) -> RunRow:
         run = run_of(connection, scope, thread_id, run_id)
         if "metadata" in body.model_fields_set:
             state = {**run.state, "metadata": body.metadata or {}}
@@ -118,16 +118,16 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
     """Say what came of the calls that the run waits for. The same, said twice, is said once."""
     outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
 
-    def work(connection: Connection, scope: Scope) -> tuple[RunRow, bool]:
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
         run = run_of(connection, scope, thread_id, run_id)
         answer = decisions_in(run, outputs)
         if answer is not None:
-            decide(connection, run, answer.decisions, at.server.options.run_ttl, answer.mark)
+            submit_decisions(connection, run, answer.decisions, at.server.options.run_ttl, answer.mark)
         return run_of(connection, scope, thread_id, run_id), answer is not None
 
-    crashpoint("before decision")
+    failpoint("before decision")
     run, new = await at.write(work)
-    crashpoint("after decision")
+    failpoint("after decision")
     if new:
         at.server.runs.start(run.id, run)
     if body.stream:
@@ -139,18 +139,18 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
 async def cancel(thread_id: str, run_id: str, at: At) -> Object:
     """End the run."""
 
-    def work(connection: Connection, scope: Scope) -> RunRow:
+    def work(connection: Connection, scope: TenantView) -> RunRow:
         run = run_of(connection, scope, thread_id, run_id)
         if not run.active or run.status == "cancelling":
             raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
-        return halt(connection, run)
+        return cancel_run(connection, run)
 
     run = await at.write(work)
     at.server.halted(run)
     return run_object(run)
 
 
-def run_of(connection: Connection, scope: Scope, thread_id: str, run_id: str) -> RunRow:
+def run_of(connection: Connection, scope: TenantView, thread_id: str, run_id: str) -> RunRow:
     """The run of a thread. Raises `ApiError` if one of them is not there."""
     found(connection, scope, threads, thread_id)
     row = found(connection, scope, runs, run_id)

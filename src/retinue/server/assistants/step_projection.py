@@ -13,8 +13,8 @@ from ...core.values import AgentAction, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
 from ...runs.run_status import pending
-from ...runs.submissions import Waiting, arguments_of, kept
-from ...runs.thread_messages import Speech, Spoken, derived_id, message_body, message_id
+from ...runs.submissions import Pending, arguments_of, stored_calls
+from ...runs.thread_messages import MessageDelta, Speech, derived_id, message_body, message_id
 from ...store.event_log import Entry
 from ...store.run_row import RunRow, Status
 from ..context import Options
@@ -145,8 +145,8 @@ class Progress:
         until = None if began is None else began + self._options.run_ttl
         if status == "requires_action" and self._last is not None:
             until = int(self._last.at) + self._options.human_ttl
-            waiting = [Waiting(one, arguments_of(one, self._given), self._asked[one.id]) for one in pending(self._log)]
-            state["waiting"] = kept(waiting)
+            waiting = [Pending(one, arguments_of(one, self._given), self._asked[one.id]) for one in pending(self._log)]
+            state["waiting"] = stored_calls(waiting)
         return f"thread.run.{name or status}", run_object(replace(run, status=status, expires_at=until, state=state))
 
     def _close(self, run: RunRow) -> Iterator[Told]:
@@ -217,7 +217,7 @@ class Progress:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    def _said(self, said: Spoken, at: float, *, over: bool) -> Iterator[Told]:
+    def _said(self, said: MessageDelta, at: float, *, over: bool) -> Iterator[Told]:
         """`over`: the run has ended without an answer, and so will the message's step."""
         if self._message is None:
             yield from self._speak(said)
@@ -237,7 +237,7 @@ class Progress:
             yield "thread.run.step.failed", step
         self._message = self._saying = None
 
-    def _speak(self, said: Spoken) -> Iterator[Told]:
+    def _speak(self, said: MessageDelta) -> Iterator[Told]:
         """Begin a message."""
         id_ = message_id(self._run.id, said.number)
         details = {"type": "message_creation", "message_creation": {"message_id": id_}}

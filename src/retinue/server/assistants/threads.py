@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 from ...store.event_log import remove as remove_logs
 from ...store.run_row import RunRow
 from ...store.tables import messages, runs, threads
-from ...store.tenant_view import Kept, Scope
+from ...store.tenant_view import Kept, TenantView
 from ..context import At
 from ..wire.ids import new_id
 from ..wire.lookup import Wanted, deleted, found, listing
@@ -50,7 +50,7 @@ async def retrieve_thread(at: At, thread_id: str) -> Object:
 async def modify_thread(at: At, thread_id: str, given: ThreadUpdate) -> Object:
     """Change what is sent."""
 
-    def change(connection: Connection, scope: Scope) -> Object:
+    def change(connection: Connection, scope: TenantView) -> Object:
         before = found(connection, scope, threads, thread_id)
         body = with_thread_stores(connection, scope, {**before.body, **_body(given)})
         row = scope.change(connection, threads, thread_id, {"body": body})
@@ -64,7 +64,7 @@ async def modify_thread(at: At, thread_id: str, given: ThreadUpdate) -> Object:
 async def delete_thread(at: At, thread_id: str) -> Object:
     """Remove it and all that is on it; what runs there ends at once."""
 
-    def remove(connection: Connection, scope: Scope) -> list[RunRow]:
+    def remove(connection: Connection, scope: TenantView) -> list[RunRow]:
         found(connection, scope, threads, thread_id)
         mine = runs.c.thread_id == thread_id
         there = [RunRow.of(row) for row in connection.execute(select(runs).where(mine, runs.c.holds))]
@@ -81,7 +81,7 @@ async def delete_thread(at: At, thread_id: str) -> Object:
     return deleted(thread_id, "thread")
 
 
-def add_thread(connection: Connection, scope: Scope, given: ThreadCreate, key: str | None = None) -> Kept:
+def add_thread(connection: Connection, scope: TenantView, given: ThreadCreate, key: str | None = None) -> Kept:
     """Add a thread with its messages, within the caller's transaction; its row."""
     body = with_thread_stores(connection, scope, {"tool_resources": None, "metadata": {}, **_body(given)})
     values = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}

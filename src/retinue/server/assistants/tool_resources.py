@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from ...store.run_row import RunRow
 from ...store.tables import files, threads
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..files.attachment import attach, make_store, store_of
 from ..files.routes import file_of
 from ..files.schemas import Expiry, FileWish, StoreCreate
@@ -30,7 +30,7 @@ class Resources(NamedTuple):
     files: tuple[str, ...] = ()
 
 
-def with_stores(connection: Connection, scope: Scope, body: Object, expires: Expiry | None = None) -> Object:
+def with_stores(connection: Connection, scope: TenantView, body: Object, expires: Expiry | None = None) -> Object:
     """`body` of an assistant or a thread, with the vector stores made that it wishes for. Raises `ApiError`."""
     resources = body.get("tool_resources") or {}
     wishes = (resources.get("file_search") or {}).get("vector_stores")
@@ -45,7 +45,7 @@ def with_stores(connection: Connection, scope: Scope, body: Object, expires: Exp
     return {**body, "tool_resources": {**resources, "file_search": {"vector_store_ids": ids}}}
 
 
-def with_thread_stores(connection: Connection, scope: Scope, body: Object) -> Object:
+def with_thread_stores(connection: Connection, scope: TenantView, body: Object) -> Object:
     """`with_stores` for a thread, whose stores go by themselves."""
     return with_stores(connection, scope, body, _OF_THREAD)
 
@@ -63,7 +63,7 @@ def bring_files(messages: Iterable[MessageCreate]) -> bool:
     return any(one.attachments for one in messages)
 
 
-def check_images(connection: Connection, scope: Scope, given: Iterable[MessageCreate]) -> None:
+def check_images(connection: Connection, scope: TenantView, given: Iterable[MessageCreate]) -> None:
     """Raises `ApiError` if messages show an image by a file that is not there."""
     parts = [part for one in given if not isinstance(one.content, str) for part in one.content]
     for part in parts:
@@ -72,7 +72,9 @@ def check_images(connection: Connection, scope: Scope, given: Iterable[MessageCr
             raise ApiError(400, message, param="content.image_file.file_id")
 
 
-def attach_to_thread(connection: Connection, scope: Scope, thread_id: str, messages: Sequence[MessageCreate]) -> None:
+def attach_to_thread(
+    connection: Connection, scope: TenantView, thread_id: str, messages: Sequence[MessageCreate]
+) -> None:
     """Put the files of new messages where the thread's hosted tools see them. Raises `ApiError`."""
     given = [one for message in messages for one in message.attachments or ()]
     searched, run = _files(given, "file_search"), _files(given, "code_interpreter")
@@ -97,7 +99,9 @@ def attach_to_thread(connection: Connection, scope: Scope, thread_id: str, messa
     scope.change(connection, threads, thread_id, {"body": {**thread.body, "tool_resources": resources}})
 
 
-def check_attachments(connection: Connection, scope: Scope, thread_id: str, messages: Sequence[MessageCreate]) -> None:
+def check_attachments(
+    connection: Connection, scope: TenantView, thread_id: str, messages: Sequence[MessageCreate]
+) -> None:
     """See whether `attach_to_thread` could be done now, and leave nothing of it. Raises `ApiError`."""
     if not bring_files(messages):
         return
@@ -117,7 +121,7 @@ def _files(attachments: Iterable[Attachment], tool: str) -> list[str]:
 
 def resources_of(connection: Connection, run: RunRow) -> Resources:
     """What a run's hosted tools see: what its assistant has, and its thread by now."""
-    thread = Scope(run.tenant).find(connection, threads, run.thread_id) if run.thread_id else None
+    thread = TenantView(run.tenant).find(connection, threads, run.thread_id) if run.thread_id else None
     all_ = [run.request.get("tool_resources"), thread.body["tool_resources"] if thread is not None else None]
     stores = (_ids(one, "file_search", "vector_store_ids") for one in all_)
     files = (_ids(one, "code_interpreter", "file_ids") for one in all_)

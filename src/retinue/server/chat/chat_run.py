@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ...runs.submissions import decide
+from ...runs.submissions import submit_decisions
 from ...store.run_row import RunRow
 from ...store.tables import runs, threads
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..assistants.messages import add_messages
 from ..assistants.run_creation import add_run
 from ..assistants.schemas import MessageCreate, ThreadCreate
@@ -42,7 +42,7 @@ _KEPT = (
 
 
 def chat_run(
-    connection: Connection, scope: Scope, options: Options, asked: Mapping[str, Any], thread_key: str | None
+    connection: Connection, scope: TenantView, options: Options, asked: Mapping[str, Any], thread_key: str | None
 ) -> tuple[RunRow, bool]:
     """The run that answers a request, and whether it has to be started. Raises `ApiError`."""
     said = heard(connection, scope, asked["messages"])
@@ -51,7 +51,7 @@ def chat_run(
         run, outputs = waiting
         answer = decisions_in(run, outputs)
         if answer is not None:
-            decide(connection, run, answer.decisions, options.run_ttl, answer.mark)
+            submit_decisions(connection, run, answer.decisions, options.run_ttl, answer.mark)
         return _again(connection, scope, run.id), answer is not None
     check_calls(said)
     request = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
@@ -73,13 +73,13 @@ def chat_run(
     return add_run(connection, scope, request, thread_id, asked.get("metadata"), options.run_ttl), True
 
 
-def _again(connection: Connection, scope: Scope, run_id: str) -> RunRow:
+def _again(connection: Connection, scope: TenantView, run_id: str) -> RunRow:
     row = scope.find(connection, runs, run_id)
     assert row is not None
     return RunRow.of(row)
 
 
-def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:
+def _waiting(connection: Connection, scope: TenantView, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:
     """The run whose calls the last messages answer, and the answers; `None` if it is not there, or does not wait (any
     more): they are then answered from the conversation that the request brings."""
     outputs: list[tuple[str, str]] = []
@@ -96,7 +96,7 @@ def _waiting(connection: Connection, scope: Scope, said: Said) -> tuple[RunRow, 
     return (run, outputs) if waits else None
 
 
-def _thread(connection: Connection, scope: Scope, key: str) -> str:
+def _thread(connection: Connection, scope: TenantView, key: str) -> str:
     """The thread of this id, or of this key, which is made if it is new; free for a run."""
     if len(key) > 256 or "\0" in key:
         raise ApiError(400, "Invalid 'thread_id': want 256 characters or less, and no NUL.", param="thread_id")

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..conversation_history import text_of
 from ..message_content import Readable
 from ..wire.api_errors import ApiError
@@ -15,13 +15,13 @@ from ..wire.api_errors import ApiError
 Said = Sequence[Mapping[str, Any]]
 
 
-def heard(connection: Connection, scope: Scope, messages: Said) -> list[dict[str, Any]]:
+def heard(connection: Connection, scope: TenantView, messages: Said) -> list[dict[str, Any]]:
     """`messages` with texts as contents; the names of users before what they say; and the old `function_call` and role
     `function` as what they are now. Raises `ApiError` for content that no model here can be given."""
     return list(_with_calls(_with_texts(connection, scope, messages)))
 
 
-def _with_texts(connection: Connection, scope: Scope, messages: Said) -> Iterator[dict[str, Any]]:
+def _with_texts(connection: Connection, scope: TenantView, messages: Said) -> Iterator[dict[str, Any]]:
     readable = Readable(connection, scope)
     for number, one in enumerate(messages):
         content = readable(one.get("content"), f"messages[{number}].content")

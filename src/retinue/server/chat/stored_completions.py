@@ -9,11 +9,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from sqlalchemy import Connection, func
 
-from ...store.event_log import read, remove
+from ...store.event_log import read_events, remove
 from ...store.run_conversation import conversation_of
 from ...store.run_row import RunRow
 from ...store.tables import runs
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..context import At
 from ..wire.api_errors import ApiError, not_found
 from ..wire.lookup import Rising, listing, paged
@@ -46,7 +46,7 @@ async def list_all(at: At, request: Request, page: Rising, model: str | None = N
         fitting.append(runs.c.request["model"].as_string() == model)
     begin = page._replace(after=_run_id(page.after or ""))
 
-    def work(connection: Connection, scope: Scope) -> Object:
+    def work(connection: Connection, scope: TenantView) -> Object:
         return listing(
             connection, scope, runs, begin, lambda row: _stored(connection, RunRow.of(row)), *_KEPT, *fitting
         )
@@ -64,7 +64,7 @@ async def retrieve(completion_id: str, at: At) -> Object:
 async def update(completion_id: str, body: ChatUpdate, at: At) -> Object:
     """Change what is noted of a stored completion."""
 
-    def work(connection: Connection, scope: Scope) -> Object:
+    def work(connection: Connection, scope: TenantView) -> Object:
         run = _found(connection, scope, completion_id)
         scope.change(connection, runs, run.id, {"state": {**run.state, "metadata": body.metadata or {}}})
         return _stored(connection, _found(connection, scope, completion_id))
@@ -76,7 +76,7 @@ async def update(completion_id: str, body: ChatUpdate, at: At) -> Object:
 async def delete(completion_id: str, at: At) -> Object:
     """Forget a stored completion."""
 
-    def work(connection: Connection, scope: Scope) -> None:
+    def work(connection: Connection, scope: TenantView) -> None:
         run = _found(connection, scope, completion_id)
         scope.remove(connection, runs, runs.c.id == run.id)
         remove(connection, [run.id])
@@ -89,7 +89,7 @@ async def delete(completion_id: str, at: At) -> Object:
 async def messages(completion_id: str, at: At, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
 
-    def asked(connection: Connection, scope: Scope) -> Sequence[Mapping[str, Any]]:
+    def asked(connection: Connection, scope: TenantView) -> Sequence[Mapping[str, Any]]:
         return conversation_of(connection, _found(connection, scope, completion_id)) or ()
 
     said = [
@@ -99,7 +99,7 @@ async def messages(completion_id: str, at: At, page: Rising) -> Object:
     return paged(said, page)
 
 
-def _found(connection: Connection, scope: Scope, id_: str) -> RunRow:
+def _found(connection: Connection, scope: TenantView, id_: str) -> RunRow:
     run_id = _run_id(id_)
     row = scope.find(connection, runs, run_id) if run_id else None
     if row is None or row.request.get("kind") != "chat" or not row.request.get("store"):
@@ -115,7 +115,7 @@ def _run_id(id_: str) -> str | None:
 
 def _stored(connection: Connection, run: RunRow) -> Object:
     try:
-        answer = completion(run, read(connection, run.id, int(run.state.get("told", 0))))
+        answer = completion(run, read_events(connection, run.id, int(run.state.get("told", 0))))
     except ApiError:
         answer = {"id": completion_id(run), "object": "chat.completion", "choices": []}
     return {**answer, "metadata": run.state.get("metadata") or {}}

@@ -9,8 +9,8 @@ from typing import Any
 from ...core.events import Replied, Said, Stopped
 from ...core.values import AgentAction, StopReason
 from ...runs import Followed
-from ...runs.submissions import waiting_for
-from ...runs.thread_messages import Speech, Spoken
+from ...runs.submissions import pending_calls
+from ...runs.thread_messages import MessageDelta, Speech
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..overrides import inner_name
@@ -52,7 +52,7 @@ class Chunks:
         self._with_usage = with_usage
         self._reasoning = reasoning
         self._speech = Speech()
-        self._told: Spoken | None = None  # last
+        self._told: MessageDelta | None = None  # last
 
     def first(self) -> Object:
         """The chunk that begins it."""
@@ -138,7 +138,7 @@ def _calls(run: RunRow) -> list[Object]:
     if run.status != "requires_action":
         return []
     own = {inner_name(one["function"]["name"]) for one in run.request.get("tools") or ()}
-    return [tool_call(run, *one) if one.action.tool in own else _for_a_person(run, *one) for one in waiting_for(run)]
+    return [tool_call(run, *one) if one.action.tool in own else _for_a_person(run, *one) for one in pending_calls(run)]
 
 
 def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], asked: int) -> Object:

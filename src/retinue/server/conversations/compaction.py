@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...store.server_secrets import secret
+from ...store.server_secrets import server_secret
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object
 from ..wire.request_body import MAX_BYTES
@@ -31,7 +31,7 @@ _SIZE = hashlib.sha256().digest_size
 def sealed(connection: Connection, tenant: str, items: Sequence[Mapping[str, Any]]) -> str:
     """The content of a compaction item that stands for `items`. The secret is made where there is none."""
     text = zlib.compress(json.dumps(items, ensure_ascii=False).encode())
-    whole = _mac(secret(connection, _SECRET, make=True), tenant, text) + text
+    whole = _mac(server_secret(connection, _SECRET, make=True), tenant, text) + text
     return _BEGIN + base64.urlsafe_b64encode(whole).decode()
 
 
@@ -50,7 +50,7 @@ def expanded(connection: Connection, tenant: str, items: Iterable[Mapping[str, A
 
 
 def _opened(connection: Connection, tenant: str, content: str, most: int) -> bytes:
-    key = secret(connection, _SECRET)
+    key = server_secret(connection, _SECRET)
     try:
         whole = base64.urlsafe_b64decode(content.removeprefix(_BEGIN).encode("ascii"))
     except (ValueError, binascii.Error):

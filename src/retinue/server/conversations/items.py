@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from ...store.tables import conversations, items
-from ...store.tenant_view import Kept, Page, Scope
+from ...store.tenant_view import Kept, Page, TenantView
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.objects import Object
@@ -18,7 +18,7 @@ from .schemas import kind_of
 from .views import PREFIXES, kept
 
 
-def found_conversation(connection: Connection, scope: Scope, conversation_id: str) -> Kept:
+def found_conversation(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
     """The row of this id. Raises `ApiError` (404) if there is none."""
     row = scope.find(connection, conversations, conversation_id)
     if row is None:
@@ -26,14 +26,14 @@ def found_conversation(connection: Connection, scope: Scope, conversation_id: st
     return row
 
 
-def find_item(connection: Connection, scope: Scope, conversation_id: str, item_id: str) -> Kept | None:
+def find_item(connection: Connection, scope: TenantView, conversation_id: str, item_id: str) -> Kept | None:
     """The row of the item that clients know by this id."""
     where = (items.c.conversation_id == conversation_id, items.c.item_id == item_id)
     rows, _ = scope.page(connection, items, Page(1), *where)
     return rows[0] if rows else None
 
 
-def items_of(connection: Connection, scope: Scope, conversation_id: str) -> list[Object]:
+def items_of(connection: Connection, scope: TenantView, conversation_id: str) -> list[Object]:
     """The conversation's items, oldest first. Raises `ApiError` (404) if it is not there."""
     found_conversation(connection, scope, conversation_id)
     query = select(items.c.body).where(items.c.tenant == scope.tenant, items.c.conversation_id == conversation_id)
@@ -51,7 +51,7 @@ def append_items(
     reference to an item that is in none of the tenant's, 400 for an item that the conversation has already, and for a
     compaction item that was not made for the tenant.
     """
-    scope = Scope(tenant)
+    scope = TenantView(tenant)
     if run_id is None:
         found_conversation(connection, scope, conversation_id)
     elif scope.find(connection, conversations, conversation_id) is None:

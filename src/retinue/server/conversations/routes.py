@@ -10,7 +10,7 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from ...store.tables import conversations, items
-from ...store.tenant_view import Kept, Scope
+from ...store.tenant_view import Kept, TenantView
 from ..assistants.schemas import MetadataUpdate
 from ..context import At
 from ..wire.api_errors import ApiError
@@ -43,7 +43,7 @@ async def create_conversation(at: At, given: ConversationCreate | None = None) -
     """A new one, with its first items."""
     given = given or ConversationCreate()
 
-    def add(connection: Connection, scope: Scope) -> Object:
+    def add(connection: Connection, scope: TenantView) -> Object:
         values = {"id": new_id("conv"), "created_at": int(time.time()), "body": {"metadata": given.metadata or {}}}
         row = scope.add(connection, conversations, values)
         append_items(connection, scope.tenant, row.id, [one.sent() for one in given.items or ()])
@@ -64,7 +64,7 @@ async def retrieve_conversation(at: At, conversation_id: str) -> Object:
 async def update_conversation(at: At, conversation_id: str, given: MetadataUpdate) -> Object:
     """Replace its metadata."""
 
-    def change(connection: Connection, scope: Scope) -> Object:
+    def change(connection: Connection, scope: TenantView) -> Object:
         row = found_conversation(connection, scope, conversation_id)
         if "metadata" in given.model_fields_set:
             body = {**row.body, "metadata": given.metadata or {}}
@@ -78,7 +78,7 @@ async def update_conversation(at: At, conversation_id: str, given: MetadataUpdat
 async def delete_conversation(at: At, conversation_id: str) -> Object:
     """Remove it and its items."""
 
-    def remove(connection: Connection, scope: Scope) -> Object:
+    def remove(connection: Connection, scope: TenantView) -> Object:
         _free(connection, scope, conversation_id)
         scope.remove(connection, items, items.c.conversation_id == conversation_id)
         scope.remove(connection, conversations, conversations.c.id == conversation_id)
@@ -91,7 +91,7 @@ async def delete_conversation(at: At, conversation_id: str) -> Object:
 async def list_items(at: At, conversation_id: str, page: Wanted, include: Include = ()) -> Object:
     """A page of its items, newest first."""
 
-    def read(connection: Connection, scope: Scope) -> Object:
+    def read(connection: Connection, scope: TenantView) -> Object:
         found_conversation(connection, scope, conversation_id)
         ends = (find_item(connection, scope, conversation_id, end or "") for end in (page.after, page.before))
         after, before = (row.id if row else None for row in ends)
@@ -106,7 +106,7 @@ async def list_items(at: At, conversation_id: str, page: Wanted, include: Includ
 async def create_items(at: At, conversation_id: str, given: ItemsCreate, include: Include = ()) -> Object:
     """Add items; they are given back as they are then."""
 
-    def add(connection: Connection, scope: Scope) -> Object:
+    def add(connection: Connection, scope: TenantView) -> Object:
         _free(connection, scope, conversation_id)
         added = append_items(connection, scope.tenant, conversation_id, [one.sent() for one in given.items])
         return listed([shown(one, include) for one in added], False)
@@ -126,7 +126,7 @@ async def retrieve_item(at: At, conversation_id: str, item_id: str, include: Inc
 async def delete_item(at: At, conversation_id: str, item_id: str) -> Object:
     """Remove an item; the conversation is given back."""
 
-    def remove(connection: Connection, scope: Scope) -> Object:
+    def remove(connection: Connection, scope: TenantView) -> Object:
         row = _free(connection, scope, conversation_id)
         found = _found_item(connection, scope, conversation_id, item_id)
         scope.remove(connection, items, items.c.id == found.id)
@@ -135,7 +135,7 @@ async def delete_item(at: At, conversation_id: str, item_id: str) -> Object:
     return await at.write(remove)
 
 
-def _free(connection: Connection, scope: Scope, conversation_id: str) -> Kept:
+def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
     """The row of a conversation on which nothing runs, which may be changed; a run that waits for its client or a
     person does not run."""
     row = found_conversation(connection, scope, conversation_id)
@@ -146,7 +146,7 @@ def _free(connection: Connection, scope: Scope, conversation_id: str) -> Kept:
     return row
 
 
-def _found_item(connection: Connection, scope: Scope, conversation_id: str, item_id: str) -> Kept:
+def _found_item(connection: Connection, scope: TenantView, conversation_id: str, item_id: str) -> Kept:
     found_conversation(connection, scope, conversation_id)
     row = find_item(connection, scope, conversation_id, item_id)
     if row is None:

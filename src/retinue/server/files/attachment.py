@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select
 from ...documents.store_database import check_installed
 from ...errors import UsageError
 from ...store.tables import files, vector_store_files, vector_stores
-from ...store.tenant_view import Kept, Scope
+from ...store.tenant_view import Kept, TenantView
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import found
@@ -27,7 +27,7 @@ _DAY = 86_400
 _NEW = 60  # seconds for which it is not noted again that a store is used
 
 
-def make_store(connection: Connection, scope: Scope, given: StoreCreate) -> Kept:
+def make_store(connection: Connection, scope: TenantView, given: StoreCreate) -> Kept:
     """A new store with its files; its row. Raises `ApiError`."""
     room_for_store(connection, scope)
     now = int(time.time())
@@ -46,7 +46,7 @@ def make_store(connection: Connection, scope: Scope, given: StoreCreate) -> Kept
     return row
 
 
-def store_of(connection: Connection, scope: Scope, store_id: str, *, used: bool = False) -> Kept:
+def store_of(connection: Connection, scope: TenantView, store_id: str, *, used: bool = False) -> Kept:
     """The store of this id; `used`: it is active now, so it must not have expired. Raises `ApiError`."""
     row = found(connection, scope, vector_stores, store_id)
     if not used:
@@ -73,7 +73,7 @@ def end_of(body: Mapping[str, Any]) -> int | None:
 
 
 def attach(
-    connection: Connection, scope: Scope, store: Kept, wishes: Sequence[FileWish], batch_id: str | None = None
+    connection: Connection, scope: TenantView, store: Kept, wishes: Sequence[FileWish], batch_id: str | None = None
 ) -> None:
     """Put files into a store, to be indexed. One that is there already is put there anew. Raises `ApiError`."""
     if not wishes:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Form, Query, Response, UploadFile
 from sqlalchemy import Connection, select
 
 from ...store.tables import contents, files, vector_store_files
-from ...store.tenant_view import Kept, Page, Scope
+from ...store.tenant_view import Kept, Page, TenantView
 from ..context import At
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
@@ -54,7 +54,7 @@ async def create_file(
 
     problem = await at.read(partial(problem_of_upload, size=len(data)))
 
-    def add(connection: Connection, scope: Scope) -> Object:
+    def add(connection: Connection, scope: TenantView) -> Object:
         if problem is not None:
             raise problem  # only here: what was uploaded before, and is sent again, is there
         scope.insert(connection, contents, {"id": row["id"], "content": data})
@@ -88,7 +88,7 @@ async def retrieve_file(at: At, file_id: str) -> Object:
 async def retrieve_content(at: At, file_id: str) -> Response:
     """What is in it, as it was uploaded. No browser takes it for a page of this server."""
 
-    def read(connection: Connection, scope: Scope) -> tuple[Kept, Kept | None]:
+    def read(connection: Connection, scope: TenantView) -> tuple[Kept, Kept | None]:
         return file_of(connection, scope, file_id), scope.find(connection, contents, file_id)
 
     row, kept = await at.read(read)
@@ -103,7 +103,7 @@ async def retrieve_content(at: At, file_id: str) -> Response:
 async def delete_file(at: At, file_id: str) -> Object:
     """Remove it, also from vector stores."""
 
-    def remove(connection: Connection, scope: Scope) -> list[str]:
+    def remove(connection: Connection, scope: TenantView) -> list[str]:
         file_of(connection, scope, file_id)
         of_file = (vector_store_files.c.tenant == scope.tenant, vector_store_files.c.file_id == file_id)
         there = list(connection.execute(select(vector_store_files.c.vector_store_id).where(*of_file)).scalars())
@@ -116,7 +116,7 @@ async def delete_file(at: At, file_id: str) -> Object:
     return {"id": file_id, "object": "file", "deleted": True}
 
 
-def file_of(connection: Connection, scope: Scope, file_id: str, param: str = "id") -> Kept:
+def file_of(connection: Connection, scope: TenantView, file_id: str, param: str = "id") -> Kept:
     """The file of this id. Raises `ApiError` (404) if there is none."""
     row = scope.find(connection, files, file_id)
     if row is None:

@@ -1,15 +1,16 @@
-"""What a tenant may keep of files and vector stores, as its `Scope` says. Each function raises `ApiError` (400)."""
+"""What a tenant may keep of files and vector stores, as its `TenantView` says. Each function raises `ApiError`
+(400)."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, Table, func, select
 
 from ...store.tables import files, vector_store_files, vector_stores
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..wire.api_errors import ApiError
 
 
-def problem_of_upload(connection: Connection, scope: Scope, size: int) -> ApiError | None:
+def problem_of_upload(connection: Connection, scope: TenantView, size: int) -> ApiError | None:
     """What is wrong with one more file of `size` bytes. All files are looked at, so ask before anything is written."""
     quota = scope.quota
     if quota is None:
@@ -21,13 +22,13 @@ def problem_of_upload(connection: Connection, scope: Scope, size: int) -> ApiErr
     return _reached("bytes of files", quota.bytes) if int(kept or 0) + size > quota.bytes else None
 
 
-def room_for_store(connection: Connection, scope: Scope) -> None:
+def room_for_store(connection: Connection, scope: TenantView) -> None:
     """For one more vector store."""
     if scope.quota is not None and _number(connection, scope, vector_stores) >= scope.quota.stores:
         raise _reached("vector stores", scope.quota.stores)
 
 
-def room_in_stores(connection: Connection, scope: Scope, more: int) -> None:
+def room_in_stores(connection: Connection, scope: TenantView, more: int) -> None:
     """For `more` files in vector stores; how large their texts are is known only when they are indexed."""
     quota = scope.quota
     if quota is None:
@@ -39,7 +40,7 @@ def room_in_stores(connection: Connection, scope: Scope, more: int) -> None:
         raise _reached("bytes of texts in vector stores", quota.bytes)
 
 
-def _number(connection: Connection, scope: Scope, table: Table) -> int:
+def _number(connection: Connection, scope: TenantView, table: Table) -> int:
     counted = select(func.count()).select_from(table).where(table.c.tenant == scope.tenant)
     return connection.execute(counted).scalar() or 0
 

@@ -13,7 +13,7 @@ from ...documents.passage_index import Passage
 from ...errors import DataError
 from ...store.database import Database
 from ...store.tables import vector_store_files
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..indexer import Indexing
 from ..wire.api_errors import ApiError
 from .attachment import store_of
@@ -40,7 +40,7 @@ class Searching(NamedTuple):
 
 
 async def search(
-    where: Searching, scope: Scope, store_ids: Sequence[str], query: str, most: int, filters: Filter | None = None
+    where: Searching, scope: TenantView, store_ids: Sequence[str], query: str, most: int, filters: Filter | None = None
 ) -> list[Result]:
     """The `most` passages in a tenant's stores that fit best, best first. Raises `ApiError` for a store that is not
     his, or has expired."""
@@ -71,14 +71,14 @@ async def search(
     ][:most]
 
 
-def _meant(connection: Connection, scope: Scope, store_id: str, filters: Filter) -> list[str]:
+def _meant(connection: Connection, scope: TenantView, store_id: str, filters: Filter) -> list[str]:
     """The files of a store that a filter holds for."""
     mine = (_COLUMNS.tenant == scope.tenant, _COLUMNS.vector_store_id == store_id, _COLUMNS.status == "completed")
     rows = connection.execute(select(_COLUMNS.id, _COLUMNS.body).where(*mine))
     return [row.id for row in rows if holds(filters, row.body["attributes"])]
 
 
-def _known(connection: Connection, scope: Scope, keys: set[str]) -> dict[str, Any]:
+def _known(connection: Connection, scope: TenantView, keys: set[str]) -> dict[str, Any]:
     """Those that are still there: the index may be behind."""
     mine = (_COLUMNS.tenant == scope.tenant, _COLUMNS.id.in_(keys), _COLUMNS.status == "completed")
     return {row.id: row for row in connection.execute(select(vector_store_files).where(*mine))}

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, update
 
 from ..._internal.thread_pool import run_in_thread
 from ...store.tables import vector_store_batches, vector_store_files
-from ...store.tenant_view import Kept, Page, Scope
+from ...store.tenant_view import Kept, Page, TenantView
 from ..context import At
 from ..wire.api_errors import ApiError, not_found
 from ..wire.ids import new_id
@@ -30,7 +30,7 @@ _Status = Literal["in_progress", "completed", "failed", "cancelled"]
 async def create_store_file(at: At, vector_store_id: str, given: FileWish) -> Object:
     """Put a file into a store."""
 
-    def add(connection: Connection, scope: Scope) -> Object:
+    def add(connection: Connection, scope: TenantView) -> Object:
         attach(connection, scope, store_of(connection, scope, vector_store_id, used=True), [given])
         return file_object(_file(connection, scope, vector_store_id, given.file_id))
 
@@ -43,7 +43,7 @@ async def create_store_file(at: At, vector_store_id: str, given: FileWish) -> Ob
 async def list_store_files(at: At, vector_store_id: str, page: Wanted, filter: _Status | None = None) -> Object:  # noqa: A002
     """A page of them, newest first; `filter`: those of a status."""
 
-    def read(connection: Connection, scope: Scope) -> Object:
+    def read(connection: Connection, scope: TenantView) -> Object:
         store_of(connection, scope, vector_store_id)
         return _listed(connection, scope, vector_store_id, page, filter)
 
@@ -63,7 +63,7 @@ async def retrieve_store_file(at: At, vector_store_id: str, file_id: str, respon
 async def modify_store_file(at: At, vector_store_id: str, file_id: str, given: FileChange) -> Object:
     """Replace its attributes."""
 
-    def change(connection: Connection, scope: Scope) -> Object:
+    def change(connection: Connection, scope: TenantView) -> Object:
         row = _file(connection, scope, vector_store_id, file_id)
         body = {**row.body, "attributes": given.attributes or {}}
         return file_object(scope.change(connection, vector_store_files, row.id, {"body": body}) or row)
@@ -75,7 +75,7 @@ async def modify_store_file(at: At, vector_store_id: str, file_id: str, given: F
 async def delete_store_file(at: At, vector_store_id: str, file_id: str) -> Object:
     """Take a file out of a store; the file itself stays."""
 
-    def remove(connection: Connection, scope: Scope) -> None:
+    def remove(connection: Connection, scope: TenantView) -> None:
         row = _file(connection, scope, vector_store_id, file_id)
         scope.remove(connection, vector_store_files, _COLUMNS.id == row.id)
 
@@ -97,7 +97,7 @@ async def retrieve_store_file_content(at: At, vector_store_id: str, file_id: str
 async def create_batch(at: At, vector_store_id: str, given: BatchCreate) -> Object:
     """Put several files into a store at once."""
 
-    def add(connection: Connection, scope: Scope) -> Object:
+    def add(connection: Connection, scope: TenantView) -> Object:
         store = store_of(connection, scope, vector_store_id, used=True)
         wishes = _wishes(given)
         values = {
@@ -120,7 +120,7 @@ async def retrieve_batch(at: At, vector_store_id: str, batch_id: str, response: 
     """How far it is."""
     response.headers.update(at.server.poll_after())
 
-    def read(connection: Connection, scope: Scope) -> Object:
+    def read(connection: Connection, scope: TenantView) -> Object:
         return batch_object(connection, _batch(connection, scope, vector_store_id, batch_id))
 
     return await at.read(read)
@@ -130,7 +130,7 @@ async def retrieve_batch(at: At, vector_store_id: str, batch_id: str, response: 
 async def cancel_batch(at: At, vector_store_id: str, batch_id: str) -> Object:
     """Leave out those of its files that are not done yet."""
 
-    def cancel(connection: Connection, scope: Scope) -> Object:
+    def cancel(connection: Connection, scope: TenantView) -> Object:
         row = _batch(connection, scope, vector_store_id, batch_id)
         left = (_COLUMNS.tenant == scope.tenant, _COLUMNS.batch_id == batch_id, _COLUMNS.status == "in_progress")
         connection.execute(update(vector_store_files).where(*left).values(status="cancelled"))
@@ -150,7 +150,7 @@ async def list_batch_files(
 ) -> Object:
     """A page of its files, newest first; `filter`: those of a status."""
 
-    def read(connection: Connection, scope: Scope) -> Object:
+    def read(connection: Connection, scope: TenantView) -> Object:
         _batch(connection, scope, vector_store_id, batch_id)
         return _listed(connection, scope, vector_store_id, page, filter, _COLUMNS.batch_id == batch_id)
 
@@ -159,7 +159,7 @@ async def list_batch_files(
 
 def _listed(
     connection: Connection,
-    scope: Scope,
+    scope: TenantView,
     store_id: str,
     page: Page,
     status: str | None,
@@ -179,13 +179,13 @@ def _listed(
     return listing(connection, scope, vector_store_files, page, file_object, *mine)
 
 
-def _look(connection: Connection, scope: Scope, store_id: str, file_id: str) -> Kept | None:
+def _look(connection: Connection, scope: TenantView, store_id: str, file_id: str) -> Kept | None:
     mine = (_COLUMNS.vector_store_id == store_id, _COLUMNS.file_id == file_id)
     rows, _ = scope.page(connection, vector_store_files, Page(1), *mine)
     return rows[0] if rows else None
 
 
-def _file(connection: Connection, scope: Scope, store_id: str, file_id: str) -> Kept:
+def _file(connection: Connection, scope: TenantView, store_id: str, file_id: str) -> Kept:
     store_of(connection, scope, store_id)
     row = _look(connection, scope, store_id, file_id)
     if row is None:
@@ -193,7 +193,7 @@ def _file(connection: Connection, scope: Scope, store_id: str, file_id: str) -> 
     return row
 
 
-def _batch(connection: Connection, scope: Scope, store_id: str, batch_id: str) -> Kept:
+def _batch(connection: Connection, scope: TenantView, store_id: str, batch_id: str) -> Kept:
     store_of(connection, scope, store_id)
     row = scope.find(connection, vector_store_batches, batch_id)
     if row is None or row.vector_store_id != store_id:

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ...store.tables import vector_store_batches, vector_store_files, vector_stores
-from ...store.tenant_view import Kept, Scope
+from ...store.tenant_view import Kept, TenantView
 from ..context import At
 from ..wire.lookup import Wanted, deleted, listing
 from ..wire.objects import Object
@@ -23,7 +23,7 @@ router = APIRouter(route_class=JsonRoute)
 async def create_store(at: At, given: StoreCreate | None = None) -> Object:
     """A new one, with files of before."""
 
-    def add(connection: Connection, scope: Scope) -> Object:
+    def add(connection: Connection, scope: TenantView) -> Object:
         return store_object(connection, make_store(connection, scope, given or StoreCreate()))
 
     made = await at.write(add)
@@ -35,7 +35,7 @@ async def create_store(at: At, given: StoreCreate | None = None) -> Object:
 async def list_stores(at: At, page: Wanted) -> Object:
     """A page of them, newest first."""
 
-    def read(connection: Connection, scope: Scope) -> Object:
+    def read(connection: Connection, scope: TenantView) -> Object:
         return listing(connection, scope, vector_stores, page, lambda row: store_object(connection, row))
 
     return await at.read(read)
@@ -54,7 +54,7 @@ async def modify_store(at: At, vector_store_id: str, given: StoreUpdate) -> Obje
     """Change what is sent."""
     sent = given.sent()
 
-    def change(connection: Connection, scope: Scope) -> Object:
+    def change(connection: Connection, scope: TenantView) -> Object:
         body = {**store_of(connection, scope, vector_store_id).body, **sent}
         body |= {"name": body["name"] or "", "metadata": body["metadata"] or {}}
         values = {"body": body, "expires_at": end_of(body)}
@@ -69,7 +69,7 @@ async def modify_store(at: At, vector_store_id: str, given: StoreUpdate) -> Obje
 async def delete_store(at: At, vector_store_id: str) -> Object:
     """Remove it; its files stay."""
 
-    def remove(connection: Connection, scope: Scope) -> None:
+    def remove(connection: Connection, scope: TenantView) -> None:
         store_of(connection, scope, vector_store_id)
         for table in (vector_store_files, vector_store_batches):
             scope.remove(connection, table, table.c.vector_store_id == vector_store_id)

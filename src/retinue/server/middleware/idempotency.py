@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope as AsgiScope, Send
 from ...errors import DataError, StoreUnavailable
 from ...store.run_row import RunRow
 from ...store.tables import requests, runs
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..wire.api_errors import ApiError, not_found
 from .request_context import answer_of
 
@@ -112,7 +112,7 @@ class Repeat:
         whole.update(self._tail)
         return whole.hexdigest()
 
-    def once(self, work: Callable[[Connection, Scope], T]) -> Callable[[Connection, Scope], T]:
+    def once(self, work: Callable[[Connection, TenantView], T]) -> Callable[[Connection, TenantView], T]:
         """`work`, a request's next, which is not done if it was done before. The function raises `ApiError` (409) if
         the key stands for another request."""
         number, self._writes = self._writes, self._writes + 1
@@ -124,7 +124,9 @@ class Repeat:
         if row is not None and row.response == self.done:
             connection.execute(delete(requests).where(*self._own(tenant)))
 
-    def _once(self, work: Callable[[Connection, Scope], T], number: int, connection: Connection, scope: Scope) -> T:
+    def _once(
+        self, work: Callable[[Connection, TenantView], T], number: int, connection: Connection, scope: TenantView
+    ) -> T:
         own, now, digest = self._own(scope.tenant), int(time.time()), self.digest()
         row = connection.execute(select(requests).where(*own)).first()
         if row is not None and row.created_at <= now - _KEPT:
@@ -171,7 +173,7 @@ def _kept(result: Any) -> dict[str, Any]:
     return {"json": result}
 
 
-def _said(connection: Connection, scope: Scope, kept: Any) -> Any:
+def _said(connection: Connection, scope: TenantView, kept: Any) -> Any:
     """What `_kept` was given; a run with the status it had then. Raises `ApiError` (404) if that is gone."""
     match kept:
         case {"run": str() as id_, "then": dict() as then} if set(then) == set(_CHANGING):

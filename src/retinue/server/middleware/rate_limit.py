@@ -9,7 +9,7 @@ from functools import partial
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...runs import Turns
+from ...runs import FairScheduler
 from ...store.api_keys import Key
 from ..wire.api_errors import ApiError
 from .authentication import is_stream
@@ -24,7 +24,7 @@ _MOST_WAITING = 10_000  # runs of all keys
 class Limited:
     """Lets through to `app` what the key of a request may still ask for. `turns` are those of the runs."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, turns: Turns) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, turns: FairScheduler) -> None:
         self._app = app
         self._limits = limits
         self._turns = turns

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ...core.values import Usage
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..context import At
 from ..conversations.compaction import TYPE, expanded, sealed
 from ..conversations.views import PREFIXES
@@ -38,7 +38,7 @@ async def compact(body: Compact, at: At) -> Object:
 
     found = await found_items(at, as_items(body.sent().get("input")))
 
-    def work(connection: Connection, scope: Scope) -> str:
+    def work(connection: Connection, scope: TenantView) -> str:
         previous = previous_part(connection, scope, body.previous_response_id, at.own)
         items = readable_items(connection, scope, referred(as_items(body.sent().get("input")), found))
         before = context_of(connection, scope, at.server, previous, None, items)

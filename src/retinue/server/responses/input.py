@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..conversations.views import kept
 from ..message_content import Readable
@@ -32,7 +32,7 @@ def _nameless(item: Object) -> Object:
     return item if item["type"] == "item_reference" else {name: item[name] for name in item if name != "id"}
 
 
-def readable_items(connection: Connection, scope: Scope, items: Items) -> list[Object]:
+def readable_items(connection: Connection, scope: TenantView, items: Items) -> list[Object]:
     """`items` of a request, with files of text as texts. Raises `ApiError` for what no model here can be given."""
     readable = Readable(connection, scope)
     return [
@@ -42,7 +42,7 @@ def readable_items(connection: Connection, scope: Scope, items: Items) -> list[O
     ]
 
 
-def kept_items(connection: Connection, scope: Scope, items: Items) -> list[Object]:
+def kept_items(connection: Connection, scope: TenantView, items: Items) -> list[Object]:
     """`items` that are kept, likewise as far as they can be."""
     readable = Readable(connection, scope)
     return [

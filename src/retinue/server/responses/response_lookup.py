@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 
 from ...core.events import Paused
 from ...runs import Followed
-from ...store.event_log import Entry, read
+from ...store.event_log import Entry, read_events
 from ...store.run_row import RunRow
 from ...store.tables import runs
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..context import Context
 from ..conversations.items import append_items, kept_item
 from ..conversations.views import PREFIXES
@@ -28,7 +28,7 @@ from .response_projection import ResponseProgress
 _REFERENCES = 100  # of a request, to items: each may be another log's
 
 
-def found_response(connection: Connection, scope: Scope, id_: str) -> Part:
+def found_response(connection: Connection, scope: TenantView, id_: str) -> Part:
     """The response of this id. Raises `ApiError` (404)."""
     part = _stored(connection, scope, named(id_))
     if part is None:
@@ -36,7 +36,7 @@ def found_response(connection: Connection, scope: Scope, id_: str) -> Part:
     return part
 
 
-def previous_part(connection: Connection, scope: Scope, id_: str | None, own: Collection[str] = ()) -> Part | None:
+def previous_part(connection: Connection, scope: TenantView, id_: str | None, own: Collection[str] = ()) -> Part | None:
     """The response that a request goes on from, if it does; those of `own` need not be stored.
     Raises `ApiError` (400)."""
     if id_ is None:
@@ -48,19 +48,19 @@ def previous_part(connection: Connection, scope: Scope, id_: str | None, own: Co
     return part
 
 
-def _stored(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
+def _stored(connection: Connection, scope: TenantView, name: tuple[str, int] | None) -> Part | None:
     part = _kept(connection, scope, name)
     return part if part is not None and part.stored else None
 
 
-def _kept(connection: Connection, scope: Scope, name: tuple[str, int] | None) -> Part | None:
+def _kept(connection: Connection, scope: TenantView, name: tuple[str, int] | None) -> Part | None:
     row = None if name is None else scope.find(connection, runs, name[0])
     return None if row is None or name is None else part_of(RunRow.of(row), name[1])
 
 
 def told(connection: Connection, deployment: Deployment, part: Part, include: Collection[str] = ()) -> ResponseProgress:
     """All that a response has come to by now; `include`: what is to be shown of its items beside what was asked for."""
-    return told_by(deployment, part, read(connection, part.run.id), include)
+    return told_by(deployment, part, read_events(connection, part.run.id), include)
 
 
 def told_by(
@@ -92,12 +92,12 @@ async def found_items(at: Context, items: Sequence[Mapping[str, Any]]) -> Mappin
     return found
 
 
-def _items(connection: Connection, scope: Scope, deployment: Deployment, name: tuple[str, int]) -> list[Object]:
+def _items(connection: Connection, scope: TenantView, deployment: Deployment, name: tuple[str, int]) -> list[Object]:
     part = _stored(connection, scope, name)
     return [] if part is None else [*part.input, *told(connection, deployment, part).output]
 
 
-def _kept_item(connection: Connection, scope: Scope, id_: str) -> Object | None:
+def _kept_item(connection: Connection, scope: TenantView, id_: str) -> Object | None:
     return kept_item(connection, scope.tenant, id_)
 
 
@@ -112,7 +112,7 @@ def _item(id_: str, found: Mapping[str, Object]) -> Object:
     return {key: value for key, value in found[id_].items() if key != "id"}
 
 
-def _asking(connection: Connection, scope: Scope, id_: str) -> tuple[str, int] | None:
+def _asking(connection: Connection, scope: TenantView, id_: str) -> tuple[str, int] | None:
     """The run and the number of the response that asked for the approval of this id, which is named after its call."""
     kind, _, rest = id_.partition("_")
     wanted = f"call_{rest}"
@@ -121,7 +121,7 @@ def _asking(connection: Connection, scope: Scope, id_: str) -> tuple[str, int] |
     if row is None:
         return None
     run, asked = RunRow.of(row), Counter[str]()
-    for entry in read(connection, run.id):
+    for entry in read_events(connection, run.id):
         if isinstance(entry.event, Paused):
             call = entry.event.action.id
             asked[call] += 1

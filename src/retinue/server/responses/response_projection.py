@@ -14,7 +14,7 @@ from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
 from ...runs.submissions import arguments_of
-from ...runs.thread_messages import Speech, Spoken
+from ...runs.thread_messages import MessageDelta, Speech
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..conversations.views import shown
@@ -146,7 +146,7 @@ class ResponseProgress:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    def _say(self, said: Spoken) -> Iterator[Object]:
+    def _say(self, said: MessageDelta) -> Iterator[Object]:
         if self._message is None:
             yield from self._added("message", status="in_progress", role="assistant", content=[])
             self._message = len(self.output) - 1

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...runs.cancellation import halt
-from ...runs.submissions import decide, waiting_for
-from ...store.event_log import length, read
+from ...runs.cancellation import cancel_run
+from ...runs.submissions import pending_calls, submit_decisions
+from ...store.event_log import length, read_events
 from ...store.run_conversation import conversation_of
 from ...store.run_row import RunRow
 from ...store.tables import runs
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..assistants.run_creation import add_run
 from ..context import Server
 from ..conversations.compaction import expanded
@@ -51,7 +51,7 @@ class Before(NamedTuple):
 
 def start_response(
     connection: Connection,
-    scope: Scope,
+    scope: TenantView,
     server: Server,
     body: ResponseCreate,
     found: Mapping[str, Object],
@@ -102,7 +102,7 @@ def conversation_named(body: InputTokens) -> str | None:
 
 def context_of(
     connection: Connection,
-    scope: Scope,
+    scope: TenantView,
     server: Server,
     previous: Part | None,
     conversation_id: str | None,
@@ -129,7 +129,7 @@ def context_of(
 def _chain(connection: Connection, server: Server, previous: Part) -> Before:
     """The conversation up to the end of a response: its run's, and what was said and done in it."""
     items: list[Object] = []
-    run, log = previous.run, read(connection, previous.run.id)
+    run, log = previous.run, read_events(connection, previous.run.id)
     for number in range(previous.number + 1):
         part = Part(run, number)
         progress = told_by(server.deployment, part, log)
@@ -151,7 +151,7 @@ def _conversation(before: Before, said: Sequence[Mapping[str, Any]], instruction
 
 def _waiting(
     connection: Connection,
-    scope: Scope,
+    scope: TenantView,
     items: Sequence[Mapping[str, Any]],
     previous: Part | None,
     conversation_id: str | None,
@@ -164,7 +164,7 @@ def _waiting(
     run = None if row is None else RunRow.of(row)
     if run is None or run.request.get("kind") != KIND or run.thread_id != conversation_id:
         return None
-    calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in waiting_for(run))
+    calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in pending_calls(run))
     answers = answers_at_the_end(items, {calls, *(frozenset(one.get("calls", ())) for one in parts_of(run))})
     marks = [one["mark"] for one in parts_of(run)]
     mark = mark_of(answers)
@@ -177,7 +177,7 @@ def _waiting(
 
 def _go_on(
     connection: Connection,
-    scope: Scope,
+    scope: TenantView,
     server: Server,
     waiting: Part,
     answers: list[tuple[str, str]],
@@ -200,7 +200,7 @@ def _go_on(
         "calls": [call for call, _ in answers],
     }
     run = replace(run, state={**run.state, "parts": [*parts_of(run), part]})
-    decide(connection, run, answer.decisions, server.options.run_ttl, answer.mark)
+    submit_decisions(connection, run, answer.decisions, server.options.run_ttl, answer.mark)
     row = scope.find(connection, runs, run.id)
     assert row is not None
     return Answering(Part(RunRow.of(row), waiting.number + 1), True)
@@ -210,7 +210,7 @@ def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
     """Raises `ApiError` unless `items` have outputs for all of the client's own functions that `run` waits for."""
     given = {item["call_id"] for item in items if item["type"] == "function_call_output"}
     own = {inner_name(one["function"]["name"]) for one in run.request["tools"] if "function" in one}
-    for action, _, asked in waiting_for(run):
+    for action, _, asked in pending_calls(run):
         call = call_id(run.id, action.id, asked)
         if action.tool in own and call not in given:
             raise ApiError(400, f"No tool output found for function call {call}.", param="input")
@@ -226,4 +226,4 @@ def _make_room(connection: Connection, conversation_id: str, items: Sequence[Map
         message = "Another process is currently operating on this conversation. Please retry in a few seconds."
         raise ApiError(400, message, param="conversation", code="conversation_locked")
     _answered(active, items)
-    return halt(connection, active)
+    return cancel_run(connection, active)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from ...errors import RetinueError
 from ...store.run_row import RunRow
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from .. import declared_tools
 from ..context import At, Context, Server
 from ..conversations.compaction import expanded
@@ -39,7 +39,7 @@ async def create(body: ResponseCreate, at: At, request: Request) -> Any:
     _check(body, at.server, request)
     found = await found_items(at, as_items(body.sent().get("input")))
 
-    def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, bool, RunRow | None]:
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
         made = start_response(connection, scope, at.server, body, found, at.own)
         return made.part.run, made.part.number, made.new, made.halted
 
@@ -63,7 +63,7 @@ async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
     sent = body.sent()
     found = await found_items(at, as_items(sent.get("input")))
 
-    def work(connection: Connection, scope: Scope) -> int:
+    def work(connection: Connection, scope: TenantView) -> int:
         conversation_id = conversation_named(body)
         previous = previous_part(connection, scope, body.previous_response_id)
         items = referred(as_items(sent.get("input")), found)

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
-from ...runs.cancellation import halt
-from ...store.event_log import alter, remove
+from ...runs.cancellation import cancel_run
+from ...store.event_log import remove, update_run
 from ...store.run_row import RunRow
 from ...store.tables import runs
-from ...store.tenant_view import Scope
+from ...store.tenant_view import TenantView
 from ..context import At, Context
 from ..conversations.views import shown
 from ..wire.api_errors import ApiError
@@ -57,11 +57,11 @@ async def delete(response_id: str, at: At) -> Object:
     if part.run.active and not part.over:
         await _halt(at, response_id)
 
-    def work(connection: Connection, scope: Scope) -> None:
+    def work(connection: Connection, scope: TenantView) -> None:
         part = found_response(connection, scope, response_id)
         gone = {*part.run.state.get("deleted", ()), part.number}
         if len(gone) <= len(parts_of(part.run)):  # other responses of this run are left
-            alter(connection, part.run, state={**part.run.state, "deleted": sorted(gone)})
+            update_run(connection, part.run, state={**part.run.state, "deleted": sorted(gone)})
             return
         scope.remove(connection, runs, runs.c.id == part.run.id)
         remove(connection, [part.run.id])
@@ -93,7 +93,7 @@ async def input_items(response_id: str, at: At, page: Wanted, include: Include =
 
 
 async def _shown(at: Context, response_id: str, include: Sequence[str] = ()) -> Object:
-    def work(connection: Connection, scope: Scope) -> Object:
+    def work(connection: Connection, scope: TenantView) -> Object:
         part = found_response(connection, scope, response_id)
         return told(connection, at.server.deployment, part, include).now(part.run)
 
@@ -103,10 +103,10 @@ async def _shown(at: Context, response_id: str, include: Sequence[str] = ()) -> 
 async def _halt(at: Context, response_id: str) -> None:
     """End the run of a response, and wait until it has ended."""
 
-    def work(connection: Connection, scope: Scope) -> tuple[RunRow, int, RunRow | None]:
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, RunRow | None]:
         part = found_response(connection, scope, response_id)
         wanted = part.run.active and not part.over and part.run.status != "cancelling"
-        return part.run, part.number, halt(connection, part.run) if wanted else None
+        return part.run, part.number, cancel_run(connection, part.run) if wanted else None
 
     run, number, halted = await at.write(work)
     part = Part(run, number)

@@ -10,12 +10,12 @@ from sqlalchemy import ColumnElement, Connection, Table, select
 
 from ...store.run_row import RunRow
 from ...store.tables import runs
-from ...store.tenant_view import Kept, Page, Scope
+from ...store.tenant_view import Kept, Page, TenantView
 from .api_errors import not_found
 from .objects import Object, listed
 
 
-def found(connection: Connection, scope: Scope, table: Table, id_: str) -> Kept:
+def found(connection: Connection, scope: TenantView, table: Table, id_: str) -> Kept:
     """The row of this id. Raises `ApiError` (404) if there is none."""
     row = scope.find(connection, table, id_)
     if row is None:
@@ -49,7 +49,7 @@ Rising = Annotated[Page, Depends(rising_page_of)]
 
 def listing(
     connection: Connection,
-    scope: Scope,
+    scope: TenantView,
     table: Table,
     page: Page,
     shown: Callable[[Kept], Object],

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.values import AgentAction
-from ...runs.submissions import waiting_for
+from ...runs.submissions import pending_calls
 from ...store.run_row import RunRow
 from ...store.tenant_view import Kept
 
@@ -76,7 +76,7 @@ def assistant_of(run: RunRow) -> str:
 
 def required_action(run: RunRow) -> Object:
     """What the client, or a person, is to do: run these functions, or decide on these calls."""
-    calls = [tool_call(run, *one) for one in waiting_for(run)]
+    calls = [tool_call(run, *one) for one in pending_calls(run)]
     return {"type": "submit_tool_outputs", "submit_tool_outputs": {"tool_calls": calls}}
 
 
