@@ -19,7 +19,7 @@ from retinue import Agent, PromptModel
 from retinue.server.app import create_app
 from retinue.server.context import Options
 from retinue.server.deployment import Deployment
-from retinue.server.middleware.usage_limits import Limits
+from retinue.server.middleware.usage_limits import UsageLimits
 from retinue.server.process import Serving as How, assembled, listen, until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database
@@ -69,7 +69,7 @@ class Serving:
         **edge: Any,
     ) -> None:
         self._deployment = Deployment(agents or {"agent-1": answering()}, 1_700_000_000)
-        self._limits = edge.pop("limits", Limits())
+        self._limits = edge.pop("limits", UsageLimits())
         self._now = edge.pop("now", time.time)
         some = {name: edge.pop(name) for name in ("at_once", "connections", "header_seconds") if name in edge}
         self._how = How(url or f"sqlite:///{folder / 'retinue.db'}", options, grace=0.0, **some)

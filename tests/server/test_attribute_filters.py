@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from retinue.server.files.attribute_filters import ComparisonFilter, Filter, checked, holds
+from retinue.server.files.attribute_filters import ComparisonFilter, Filter, matches, validate_filter
 from retinue.server.wire.api_errors import ApiError
 
 FILTER: TypeAdapter[Filter] = TypeAdapter(Filter)
@@ -31,7 +31,7 @@ OPPOSITES = {"eq": "ne", "ne": "eq", "in": "nin", "nin": "in", "and": "or", "or"
 
 
 def is_held(said: Any, attributes: Any) -> bool:
-    return holds(checked(FILTER.validate_python(said)), attributes)
+    return matches(validate_filter(FILTER.validate_python(said)), attributes)
 
 
 def negated(said: Any) -> Any:
@@ -78,7 +78,7 @@ def test_one_of_several_is_equal_to_one(found: Any, values: list[Any]) -> None:
     ("found", "value", "same"), [(1, True, False), (1, 1.0, True), ("1", 1, False), (0, False, False)]
 )
 def test_what_is_equal(found: Any, value: Any, same: bool) -> None:
-    assert holds(ComparisonFilter(type="eq", key="a", value=value), {"a": found}) is same
+    assert matches(ComparisonFilter(type="eq", key="a", value=value), {"a": found}) is same
 
 
 JSON = st.recursive(
@@ -93,7 +93,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_whatever_comes_is_a_filter_or_refused(said: Any) -> None:
     with suppress(ValidationError, ApiError):
-        checked(FILTER.validate_python(said))
+        validate_filter(FILTER.validate_python(said))
 
 
 def test_one_that_is_too_much_work() -> None:

@@ -18,7 +18,7 @@ from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
 from retinue.documents.embedding import MiniLM
 from retinue.server.fair_batches import FairBatches
-from retinue.server.middleware.usage_limits import Bounds, Limits
+from retinue.server.middleware.usage_limits import Bounds, UsageLimits
 from retinue.store.api_keys import create_key
 
 pytestmark = [*(MARKS if isinstance(MARKS, list) else [MARKS]), pytest.mark.model]
@@ -131,7 +131,7 @@ def test_who_may_ask(at: Serving) -> None:
 
 
 def test_its_tokens_count(tmp_path: Path) -> None:
-    with Serving(tmp_path, limits=Limits(Bounds(tokens=5))) as at:
+    with Serving(tmp_path, limits=UsageLimits(Bounds(tokens=5))) as at:
         asked = {"model": "minilm", "input": " ".join(TEXTS)}
         assert at.ask("POST", "/v1/embeddings", asked).status == 200
         assert at.ask("POST", "/v1/embeddings", asked).error["code"] == "rate_limit_exceeded"

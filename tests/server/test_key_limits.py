@@ -23,7 +23,7 @@ from fakes.kept_runs import calling
 from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, tool
-from retinue.server.middleware.usage_limits import Bounds, Limits, duration
+from retinue.server.middleware.usage_limits import Bounds, UsageLimits, duration
 from retinue.store.api_keys import create_key, hash_key, key_id_of
 
 ID = key_id_of(hash_key(KEY))
@@ -45,7 +45,7 @@ class Working:
 
     def __init__(self, folder: Path, bounds: Bounds, **more: Any) -> None:
         self.on = threading.Event()
-        self.served = Serving(folder, {"agent-1": self._agent()}, limits=Limits(bounds), **more)
+        self.served = Serving(folder, {"agent-1": self._agent()}, limits=UsageLimits(bounds), **more)
 
     def _agent(self) -> Agent:
         @tool(effects="read")
@@ -82,7 +82,7 @@ def too_many(said: Answer, kind: str, words: str, ms: int) -> None:
 
 
 def test_requests_of_a_minute(tmp_path: Path, clock: Clock) -> None:
-    with Serving(tmp_path, limits=Limits(Bounds(requests=10), clock)) as served:
+    with Serving(tmp_path, limits=UsageLimits(Bounds(requests=10), clock)) as served:
         for left in range(9, -1, -1):
             said = served.ask("POST", "/v1/threads", {})
             assert said.status == 200
@@ -105,7 +105,7 @@ def test_requests_of_a_minute(tmp_path: Path, clock: Clock) -> None:
 
 
 def test_keys_have_limits_of_their_own_and_do_not_share_them(tmp_path: Path, clock: Clock) -> None:
-    with Serving(tmp_path, limits=Limits(Bounds(requests=3), clock)) as served:
+    with Serving(tmp_path, limits=UsageLimits(Bounds(requests=3), clock)) as served:
         one, free, usual = (
             served.in_loop(served.database.write(partial(create_key, limits=limits)))
             for limits in ({"requests": 1}, {"requests": None}, {"unheard-of": 1})
@@ -121,7 +121,7 @@ def test_without_limits_nothing_is_said_of_them(served: Serving) -> None:
 
 
 def test_the_sdk_waits_as_long_as_it_is_told(tmp_path: Path, clock: Clock) -> None:
-    limits = Limits(Bounds(requests=3000), clock)
+    limits = UsageLimits(Bounds(requests=3000), clock)
     waits = []
 
     def time_passes(response: httpx2.Response) -> None:
@@ -144,7 +144,7 @@ def test_the_sdk_waits_as_long_as_it_is_told(tmp_path: Path, clock: Clock) -> No
 
 
 def test_tokens_of_a_minute(tmp_path: Path, clock: Clock) -> None:
-    limits = Limits(Bounds(tokens=60), clock)
+    limits = UsageLimits(Bounds(tokens=60), clock)
     with Serving(tmp_path, {"agent-1": PARIS}, limits=limits) as served:
         assert served.ask("POST", "/v1/threads", {}).headers["x-ratelimit-remaining-tokens"] == "60"
         assert served.ask("POST", "/v1/chat/completions", CHAT).body["usage"]["total_tokens"] == 2

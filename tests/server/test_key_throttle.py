@@ -10,7 +10,7 @@ import aiohttp
 from sqlalchemy import event
 
 from fakes.app_server import KEY, Serving
-from retinue.server.middleware.key_throttle import AT_ONCE, EVERY, WrongKeys
+from retinue.server.middleware.key_throttle import AT_ONCE, EVERY, KeyThrottle
 from retinue.store.api_keys import create_key
 
 
@@ -30,7 +30,7 @@ def statuses(served: Serving, keys: list[str]) -> list[tuple[int, str]]:
 
 
 def test_many_are_refused_and_the_right_ones_are_heard(tmp_path: Path) -> None:
-    with Serving(tmp_path, wrong_keys=WrongKeys(clock=lambda: 0.0)) as served:
+    with Serving(tmp_path, wrong_keys=KeyThrottle(clock=lambda: 0.0)) as served:
         wrong = statuses(served, [f"sk-wrong-{number}" for number in range(AT_ONCE + 50)])
         assert {status for status, _ in wrong} == {401, 429}
         assert all(int(seconds) >= 1 for status, seconds in wrong if status == 429)
@@ -55,7 +55,7 @@ def test_many_at_once_cost_few_looks_at_the_database(tmp_path: Path) -> None:
 
 def test_an_address_may_try_again_after_a_while() -> None:
     now = 0.0
-    wrong = WrongKeys(clock=lambda: now)
+    wrong = KeyThrottle(clock=lambda: now)
     assert [wrong.count("a") for _ in range(AT_ONCE)] == [0.0] * AT_ONCE
     assert wrong.count("a") == EVERY
     assert wrong.count("b") == 0.0
@@ -66,7 +66,7 @@ def test_an_address_may_try_again_after_a_while() -> None:
 
 
 def test_only_so_many_addresses_are_remembered() -> None:
-    wrong = WrongKeys(clock=lambda: 0.0)
+    wrong = KeyThrottle(clock=lambda: 0.0)
     for _ in range(AT_ONCE):
         wrong.count("first")
     for number in range(10_000):

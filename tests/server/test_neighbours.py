@@ -16,7 +16,7 @@ from fakes.app_server import Answer, Serving, answering, upload
 from fakes.tenants import Customer
 from fakes.until import until
 from retinue.server.context import Options
-from retinue.server.round_robin import Turns
+from retinue.server.round_robin import RoundRobin
 from retinue.server.tenant_shares import Shares
 from retinue.store.tenant_view import Quota
 
@@ -92,7 +92,7 @@ def test_a_text_that_is_hard_to_take_apart_is_read_all_the_same(served: Serving)
 
 
 def test_each_tenant_has_its_turn_and_the_last_place_is_for_one_who_has_none() -> None:
-    turns = Turns()
+    turns = RoundRobin()
     begun: list[str] = []
     for _ in range(4):
         waiting = {"a": len(begun), "b": len(begun) + 1} if len(begun) < 2 else {"a": len(begun)}
@@ -109,7 +109,7 @@ def test_each_tenant_has_its_turn_and_the_last_place_is_for_one_who_has_none() -
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12))
 def test_who_was_served_longest_ago_is_next(order: list[str]) -> None:
-    turns, last = Turns(), dict.fromkeys("abcd", 0)
+    turns, last = RoundRobin(), dict.fromkeys("abcd", 0)
     for number, _ in enumerate(order, 1):
         (chosen,) = turns.next({one: at for at, one in enumerate("abcd")}, 1)
         tenant = "abcd"[chosen]

@@ -14,7 +14,7 @@ from fakes.sdk import MARKS
 from retinue import Agent, PromptModel
 from retinue.runs.citations import Source
 from retinue.server.context import Options
-from retinue.server.responses.annotations import cited
+from retinue.server.responses.annotations import annotate
 
 pytestmark = MARKS
 PARIS = b"Paris is the capital of France."
@@ -187,13 +187,13 @@ PIECES = st.lists(st.sampled_from([*SOURCES, "【3†a.md】", "【", "】", "�
 
 @given(PIECES)
 def test_what_is_told_of_a_text_that_grows_only_grows(pieces: list[str]) -> None:
-    text, before = "".join(pieces), cited("", SOURCES, whole=False)
+    text, before = "".join(pieces), annotate("", SOURCES, whole=False)
     for end in range(len(text) + 1):
-        now = cited(text[:end], SOURCES, whole=False)
+        now = annotate(text[:end], SOURCES, whole=False)
         assert now.text.startswith(before.text)
         assert now.annotations[: len(before.annotations)] == before.annotations
         before = now
-    last = cited(text, SOURCES, whole=True)
+    last = annotate(text, SOURCES, whole=True)
     assert last.text.startswith(before.text)
     assert last.annotations == before.annotations
 

@@ -24,8 +24,8 @@ from retinue.core.events import (
 from retinue.core.values import AgentAction, Decision, Observation, Reply, StopReason, Usage
 from retinue.runs import Followed
 from retinue.server.responses.response_parts import Part
-from retinue.server.responses.response_projection import ResponseProgress
-from retinue.server.responses.views import asked_of
+from retinue.server.responses.response_projection import ResponseProjection
+from retinue.server.responses.views import request_view
 from retinue.store.event_log import Entry
 from retinue.store.run_row import RunRow, Status
 
@@ -35,7 +35,7 @@ RUN = RunRow(
     request={
         "kind": "response", "model": "m", "input": [], "messages": [], "rules": [],
         "tools": [{"type": "function", "function": {"name": "theirs"}}],
-        "asked": asked_of({"background": True}, "m", None),
+        "asked": request_view({"background": True}, "m", None),
     },
 )  # fmt: skip
 
@@ -45,7 +45,7 @@ def entries(*events: Event) -> list[Entry]:
 
 
 def told(log: Sequence[Followed], run: RunRow = RUN) -> list[dict[str, Any]]:
-    progress = ResponseProgress(Part(run), {})
+    progress = ResponseProjection(Part(run), {})
     return [event for item in log for event in progress.tell(item)]
 
 

@@ -24,7 +24,7 @@ from fakes.sdk import MARKS
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.models import Retries
-from retinue.server.middleware.usage_limits import Bounds, Limits
+from retinue.server.middleware.usage_limits import Bounds, UsageLimits
 from retinue.store.api_keys import create_key, hash_key, key_id_of, revoke_key
 from retinue.store.tables import runs
 
@@ -328,7 +328,7 @@ def test_what_is_stored_goes_on_without_its_client(at: Serving) -> None:
 
 
 def test_each_message_counts(tmp_path: Path) -> None:
-    with Serving(tmp_path, {"agent-1": agent()}, limits=Limits(Bounds(requests=2))) as at, opened(at) as ws:
+    with Serving(tmp_path, {"agent-1": agent()}, limits=UsageLimits(Bounds(requests=2))) as at, opened(at) as ws:
         assert text_of(ask(ws, "Hi")) == "Hello."
         assert ask(ws, "Hi")["error"]["code"] == "rate_limit_exceeded"
 

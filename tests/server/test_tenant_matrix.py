@@ -17,7 +17,7 @@ import pytest
 from fakes.app_server import Answer, Serving
 from fakes.openapi import Operation, Place, document, example, operations, places
 from fakes.tenants import MAKERS, Customer, agents, unlike
-from retinue.server.middleware.key_throttle import WrongKeys
+from retinue.server.middleware.key_throttle import KeyThrottle
 from sampling import every
 
 DOCUMENT = document()
@@ -154,7 +154,7 @@ def _required(operation: Operation, slot: Slot) -> bool:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(tmp_path_factory.mktemp("tenants"), agents(), wrong_keys=WrongKeys(100_000)) as server:
+    with Serving(tmp_path_factory.mktemp("tenants"), agents(), wrong_keys=KeyThrottle(100_000)) as server:
         yield server
 
 

@@ -75,7 +75,7 @@ def command(file: Path | None, **given: Any) -> int:
 def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     try:
         from ..server.context import Options
-        from ..server.log_output import Logging
+        from ..server.log_output import LogOptions
         from ..server.middleware.usage_limits import NAMES, Bounds
         from ..server.process import Serving, serve
         from ..store.tenant_view import Quota
@@ -102,7 +102,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],
         connections=given["connections"],
-        logging=Logging(given["log_level"], given["log_format"], _form(given["access_log"])),
+        logging=LogOptions(given["log_level"], given["log_format"], _form(given["access_log"])),
     )
     run_to_completion(serve(deployment, how, _ready, _made))
     return 0

@@ -21,17 +21,17 @@ from ..store.run_row import RunRow
 from ..store.tables import messages
 from ..store.tenant_view import TenantView
 from .assistants.tool_resources import resources_of
-from .conversation_history import question_in, shortened
+from .conversation_history import question_in, truncate_history
 from .deployment import Deployment
 from .hosted_tools import HOSTED, Hosted
-from .overrides import tailored, wanted_schema
+from .overrides import override_agent, wanted_schema
 from .tenant_shares import Shares
-from .tool_history import exchanges
+from .tool_history import tool_exchanges
 
 _LARGE = 8_000  # characters of schemas that take more than a few milliseconds
 
 
-def assigning(
+def make_resolver(
     deployment: Deployment, database: Database, hosted: Hosted, large: Shares
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
     """What `Runs` needs to know of a deployment; schemas that take long to be read have a share of `large`. The
@@ -47,7 +47,7 @@ def assigning(
             resources = await database.read(partial(resources_of, run=run))
             more = await hosted.tools(TenantView(run.tenant), wishes, resources)
         async with large.rested(run.tenant) if (size := _schemas(run)) > _LARGE else nullcontext():
-            make = partial(tailored, agent, run.request, more)
+            make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # it began with what its log says, whatever became of its thread since
             return RunInput(agent)
@@ -56,7 +56,7 @@ def assigning(
             said = await database.read(partial(conversation_of, run=run))
         if said is None:
             said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
-        conversation = shortened(said, run.request.get("truncation_strategy"))
+        conversation = truncate_history(said, run.request.get("truncation_strategy"))
         history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
         return RunInput(agent, question, history)
 
@@ -74,7 +74,7 @@ def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]
     said what they said last."""
     query = select(messages.c.run_id, messages.c.body).where(messages.c.thread_id == run.thread_id)
     rows = [row for row in connection.execute(query.order_by(messages.c.number)) if row.run_id != run.id]
-    done = exchanges(connection, {row.run_id for row in rows if row.run_id is not None})
+    done = tool_exchanges(connection, {row.run_id for row in rows if row.run_id is not None})
     last = {row.run_id: at for at, row in enumerate(rows)}
     said: list[dict[str, Any]] = []
     for at, (run_id, body) in enumerate(rows):

@@ -22,16 +22,16 @@ from .chat import routes as chat, stored_completions as chat_stored
 from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, vector_store_files, vector_stores
-from .middleware.authentication import Keyed
-from .middleware.idempotency import REPLAYED, Repeatable
-from .middleware.key_throttle import WrongKeys
-from .middleware.rate_limit import Limited
-from .middleware.request_context import PATIENCE, Addressed, Edge, answer_of
-from .middleware.trailing_slash import Unslashed
+from .middleware.authentication import Authentication
+from .middleware.idempotency import REPLAYED, Idempotency
+from .middleware.key_throttle import KeyThrottle
+from .middleware.rate_limit import RateLimit
+from .middleware.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
+from .middleware.trailing_slash import TrailingSlash
 from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
 from .wire.api_errors import ApiError
 from .wire.common_schemas import Refused
-from .wire.validation import told
+from .wire.validation import first_error
 
 # Each request is held against them one after the other, so what is asked for most comes first; and those of runs, whose
 # POST /threads/runs is no thread's, before those of threads.
@@ -54,7 +54,7 @@ ROUTERS = (
     embeddings.router,
     health.opea,
 )
-_BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document: `Keyed` has seen to it
+_BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document: `Authentication` has seen to it
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
 _TOLD_HEADERS = (
     "x-request-id",
@@ -74,7 +74,7 @@ def create_app(
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
     patience: float = PATIENCE,
-    wrong_keys: WrongKeys | None = None,
+    wrong_keys: KeyThrottle | None = None,
 ) -> FastAPI:
     """The API of `server`. `hosts` are names by which it is reached, beside localhost's; `origins` those pages of
     browsers that may use it; `patience` the seconds in which a small body must arrive; `wrong_keys` counts them."""
@@ -98,9 +98,9 @@ def create_app(
         app.add_exception_handler(kind, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    app.add_middleware(Repeatable)
-    app.add_middleware(Limited, limits=server.limits, turns=server.runs.turns)
-    app.add_middleware(Keyed, keys=keys, wrong=wrong_keys or WrongKeys())
+    app.add_middleware(Idempotency)
+    app.add_middleware(RateLimit, limits=server.limits, turns=server.runs.turns)
+    app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -109,9 +109,9 @@ def create_app(
             allow_headers=["*"],
             expose_headers=list(_TOLD_HEADERS),
         )
-    app.add_middleware(Addressed, hosts=list(hosts), origins=list(origins))
-    app.add_middleware(Unslashed)
-    app.add_middleware(Edge, patience=patience)
+    app.add_middleware(TrustedHost, hosts=list(hosts), origins=list(origins))
+    app.add_middleware(TrailingSlash)
+    app.add_middleware(RequestContext, patience=patience)
     return app
 
 
@@ -124,7 +124,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
     if isinstance(error.body, bytes):
         message = "Unsupported content type: send the body of your request as 'application/json'."
         return answer_of(ApiError(400, message, code="unsupported_content_type"))
-    return answer_of(told(error.errors()))
+    return answer_of(first_error(error.errors()))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

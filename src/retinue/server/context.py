@@ -15,9 +15,9 @@ from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
 from .deployment import Deployment
 from .fair_batches import FairBatches
-from .indexer import Indexing
+from .indexer import Indexer
 from .middleware.idempotency import Repeat
-from .middleware.usage_limits import Limits, room
+from .middleware.usage_limits import UsageLimits, room
 from .tenant_shares import Shares
 
 T = TypeVar("T")
@@ -47,8 +47,8 @@ class Server:
     database: Database
     runs: Runs
     options: Options
-    indexing: Indexing
-    limits: Limits = field(default_factory=Limits)
+    indexing: Indexer
+    limits: UsageLimits = field(default_factory=UsageLimits)
     large: Shares = field(default_factory=lambda: Shares(1))  # large bodies and schemas, being read or written
     reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
     writing: Shares = field(default_factory=lambda: Shares(8))  # what waits is written together, in one transaction
@@ -125,4 +125,4 @@ def _is_large(request: Request) -> bool:
     return length.isdecimal() and int(length) > _LARGE
 
 
-At = Annotated[Context, Depends(context_of)]
+ContextDep = Annotated[Context, Depends(context_of)]

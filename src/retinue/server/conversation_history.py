@@ -57,7 +57,9 @@ def _answer(call: Mapping[str, str], text: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": text}
 
 
-def shortened(said: Sequence[Mapping[str, Any]], truncation: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+def truncate_history(
+    said: Sequence[Mapping[str, Any]], truncation: Mapping[str, Any] | None
+) -> Sequence[Mapping[str, Any]]:
     """As much of the conversation as a `truncation_strategy` leaves (`auto`: all; what does not fit into the model's
     window is shortened by the loop). Calls and what came of them stay with the message they led to."""
     last = (truncation or {}).get("last_messages")

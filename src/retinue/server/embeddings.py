@@ -15,7 +15,7 @@ from pydantic import Field, Tag
 from ..documents.embedding import minilm, unit
 from ..errors import UsageError
 from ..models.bundles import MINILM
-from .context import At, Context
+from .context import Context, ContextDep
 from .middleware.usage_limits import too_many
 from .wire.api_errors import ApiError, no_model
 from .wire.common_schemas import Wire, either
@@ -56,7 +56,7 @@ def is_here() -> bool:
 
 
 @router.post("/embeddings")
-async def create(body: EmbeddingsCreate, at: At) -> Response:
+async def create(body: EmbeddingsCreate, at: ContextDep) -> Response:
     """A vector for each text. Of a text that is longer than the model sees at once, it is the mean of its pieces'."""
     texts = _texts(body)
     limits, key_id = at.server.limits, at.scope.key_id or ""

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from ..errors import StoreUnavailable
 from ..store.tables import runs, versions
 from ..store.tenant_view import TenantView
-from .context import At
+from .context import ContextDep
 from .wire.api_errors import ApiError
 from .wire.objects import Object
 
@@ -41,13 +41,13 @@ async def ready(request: Request) -> Object:
 
 
 @opea.get("/health_check")
-async def health_check(at: At) -> Object:
+async def health_check(at: ContextDep) -> Object:
     """It lives, as OPEA's clients ask."""
     return {"Service Title": "retinue", "Service Description": ", ".join(at.server.deployment.agents)}
 
 
 @opea.get("/statistics")
-async def statistics(at: At) -> Object:
+async def statistics(at: ContextDep) -> Object:
     """How many runs there are of each status."""
 
     def count(connection: Connection, scope: TenantView) -> Object:

@@ -21,9 +21,9 @@ from ..tools.keyword_search import stems
 from .assistants.hosted_steps import CODE_INTERPRETER
 from .assistants.tool_resources import Resources
 from .files.attachment import store_of
-from .files.attribute_filters import Filter, checked
+from .files.attribute_filters import Filter, validate_filter
 from .files.routes import file_of
-from .files.vector_search import Result, Searching, search
+from .files.vector_search import Result, VectorSearch, search
 from .wire.api_errors import ApiError
 
 HOSTED = (FILE_SEARCH, CODE_INTERPRETER)
@@ -40,11 +40,11 @@ class Hosted:
     """The tools that are `enabled`, which work with what `searching` finds. `interpreter`: that of the second."""
 
     enabled: Sequence[str]
-    searching: Searching
+    searching: VectorSearch
     interpreter: CodeInterpreter | None = None
 
     @classmethod
-    def of(cls, enabled: Sequence[str], searching: Searching) -> Hosted:
+    def of(cls, enabled: Sequence[str], searching: VectorSearch) -> Hosted:
         """Raises `UsageError` for a tool that there is not, and if its extra is not installed."""
         if unknown := [name for name in enabled if name not in HOSTED]:
             raise UsageError(f"no hosted tool {unknown[0]!r}; there are: {', '.join(HOSTED)}")
@@ -83,7 +83,7 @@ class Hosted:
 
 @dataclass(frozen=True, slots=True)
 class _FileSearch:
-    searching: Searching
+    searching: VectorSearch
     scope: TenantView
     stores: tuple[str, ...]
     options: Mapping[str, Any]
@@ -96,7 +96,7 @@ class _FileSearch:
         """Searches the files that belong to this conversation for a few telling words; gives passages of them."""
         await self.searching.indexing.settled(self.stores, _PATIENCE)
         filters = self.options.get("filters")
-        wanted = None if filters is None else checked(_FILTER.validate_python(filters))
+        wanted = None if filters is None else validate_filter(_FILTER.validate_python(filters))
         try:
             most = self.options.get("max_num_results") or _MOST
             found = await search(self.searching, self.scope, self.stores, query, most, wanted)
@@ -151,7 +151,7 @@ _PROGRAMS = (
 @dataclass(frozen=True, slots=True)
 class _Programs:
     interpreter: CodeInterpreter
-    searching: Searching
+    searching: VectorSearch
     scope: TenantView
     files: tuple[str, ...]
 

@@ -25,7 +25,7 @@ from ..documents.text_subprocess import MAX_TEXT, text_apart
 from ..errors import DataError, StoreUnavailable, UsageError
 from ..store.database import Database
 from ..store.tables import contents, files, vector_store_files, vector_stores
-from .round_robin import Turns
+from .round_robin import RoundRobin
 
 logger = logging.getLogger(__name__)
 _AT_ONCE = 4  # files that are read at a time, of all tenants; the last place is for one who has none
@@ -48,7 +48,7 @@ def index_folder(url: URL) -> Path:
     return cache_folder() / "index" / hashlib.sha256(named.encode()).hexdigest()[:24]
 
 
-class Indexing:
+class Indexer:
     """What goes on in the index of `database` in `passages`, in a task that ends when there is nothing to do."""
 
     def __init__(self, database: Database, passages: PassageIndex) -> None:
@@ -56,7 +56,7 @@ class Indexing:
         self._database = database
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
-        self._turns = Turns()
+        self._turns = RoundRobin()
         self._changed: set[str] = set()  # stores whose indexes may have what is not theirs
         self._begun = False
         self._known = asyncio.Event()  # what a former process left has been looked through

@@ -25,7 +25,7 @@ ACCESS = logging.getLogger("retinue.access")
 
 
 @dataclass(frozen=True, slots=True)
-class Logging:
+class LogOptions:
     """From which `level` on is logged, in which `form`; and the form of the access log, `None`: there is none."""
 
     level: str = "warning"
@@ -92,7 +92,7 @@ def _plain(value: Any) -> str:
 _FORMS: Mapping[Format, type[logging.Formatter]] = {"text": TextLines, "json": JsonLines}
 
 
-def set_up(how: Logging = Logging()) -> None:
+def set_up(how: LogOptions = LogOptions()) -> None:
     """Log so, from now on, in this process: also what uvicorn, Python's warnings and dying threads have to say."""
     logging.basicConfig(level=logging.WARNING, handlers=[_handler(how.form)])
     level = logging.getLevelNamesMapping()[how.level.upper()]

@@ -18,7 +18,7 @@ from ..store.database import Database
 from ..store.event_log import find_run, remove
 from ..store.run_row import ACTIVE, RunRow
 from ..store.tables import runs
-from .assistants.run_creation import next_in_turn, promote
+from .assistants.run_creation import admit_waiting_run, next_in_turn
 from .context import Server
 from .indexer import expire
 from .middleware.idempotency import sweep
@@ -31,7 +31,7 @@ _CHATS = 86_400  # seconds that a chat completion, which nobody asked to store, 
 _AT_ONCE = 500
 
 
-async def keep(server: Server) -> None:
+async def run_maintenance(server: Server) -> None:
     """End runs whose time is up, begin those whose thread is free, and now and then forget old ones, for ever. What
     one of these duties raises is logged, and keeps neither the others nor the next time from being done."""
     now_and_then = _Seldom(server)
@@ -75,7 +75,7 @@ async def _begin_waiting(server: Server) -> None:
 async def begin_next(server: Server, thread_id: str) -> None:
     """Begin the run that waits for a thread, if it is free. One that cannot be begun fails; the next has its turn."""
     while (run_id := await server.database.read(partial(next_in_turn, thread_id=thread_id))) is not None:
-        begun = await _of_run(server, run_id, partial(promote, run_id=run_id, options=server.options))
+        begun = await _of_run(server, run_id, partial(admit_waiting_run, run_id=run_id, options=server.options))
         if begun is True:
             server.runs.start(run_id)
         if not isinstance(begun, RunRow):

@@ -15,7 +15,7 @@ from ..store.tenant_view import TenantView
 from ..strategies.prompting.injection_guard import neutralize
 from .files.routes import file_of
 from .wire.api_errors import ApiError
-from .wire.validation import invalid, missing, wrong_type
+from .wire.validation import invalid_value, missing_parameter, wrong_type
 
 _MOST = 256_000  # characters of a file, as of a message
 _MOST_OF_ALL = 1_000_000  # characters of the files of a request
@@ -57,7 +57,7 @@ class Readable:
         place = f"{where}.file" if part["type"] == "file" else where
         given = part.get("file") if part["type"] == "file" else part
         if not isinstance(given, Mapping):
-            raise missing(f"{where}.file")
+            raise missing_parameter(f"{where}.file")
         self._take(0, place)
         name, data = _file(self._connection, self._scope, given, place)
         text = _text(data, place)
@@ -68,7 +68,7 @@ class Readable:
     def _take(self, chars: int, where: str) -> None:
         self._left -= chars
         if self._left < 0:
-            raise invalid(where, f"the files of a request have at most {_MOST_OF_ALL:,} characters together")
+            raise invalid_value(where, f"the files of a request have at most {_MOST_OF_ALL:,} characters together")
 
 
 def _checked(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -81,7 +81,7 @@ def _checked(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     if kind in _IMAGES:
         return part
     if kind is None:
-        raise missing(f"{where}.type")
+        raise missing_parameter(f"{where}.type")
     text_kind, file_kind = ("input_text", "input_file") if str(kind).startswith("input_") else ("text", "file")
     message = (
         f"Invalid value: '{str(kind)[:64]}'. Supported values are: '{text_kind}' and '{file_kind}' (of text): models "
@@ -99,20 +99,20 @@ def _file(connection: Connection, scope: TenantView, given: Mapping[str, Any], w
         kept = scope.find(connection, contents, id_)
         return row.body["filename"], b"" if kept is None else kept.content
     if not isinstance(data, str):
-        raise missing(f"{where}.file_data" if given.get("file_url") is None else f"{where}.file_id")
+        raise missing_parameter(f"{where}.file_data" if given.get("file_url") is None else f"{where}.file_id")
     head, comma, rest = data.partition(",")
     encoded = rest if comma and head.startswith("data:") else data
     _check_size(len(encoded) * 3 // 4, where)
     try:
         return str(name), base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise invalid(f"{where}.file_data", "want base64, or a data URL of it") from error
+        raise invalid_value(f"{where}.file_data", "want base64, or a data URL of it") from error
 
 
 def _check_size(size: int, where: str) -> None:
     """Raises `ApiError` for a file of so many bytes that it has too many characters, whatever they are."""
     if size > 4 * _MOST:
-        raise invalid(where, f"the file has {size:,} bytes; the most is {_MOST:,} characters of text")
+        raise invalid_value(where, f"the file has {size:,} bytes; the most is {_MOST:,} characters of text")
 
 
 def _text(data: bytes, where: str) -> str:
@@ -122,7 +122,7 @@ def _text(data: bytes, where: str) -> str:
         text = "\0"
     if "\0" in text:
         problem = "only files of text can be given to a model here; others can be searched, in a vector store"
-        raise invalid(where, problem)
+        raise invalid_value(where, problem)
     if len(text) > _MOST:
-        raise invalid(where, f"the file has {len(text):,} characters; the most is {_MOST:,}")
+        raise invalid_value(where, f"the file has {len(text):,} characters; the most is {_MOST:,}")
     return text

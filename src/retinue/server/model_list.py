@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from . import embeddings
-from .context import At, Context
+from .context import Context, ContextDep
 from .deployment import Deployment
 from .wire.api_errors import ApiError, no_model
 from .wire.objects import Object
@@ -15,13 +15,13 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.get("/models")
-async def list_models(at: At) -> Object:
+async def list_models(at: ContextDep) -> Object:
     """All that can be asked."""
     return {"object": "list", "data": [_model_object(at.server.deployment, name) for name in _names(at)]}
 
 
 @router.get("/models/{model:path}")
-async def retrieve_model(at: At, model: str) -> Object:
+async def retrieve_model(at: ContextDep, model: str) -> Object:
     """One of them; its name may have slashes and colons."""
     if model not in _names(at):
         raise no_model(model)
@@ -29,7 +29,7 @@ async def retrieve_model(at: At, model: str) -> Object:
 
 
 @router.delete("/models/{model:path}")
-async def delete_model(at: At, model: str) -> None:
+async def delete_model(at: ContextDep, model: str) -> None:
     """Refused: what there is, the server's file says."""
     if model not in _names(at):
         raise no_model(model)

@@ -32,7 +32,7 @@ _SAMPLING = (
 _ECHOED = ("temperature", "top_p")
 
 
-def tailored(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:
+def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:
     """`agent` for a request: `wishes` are its `instructions`, `tools`, `tool_choice`, `response_format`,
     `parallel_tool_calls`, `temperature` and so on, in OpenAI's forms; those that are missing or `None` change nothing.
     `hosted` are those of the tools that are the server's.

@@ -22,18 +22,18 @@ from ..runs import FairScheduler, Runs, recover_runs
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.run_row import RunRow
-from .agent_resolver import assigning
+from .agent_resolver import make_resolver
 from .app import create_app
 from .context import Options, Server
 from .database_watch import watch
 from .deployment import Deployment
-from .files.vector_search import Searching
+from .files.vector_search import VectorSearch
 from .hosted_tools import Hosted
 from .idle_connections import HEADERS, SOCKETS, connections
-from .indexer import Indexing, index_folder
-from .log_output import Logging, set_up, workers_logged
-from .maintenance import begin_next, keep
-from .middleware.usage_limits import Bounds, Limits
+from .indexer import Indexer, index_folder
+from .log_output import LogOptions, set_up, workers_logged
+from .maintenance import begin_next, run_maintenance
+from .middleware.usage_limits import Bounds, UsageLimits
 from .responses.response_lookup import concluding
 from .tenant_shares import Shares
 
@@ -59,7 +59,7 @@ class Serving:
     bounds: Bounds = field(default_factory=Bounds)
     at_once: int = 200
     connections: int = 1_000
-    logging: Logging = field(default_factory=Logging)
+    logging: LogOptions = field(default_factory=LogOptions)
     header_seconds: float = HEADERS
 
 
@@ -85,7 +85,7 @@ async def _open(
     try:
         if not how.keys and not await database.read(count_keys):
             told(await database.write(create_key))
-        limits = Limits(how.bounds)
+        limits = UsageLimits(how.bounds)
         for key in await database.read(all_keys):
             limits.know(key)
         server = assembled(deployment, database, how, limits)
@@ -98,7 +98,7 @@ async def _open(
         await database.close_async()
 
 
-def assembled(deployment: Deployment, database: Database, how: Serving, limits: Limits) -> Server:
+def assembled(deployment: Deployment, database: Database, how: Serving, limits: UsageLimits) -> Server:
     """The parts of a server, wired."""
     begun: set[asyncio.Task[None]] = set()
 
@@ -110,10 +110,10 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
             begun.add(task)
             task.add_done_callback(begun.discard)
 
-    indexing = Indexing(database, PassageIndex(index_folder(database.engine.url)))
-    hosted = Hosted.of(how.options.hosted_tools, Searching(database, indexing))
+    indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
+    hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     large, turns = Shares(1), FairScheduler(how.at_once, limits.runs)
-    assign = assigning(deployment, database, hosted, large)
+    assign = make_resolver(deployment, database, hosted, large)
     driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
     server = Server(deployment, database, driven, how.options, indexing, limits, large)
     return server
@@ -149,7 +149,7 @@ async def until(
     )
     server.indexing.wake()
     await recover_runs(server.runs)
-    keeping = asyncio.create_task(supervise("the keeping of runs", partial(keep, server)), name="keep")
+    keeping = asyncio.create_task(supervise("the keeping of runs", partial(run_maintenance, server)), name="keep")
     looking = partial(watch, server.database, server.runs)
     watching = asyncio.create_task(supervise("the watch of the database", looking), name="watch")
     serving = asyncio.create_task(http.serve([listening]), name="serve")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 
-class Turns:
+class RoundRobin:
     """Who has which places, and who had one last."""
 
     def __init__(self) -> None:

@@ -13,22 +13,24 @@ from ..store.run_row import RunRow
 from .context import Server
 from .hosted_tools import HOSTED
 from .overrides import tools_of
-from .wire.api_errors import ApiError, failure
+from .wire.api_errors import ApiError, run_failed_error
 
 FAILED = ("failed", "cancelled", "expired")
 
 
-async def failed(server: Server, run: RunRow) -> ApiError:
+async def error_of_run(server: Server, run: RunRow) -> ApiError:
     """The error that answers the request of such a run. Clients send again what failed, so they are told not to where
     a tool was begun that must not run twice, or where the client's own tools have answered."""
     try:
         log = await server.database.read(partial(read_events, run_id=run.id))
     except DataError:  # nobody knows
-        return failure(run, acted=True)
-    return failure(run, acted=bool(run.state.get("marks")) or acted(log, tools_of(server.deployment, run)))
+        return run_failed_error(run, acted=True)
+    return run_failed_error(
+        run, acted=bool(run.state.get("marks")) or has_side_effects(log, tools_of(server.deployment, run))
+    )
 
 
-def acted(log: Sequence[Entry], tools: Mapping[str, Tool]) -> bool:
+def has_side_effects(log: Sequence[Entry], tools: Mapping[str, Tool]) -> bool:
     """Whether a tool was begun that must not be called twice, or of which nothing is known (any more)."""
     harmless = {*HOSTED, *(name for name, tool in tools.items() if tool.effects != "once")}
     return any(isinstance(entry.event, Called) and entry.event.action.tool not in harmless for entry in log)

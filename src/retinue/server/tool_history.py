@@ -16,7 +16,7 @@ from .wire.objects import call_id
 _KINDS = ("called", "paused", "observed")
 
 
-def exchanges(connection: Connection, run_ids: Iterable[str]) -> Mapping[str, list[dict[str, Any]]]:
+def tool_exchanges(connection: Connection, run_ids: Iterable[str]) -> Mapping[str, list[dict[str, Any]]]:
     """The calls of each run that came to something and what that was, as turns (see `conversing`), as far as its log
     is still there."""
     found: dict[str, list[Event]] = {}

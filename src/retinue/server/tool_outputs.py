@@ -17,17 +17,17 @@ from .wire.objects import call_id
 _KINDS = ("approve", "edit", "reject", "respond")
 
 
-class Answer(NamedTuple):
+class Submission(NamedTuple):
     """Decisions by the calls' ids in the log; `mark` stands for all that was said."""
 
     decisions: Mapping[str, Decision]
     mark: str
 
 
-def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | None:
+def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Submission | None:
     """What was decided, of outputs by the calls' ids as clients know them; `None` if just this was said before.
     Raises `ApiError` for a run that does not wait, and unless there is one output for each call."""
-    mark = mark_of(outputs)
+    mark = submission_digest(outputs)
     if mark in run.state.get("marks", ()):
         return None
     if run.status != "requires_action":
@@ -37,15 +37,17 @@ def decisions_in(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Answer | No
     if sorted(given) != sorted(waiting):
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
     said = dict(outputs)
-    return Answer({one.action.id: decision(run.request, one, said[call]) for call, one in waiting.items()}, mark)
+    return Submission(
+        {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()}, mark
+    )
 
 
-def mark_of(outputs: Sequence[tuple[str, str]]) -> str:
+def submission_digest(outputs: Sequence[tuple[str, str]]) -> str:
     """What stands for all that is said in `outputs`, in whatever order."""
     return hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
 
 
-def decision(request: Mapping[str, Any], waiting: Pending, output: str) -> Decision:
+def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) -> Decision:
     """What an output means for a call: of the client's own function, its result; else a person's word: `approve` or
     `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text: what the tool is taken to have
     said. Raises `ApiError` for JSON that decides something else than there is."""

@@ -13,15 +13,15 @@ from sqlalchemy import Connection
 from ...errors import RetinueError
 from ...store.tables import assistants
 from ...store.tenant_view import TenantView
-from ..context import At
+from ..context import ContextDep
 from ..deployment import Deployment
 from ..overrides import client_tools, inner_name
 from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
-from ..wire.lookup import Wanted, deleted, found, listing
+from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
 from ..wire.objects import Object, assistant_object
 from ..wire.request_body import JsonRoute
-from ..wire.validation import missing, told
+from ..wire.validation import first_error, missing_parameter
 from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
 from .tool_resources import with_stores
 
@@ -48,7 +48,7 @@ _NEVER_NULL = ("tools", "metadata", "response_format")
 
 
 @router.post("/assistants")
-async def create_assistant(at: At, given: AssistantCreate) -> Object:
+async def create_assistant(at: ContextDep, given: AssistantCreate) -> Object:
     """A new one. Without a `model` it is the file's only agent, or with `agent_config` (OPEA's) the first."""
     wishes = given.sent()
     config = wishes.pop("agent_config", None)
@@ -56,7 +56,7 @@ async def create_assistant(at: At, given: AssistantCreate) -> Object:
         wishes = configured(at.server.deployment, config, wishes)
     elif "model" not in wishes:
         wishes["model"] = at.server.deployment.only
-    body = changed(_EMPTY, wishes)
+    body = with_changes(_EMPTY, wishes)
     check(at.server.deployment, body)
 
     def add(connection: Connection, scope: TenantView) -> Object:
@@ -71,26 +71,28 @@ async def create_assistant(at: At, given: AssistantCreate) -> Object:
 
 
 @router.get("/assistants")
-async def list_assistants(at: At, page: Wanted) -> Object:
+async def list_assistants(at: ContextDep, page: Wanted) -> Object:
     """A page of them, newest first."""
     return await at.read(
-        lambda connection, scope: listing(connection, scope, assistants, page, assistant_object),
+        lambda connection, scope: list_rows(connection, scope, assistants, page, assistant_object),
     )
 
 
 @router.get("/assistants/{assistant_id}")
-async def retrieve_assistant(at: At, assistant_id: str) -> Object:
+async def retrieve_assistant(at: ContextDep, assistant_id: str) -> Object:
     """One of them."""
-    return await at.read(lambda connection, scope: assistant_object(found(connection, scope, assistants, assistant_id)))
+    return await at.read(
+        lambda connection, scope: assistant_object(find_row(connection, scope, assistants, assistant_id))
+    )
 
 
 @router.post("/assistants/{assistant_id}")
-async def modify_assistant(at: At, assistant_id: str, given: AssistantUpdate) -> Object:
+async def modify_assistant(at: ContextDep, assistant_id: str, given: AssistantUpdate) -> Object:
     """Change what is sent; runs under way go on as they began."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        before = found(connection, scope, assistants, assistant_id)
-        body = changed(before.body, given.sent())
+        before = find_row(connection, scope, assistants, assistant_id)
+        body = with_changes(before.body, given.sent())
         check(at.server.deployment, body)
         body = with_stores(connection, scope, body)
         row = scope.change(connection, assistants, assistant_id, {"body": body})
@@ -101,18 +103,18 @@ async def modify_assistant(at: At, assistant_id: str, given: AssistantUpdate) ->
 
 
 @router.delete("/assistants/{assistant_id}")
-async def delete_assistant(at: At, assistant_id: str) -> Object:
+async def delete_assistant(at: ContextDep, assistant_id: str) -> Object:
     """Remove it; its runs stay."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
-        found(connection, scope, assistants, assistant_id)
+        find_row(connection, scope, assistants, assistant_id)
         scope.remove(connection, assistants, assistants.c.id == assistant_id)
-        return deleted(assistant_id, "assistant")
+        return deletion_object(assistant_id, "assistant")
 
     return await at.write(remove)
 
 
-def changed(body: Object, wishes: Object) -> Object:
+def with_changes(body: Object, wishes: Object) -> Object:
     """`body` with what is wished."""
     given = {key: _EMPTY[key] if value is None and key in _NEVER_NULL else value for key, value in wishes.items()}
     return {**body, **given}
@@ -122,7 +124,7 @@ def check(deployment: Deployment, body: Object) -> None:
     """Raises `ApiError` for an assistant that no agent can be."""
     if body["model"] is None:
         there_are = ", ".join(deployment.agents)
-        raise missing("model", f"This server has several, and none is meant unless it is named: {there_are}.")
+        raise missing_parameter("model", f"This server has several, and none is meant unless it is named: {there_are}.")
     agent = deployment.agents.get(body["model"])
     if agent is None:
         raise no_model(body["model"])
@@ -148,7 +150,7 @@ def configured(deployment: Deployment, config: Object, wishes: Object) -> Object
         heeded = AgentConfig.model_validate({key: value for key, value in config.items() if value is not None})
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        raise _of_config(errors[0]) or told(
+        raise _of_config(errors[0]) or first_error(
             [{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]
         ) from error
     names = list(deployment.agents)

@@ -29,7 +29,7 @@ def is_hosted(request: Mapping[str, Any], name: str) -> bool:
     return any(one.get("type") == name for one in request.get("tools") or ())
 
 
-def shown(request: Mapping[str, Any], thing: Object, *, content: bool = False) -> Object:
+def step_view(request: Mapping[str, Any], thing: Object, *, content: bool = False) -> Object:
     """A run's step, or a delta of one, with its calls of the tools that `request` has as hosted ones. `content`: also
     the texts that a file search found."""
     details = (thing.get("delta") or thing).get("step_details") or {}

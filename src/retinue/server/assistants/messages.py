@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 
 from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
-from ..context import At
+from ..context import ContextDep
 from ..wire.api_errors import ApiError, not_found
 from ..wire.ids import new_id
-from ..wire.lookup import Wanted, active_run, deleted, found, listing
+from ..wire.lookup import Wanted, active_run, deletion_object, find_row, list_rows
 from ..wire.objects import Object, message_object
 from ..wire.request_body import JsonRoute
 from .schemas import MessageCreate, MessageUpdate
@@ -24,11 +24,11 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/threads/{thread_id}/messages")
-async def create_message(at: At, thread_id: str, given: MessageCreate) -> Object:
+async def create_message(at: ContextDep, thread_id: str, given: MessageCreate) -> Object:
     """A new one, unless a run is active on the thread."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
-        found(connection, scope, threads, thread_id)
+        find_row(connection, scope, threads, thread_id)
         if (run := active_run(connection, thread_id)) is not None:
             raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
         return message_object(add_messages(connection, scope, thread_id, [given])[0])
@@ -40,21 +40,21 @@ async def create_message(at: At, thread_id: str, given: MessageCreate) -> Object
 
 
 @router.get("/threads/{thread_id}/messages")
-async def list_messages(at: At, thread_id: str, page: Wanted, run_id: str | None = None) -> Object:
+async def list_messages(at: ContextDep, thread_id: str, page: Wanted, run_id: str | None = None) -> Object:
     """A page of them, newest first; `run_id`: those that a run made."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
-        found(connection, scope, threads, thread_id)
+        find_row(connection, scope, threads, thread_id)
         where = [messages.c.thread_id == thread_id]
         if run_id is not None:
             where.append(messages.c.run_id == run_id)
-        return listing(connection, scope, messages, page, message_object, *where)
+        return list_rows(connection, scope, messages, page, message_object, *where)
 
     return await at.read(read)
 
 
 @router.get("/threads/{thread_id}/messages/{message_id}")
-async def retrieve_message(at: At, thread_id: str, message_id: str) -> Object:
+async def retrieve_message(at: ContextDep, thread_id: str, message_id: str) -> Object:
     """One of them."""
     return await at.read(
         lambda connection, scope: message_object(_message(connection, scope, thread_id, message_id)),
@@ -62,7 +62,7 @@ async def retrieve_message(at: At, thread_id: str, message_id: str) -> Object:
 
 
 @router.post("/threads/{thread_id}/messages/{message_id}")
-async def modify_message(at: At, thread_id: str, message_id: str, given: MessageUpdate) -> Object:
+async def modify_message(at: ContextDep, thread_id: str, message_id: str, given: MessageUpdate) -> Object:
     """Replace its metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
@@ -76,13 +76,13 @@ async def modify_message(at: At, thread_id: str, message_id: str, given: Message
 
 
 @router.delete("/threads/{thread_id}/messages/{message_id}")
-async def delete_message(at: At, thread_id: str, message_id: str) -> Object:
+async def delete_message(at: ContextDep, thread_id: str, message_id: str) -> Object:
     """Remove it."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         _message(connection, scope, thread_id, message_id)
         scope.remove(connection, messages, messages.c.id == message_id)
-        return deleted(message_id, "thread.message")
+        return deletion_object(message_id, "thread.message")
 
     return await at.write(remove)
 
@@ -105,8 +105,8 @@ def add_messages(
 
 
 def _message(connection: Connection, scope: TenantView, thread_id: str, message_id: str) -> Kept:
-    found(connection, scope, threads, thread_id)
-    row = found(connection, scope, messages, message_id)
+    find_row(connection, scope, threads, thread_id)
+    row = find_row(connection, scope, messages, message_id)
     if row.thread_id != thread_id:
         raise not_found("message", message_id)
     return row

@@ -18,7 +18,7 @@ from ..deployment import Deployment
 from ..middleware.usage_limits import too_many
 from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
-from ..wire.lookup import active_run, found
+from ..wire.lookup import active_run, find_row
 from .messages import add_messages
 from .schemas import MessageCreate, RunCreate, ThreadRunCreate
 from .tool_resources import check_attachments, check_images
@@ -38,7 +38,7 @@ def start_run(
     connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: RunCreate | ThreadRunCreate
 ) -> tuple[RunRow, RunRow | None]:
     """The new run, `queued`, and the one that was halted for it, if one was. Raises `ApiError`."""
-    found(connection, scope, threads, thread_id)
+    find_row(connection, scope, threads, thread_id)
     request = request_of(connection, scope, server.deployment, asked)
     active = active_run(connection, thread_id)
     more = asked if isinstance(asked, RunCreate) else None
@@ -98,7 +98,7 @@ def request_of(
     connection: Connection, scope: TenantView, deployment: Deployment, asked: RunCreate | ThreadRunCreate
 ) -> dict[str, Any]:
     """What a run is asked for: the assistant's settings, with those that the request replaces or adds to."""
-    assistant = found(connection, scope, assistants, asked.assistant_id)
+    assistant = find_row(connection, scope, assistants, asked.assistant_id)
     own, sent = assistant.body, {name: value for name, value in asked.sent().items() if value is not None}
     model = sent.get("model") or own["model"]
     if model not in deployment.agents:
@@ -122,7 +122,7 @@ def next_in_turn(connection: Connection, thread_id: str) -> str | None:
     return found
 
 
-def promote(connection: Connection, run_id: str, options: Options) -> bool:
+def admit_waiting_run(connection: Connection, run_id: str, options: Options) -> bool:
     """Let the run have its thread; whether it still waited for it. Raises `ApiError` where what it brings along cannot
     be put there (any more), and whatever a row raises that is not what we wrote."""
     row = connection.execute(select(runs).where(runs.c.id == run_id)).first()

@@ -10,27 +10,27 @@ from sqlalchemy import Connection
 from ...runs import Followed
 from ...store.event_log import read_events
 from ...store.tenant_view import TenantView
-from ..context import At, Context
+from ..context import Context, ContextDep
 from ..overrides import tools_of
 from ..wire.api_errors import not_found
-from ..wire.lookup import Include, Wanted, paged
+from ..wire.lookup import Include, Wanted, list_objects
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
-from .hosted_steps import included, shown
+from .hosted_steps import included, step_view
 from .runs import run_of
-from .step_projection import Progress
+from .step_projection import StepProjection
 
 router = APIRouter(route_class=JsonRoute)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps")
-async def list_all(thread_id: str, run_id: str, at: At, page: Wanted, include: Include = ()) -> Object:
+async def list_all(thread_id: str, run_id: str, at: ContextDep, page: Wanted, include: Include = ()) -> Object:
     """The steps of a run."""
-    return paged(await _steps(at, thread_id, run_id, include), page)
+    return list_objects(await _steps(at, thread_id, run_id, include), page)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")
-async def retrieve(thread_id: str, run_id: str, step_id: str, at: At, include: Include = ()) -> Object:
+async def retrieve(thread_id: str, run_id: str, step_id: str, at: ContextDep, include: Include = ()) -> Object:
     """A step of a run."""
     steps = await _steps(at, thread_id, run_id, include)
     for step in steps:
@@ -46,10 +46,10 @@ async def _steps(at: Context, thread_id: str, run_id: str, include: Sequence[str
         run = run_of(connection, scope, thread_id, run_id)
         log = read_events(connection, run_id)
         run = run_of(connection, scope, thread_id, run_id)  # not older than its log
-        progress = Progress(run, tools_of(at.server.deployment, run), at.server.options, include)
+        progress = StepProjection(run, tools_of(at.server.deployment, run), at.server.options, include)
         items: list[Followed] = [*log, run]
         for item in items:
             list(progress.tell(item))
-        return [shown(run.request, step, content=included(include)) for step in progress.steps]
+        return [step_view(run.request, step, content=included(include)) for step in progress.steps]
 
     return await at.read(work)

@@ -14,7 +14,7 @@ from ..overrides import tools_of
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object
 from ..wire.sse import RETRY, frame
-from .step_projection import Progress
+from .step_projection import StepProjection
 
 _END = "event: done\ndata: [DONE]\n\n"
 
@@ -74,7 +74,7 @@ async def _frames(told: _Events, turn: int, first: str = "") -> AsyncIterator[st
 
 async def _told(server: Server, run: RunRow) -> _Events:
     """All events of a run until it rests; `None` where those end that were told before this was called."""
-    progress, number = Progress(run, tools_of(server.deployment, run), server.options), 0
+    progress, number = StepProjection(run, tools_of(server.deployment, run), server.options), 0
     async with aclosing(server.runs.followers.follow(run.id, request=run.request)) as items:
         async for item in items:
             if progress.lacks(item) and (now := await server.database.read(partial(find_run, run_id=run.id))):

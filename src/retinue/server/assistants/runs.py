@@ -14,13 +14,13 @@ from ...runs.submissions import submit_decisions
 from ...store.run_row import RunRow
 from ...store.tables import runs, threads
 from ...store.tenant_view import TenantView
-from ..context import At, Context
-from ..tool_outputs import decisions_in
+from ..context import Context, ContextDep
+from ..tool_outputs import parse_submission
 from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import Include, Wanted, found, listing
+from ..wire.lookup import Include, Wanted, find_row, list_rows
 from ..wire.objects import Object, run_object, thread_object
 from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, streamed
+from ..wire.sse import STREAMED, event_stream
 from .run_creation import start_run
 from .run_stream import number_of, resumed, run_events
 from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
@@ -30,7 +30,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/threads/{thread_id}/runs", responses=STREAMED)
-async def create(thread_id: str, body: RunCreate, at: At, include: Include = ()) -> Any:
+async def create(thread_id: str, body: RunCreate, at: ContextDep, include: Include = ()) -> Any:
     """Run an assistant on a thread."""
     body = body.model_copy(update={"include": [*include]}) if include else body
     run, halted = await at.write(lambda connection, scope: start_run(connection, scope, at.server, thread_id, body))
@@ -38,7 +38,7 @@ async def create(thread_id: str, body: RunCreate, at: At, include: Include = ())
 
 
 @router.post("/threads/runs", responses=STREAMED)
-async def create_with_thread(body: ThreadRunCreate, at: At) -> Any:
+async def create_with_thread(body: ThreadRunCreate, at: ContextDep) -> Any:
     """Make a thread, and run an assistant on it."""
     given = body.thread or ThreadCreate()
     if body.tool_resources is not None:
@@ -62,17 +62,17 @@ def _started(at: Context, run: RunRow, halted: RunRow | None, *, stream: bool, t
     if not stream:
         return run_object(run)
     before = [("thread.created", thread)] if thread is not None else []
-    return streamed(run_events(at.server, run, before))
+    return event_stream(run_events(at.server, run, before))
 
 
 @router.get("/threads/{thread_id}/runs")
-async def list_all(thread_id: str, at: At, page: Wanted) -> Object:
+async def list_all(thread_id: str, at: ContextDep, page: Wanted) -> Object:
     """The runs of a thread."""
 
     def work(connection: Connection, scope: TenantView) -> Object:
-        found(connection, scope, threads, thread_id)
+        find_row(connection, scope, threads, thread_id)
         mine = runs.c.thread_id == thread_id
-        return listing(connection, scope, runs, page, lambda row: run_object(RunRow.of(row)), mine)
+        return list_rows(connection, scope, runs, page, lambda row: run_object(RunRow.of(row)), mine)
 
     return await at.read(work)
 
@@ -81,7 +81,7 @@ async def list_all(thread_id: str, at: At, page: Wanted) -> Object:
 async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said in two ways
     thread_id: str,
     run_id: str,
-    at: At,
+    at: ContextDep,
     request: Request,
     response: Response,
     stream: bool = False,
@@ -94,13 +94,13 @@ async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said i
         at.begin_stream()
     run = await at.read(partial(run_of, thread_id=thread_id, run_id=run_id))
     if streams:
-        return streamed(await resumed(at.server, run, number_of(last_event_id, starting_after)))
+        return event_stream(await resumed(at.server, run, number_of(last_event_id, starting_after)))
     response.headers.update(at.server.poll_after())
     return run_object(run)
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}")
-async def update(thread_id: str, run_id: str, body: RunUpdate, at: At) -> Object:
+async def update(thread_id: str, run_id: str, body: RunUpdate, at: ContextDep) -> Object:
     """Change what is noted of a run."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
@@ -114,13 +114,13 @@ async def update(thread_id: str, run_id: str, body: RunUpdate, at: At) -> Object
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/submit_tool_outputs", responses=STREAMED)
-async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, at: At) -> Any:
+async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, at: ContextDep) -> Any:
     """Say what came of the calls that the run waits for. The same, said twice, is said once."""
     outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
         run = run_of(connection, scope, thread_id, run_id)
-        answer = decisions_in(run, outputs)
+        answer = parse_submission(run, outputs)
         if answer is not None:
             submit_decisions(connection, run, answer.decisions, at.server.options.run_ttl, answer.mark)
         return run_of(connection, scope, thread_id, run_id), answer is not None
@@ -131,12 +131,12 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
     if new:
         at.server.runs.start(run.id, run)
     if body.stream:
-        return streamed(run_events(at.server, run, turn=len(run.state.get("turns", ()))))
+        return event_stream(run_events(at.server, run, turn=len(run.state.get("turns", ()))))
     return run_object(run)
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel")
-async def cancel(thread_id: str, run_id: str, at: At) -> Object:
+async def cancel(thread_id: str, run_id: str, at: ContextDep) -> Object:
     """End the run."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
@@ -152,8 +152,8 @@ async def cancel(thread_id: str, run_id: str, at: At) -> Object:
 
 def run_of(connection: Connection, scope: TenantView, thread_id: str, run_id: str) -> RunRow:
     """The run of a thread. Raises `ApiError` if one of them is not there."""
-    found(connection, scope, threads, thread_id)
-    row = found(connection, scope, runs, run_id)
+    find_row(connection, scope, threads, thread_id)
+    row = find_row(connection, scope, runs, run_id)
     if row.thread_id != thread_id:
         raise not_found("run", run_id)
     return RunRow.of(row)

@@ -19,14 +19,14 @@ from ...store.event_log import Entry
 from ...store.run_row import RunRow, Status
 from ..context import Options
 from ..wire.objects import Object, assistant_of, message_object, run_object, tool_call
-from .hosted_steps import call_deltas, included, is_hosted, logs_delta, shown, with_server_tools
+from .hosted_steps import call_deltas, included, is_hosted, logs_delta, step_view, with_server_tools
 
 Told = tuple[str, Object]  # the event's name, and its object
 
 _CUT = {"code": "server_error", "message": "The reply was cut; what followed differs, and is another message."}
 
 
-class Progress:
+class StepProjection:
     """What a run has come to, told from its log: whoever reads the same is told the same, event by event. `steps` are
     all of its run steps so far, oldest first; `tools` are its agent's, by name. `turn` counts how often it went on
     after it had waited. Its agent's own tools are told of if its request or `include` asks for
@@ -76,7 +76,7 @@ class Progress:
     def tell(self, item: Followed) -> Iterator[Told]:
         """What there is to tell of an entry of the log, or of the run's row."""
         for name, value in self._tell(item):
-            yield name, shown(self._run.request, value, content=included(self._run.request.get("include")))
+            yield name, step_view(self._run.request, value, content=included(self._run.request.get("include")))
 
     def _tell(self, item: Followed) -> Iterator[Told]:
         if not self._status:

@@ -12,9 +12,9 @@ from ...store.event_log import remove as remove_logs
 from ...store.run_row import RunRow
 from ...store.tables import messages, runs, threads
 from ...store.tenant_view import Kept, TenantView
-from ..context import At
+from ..context import ContextDep
 from ..wire.ids import new_id
-from ..wire.lookup import Wanted, deleted, found, listing
+from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
 from ..wire.objects import Object, thread_object
 from ..wire.request_body import JsonRoute
 from .messages import add_messages
@@ -25,7 +25,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/threads")
-async def create_thread(at: At, given: ThreadCreate | None = None) -> Object:
+async def create_thread(at: ContextDep, given: ThreadCreate | None = None) -> Object:
     """A new one, with its first messages."""
     asked = given or ThreadCreate()
     made = await at.write(lambda connection, scope: thread_object(add_thread(connection, scope, asked)))
@@ -35,23 +35,23 @@ async def create_thread(at: At, given: ThreadCreate | None = None) -> Object:
 
 
 @router.get("/threads")
-async def list_threads(at: At, page: Wanted) -> Object:
+async def list_threads(at: ContextDep, page: Wanted) -> Object:
     """A page of them, newest first."""
-    return await at.read(lambda connection, scope: listing(connection, scope, threads, page, thread_object))
+    return await at.read(lambda connection, scope: list_rows(connection, scope, threads, page, thread_object))
 
 
 @router.get("/threads/{thread_id}")
-async def retrieve_thread(at: At, thread_id: str) -> Object:
+async def retrieve_thread(at: ContextDep, thread_id: str) -> Object:
     """One of them."""
-    return await at.read(lambda connection, scope: thread_object(found(connection, scope, threads, thread_id)))
+    return await at.read(lambda connection, scope: thread_object(find_row(connection, scope, threads, thread_id)))
 
 
 @router.post("/threads/{thread_id}")
-async def modify_thread(at: At, thread_id: str, given: ThreadUpdate) -> Object:
+async def modify_thread(at: ContextDep, thread_id: str, given: ThreadUpdate) -> Object:
     """Change what is sent."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        before = found(connection, scope, threads, thread_id)
+        before = find_row(connection, scope, threads, thread_id)
         body = with_thread_stores(connection, scope, {**before.body, **_body(given)})
         row = scope.change(connection, threads, thread_id, {"body": body})
         assert row is not None
@@ -61,11 +61,11 @@ async def modify_thread(at: At, thread_id: str, given: ThreadUpdate) -> Object:
 
 
 @router.delete("/threads/{thread_id}")
-async def delete_thread(at: At, thread_id: str) -> Object:
+async def delete_thread(at: ContextDep, thread_id: str) -> Object:
     """Remove it and all that is on it; what runs there ends at once."""
 
     def remove(connection: Connection, scope: TenantView) -> list[RunRow]:
-        found(connection, scope, threads, thread_id)
+        find_row(connection, scope, threads, thread_id)
         mine = runs.c.thread_id == thread_id
         there = [RunRow.of(row) for row in connection.execute(select(runs).where(mine, runs.c.holds))]
         remove_logs(connection, select(runs.c.id).where(mine))
@@ -78,7 +78,7 @@ async def delete_thread(at: At, thread_id: str) -> Object:
         at.server.runs.interrupt(run.id)
         gone = replace(run, status="cancelled", holds=False, expires_at=None)
         at.server.runs.followers.publish(run.id, [gone])  # else who follows it would wait for ever
-    return deleted(thread_id, "thread")
+    return deletion_object(thread_id, "thread")
 
 
 def add_thread(connection: Connection, scope: TenantView, given: ThreadCreate, key: str | None = None) -> Kept:
@@ -87,7 +87,7 @@ def add_thread(connection: Connection, scope: TenantView, given: ThreadCreate, k
     values = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}
     row = scope.add(connection, threads, values)
     add_messages(connection, scope, row.id, given.messages or ())
-    return found(connection, scope, threads, row.id)  # messages may have brought files
+    return find_row(connection, scope, threads, row.id)  # messages may have brought files
 
 
 def _body(given: ThreadUpdate) -> Object:

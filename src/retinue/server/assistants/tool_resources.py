@@ -17,7 +17,7 @@ from ..files.schemas import Expiry, FileWish, StoreCreate
 from ..middleware.scopes import allowed, missing as missing_scope
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object
-from ..wire.validation import missing, told
+from ..wire.validation import first_error, missing_parameter
 from .schemas import Attachment, ImageFilePart, MessageCreate
 
 _OF_THREAD = Expiry(anchor="last_active_at", days=7)  # as OpenAI's: nobody would ever delete it
@@ -55,7 +55,7 @@ def _helper(wish: Any, number: int) -> StoreCreate:
         return StoreCreate.model_validate(wish)
     except ValidationError as error:
         where = ("body", "tool_resources", "file_search", "vector_stores", number)
-        raise told([{**one, "loc": (*where, *one["loc"])} for one in error.errors(include_url=False)]) from error
+        raise first_error([{**one, "loc": (*where, *one["loc"])} for one in error.errors(include_url=False)]) from error
 
 
 def bring_files(messages: Iterable[MessageCreate]) -> bool:
@@ -115,7 +115,7 @@ def check_attachments(
 def _files(attachments: Iterable[Attachment], tool: str) -> list[str]:
     wanted = [one for one in attachments if any(each.type == tool for each in one.tools or ())]
     if any(one.file_id is None for one in wanted):
-        raise missing("attachments[0].file_id")
+        raise missing_parameter("attachments[0].file_id")
     return list(dict.fromkeys(one.file_id for one in wanted if one.file_id is not None))
 
 

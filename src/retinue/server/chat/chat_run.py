@@ -17,11 +17,11 @@ from ..assistants.schemas import MessageCreate, ThreadCreate
 from ..assistants.threads import add_thread
 from ..context import Options
 from ..conversation_history import SYSTEM, conversation, text_of
-from ..tool_outputs import decisions_in, mark_of
+from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError, not_found
 from ..wire.lookup import active_run
 from ..wire.objects import run_of_call
-from .message_check import Said, check_calls, heard
+from .message_check import Said, check_calls, check_messages
 
 _KEPT = (
     "tools",
@@ -45,11 +45,11 @@ def chat_run(
     connection: Connection, scope: TenantView, options: Options, asked: Mapping[str, Any], thread_key: str | None
 ) -> tuple[RunRow, bool]:
     """The run that answers a request, and whether it has to be started. Raises `ApiError`."""
-    said = heard(connection, scope, asked["messages"])
+    said = check_messages(connection, scope, asked["messages"])
     waiting = _waiting(connection, scope, said)
     if waiting is not None:
         run, outputs = waiting
-        answer = decisions_in(run, outputs)
+        answer = parse_submission(run, outputs)
         if answer is not None:
             submit_decisions(connection, run, answer.decisions, options.run_ttl, answer.mark)
         return _again(connection, scope, run.id), answer is not None
@@ -92,7 +92,7 @@ def _waiting(connection: Connection, scope: TenantView, said: Said) -> tuple[Run
     if row is None or row.request.get("kind") != "chat":
         return None
     run = RunRow.of(row)
-    waits = run.status == "requires_action" or mark_of(outputs) in run.state.get("marks", ())
+    waits = run.status == "requires_action" or submission_digest(outputs) in run.state.get("marks", ())
     return (run, outputs) if waits else None
 
 

@@ -15,7 +15,7 @@ from ..wire.api_errors import ApiError
 Said = Sequence[Mapping[str, Any]]
 
 
-def heard(connection: Connection, scope: TenantView, messages: Said) -> list[dict[str, Any]]:
+def check_messages(connection: Connection, scope: TenantView, messages: Said) -> list[dict[str, Any]]:
     """`messages` with texts as contents; the names of users before what they say; and the old `function_call` and role
     `function` as what they are now. Raises `ApiError` for content that no model here can be given."""
     return list(_with_calls(_with_texts(connection, scope, messages)))

@@ -12,12 +12,12 @@ from fastapi import APIRouter, Header, Request
 
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
-from ..context import At, Context, Server
-from ..run_failure import FAILED, failed
+from ..context import Context, ContextDep, Server
+from ..run_failure import FAILED, error_of_run
 from ..wire.api_errors import ApiError, no_model
-from ..wire.client_disconnect import gone
+from ..wire.client_disconnect import wait_for_disconnect
 from ..wire.request_body import JsonRoute
-from ..wire.sse import DONE, STREAMED, frame, streamed
+from ..wire.sse import DONE, STREAMED, event_stream, frame
 from .chat_run import chat_run
 from .schemas import ChatCreate, check_supported
 from .views import Chunks, completion
@@ -27,7 +27,7 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.post("/chat/completions", responses=STREAMED)
 async def create(
-    body: ChatCreate, at: At, request: Request, x_retinue_thread: Annotated[str | None, Header()] = None
+    body: ChatCreate, at: ContextDep, request: Request, x_retinue_thread: Annotated[str | None, Header()] = None
 ) -> Any:
     """Answer a conversation."""
     if body.model not in at.server.deployment.agents:
@@ -44,10 +44,10 @@ async def create(
         at.server.runs.start(run.id, run)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        return streamed(_chunks(at, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
+        return event_stream(_chunks(at, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
     run, log = await _ended(at, run, request)
     if run.status in FAILED:
-        raise await failed(at.server, run)
+        raise await error_of_run(at.server, run)
     answer = completion(run, log, reasoning=bool(body.reasoning))
     if as_text:
         answer["text"] = answer["choices"][0]["message"]["content"]  # where seed 003's clients look
@@ -77,7 +77,7 @@ async def _chunks(at: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str
 async def _ended(at: Context, run: RunRow, request: Request) -> tuple[RunRow, list[Entry]]:
     """The run once it has ended, or waits, and what came of it since the last completion; it is cancelled if a
     client goes away meanwhile that cannot come back to it."""
-    watch = asyncio.create_task(gone(request))
+    watch = asyncio.create_task(wait_for_disconnect(request))
     following = asyncio.create_task(_rest(at.server, run))
     try:
         await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)

@@ -14,12 +14,12 @@ from ...store.run_conversation import conversation_of
 from ...store.run_row import RunRow
 from ...store.tables import runs
 from ...store.tenant_view import TenantView
-from ..context import At
+from ..context import ContextDep
 from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import Rising, listing, paged
+from ..wire.lookup import Rising, list_objects, list_rows
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
-from ..wire.validation import invalid
+from ..wire.validation import invalid_value
 from .schemas import ChatUpdate
 from .views import completion, completion_id
 
@@ -34,11 +34,11 @@ _METADATA = re.compile(r"metadata\[(.*)\]")
 
 
 @router.get("")
-async def list_all(at: At, request: Request, page: Rising, model: str | None = None) -> Object:
+async def list_all(at: ContextDep, request: Request, page: Rising, model: str | None = None) -> Object:
     """The stored completions."""
     wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
     if unusual := [name for name in wanted if '"' in name or "\\" in name]:
-        raise invalid(
+        raise invalid_value(
             "metadata", f"a name with a quotation mark or a backslash cannot be looked for: {unusual[0]!r:.80}"
         )
     fitting = [runs.c.state["metadata"][name].as_string() == value for name, value in wanted.items()]
@@ -47,7 +47,7 @@ async def list_all(at: At, request: Request, page: Rising, model: str | None = N
     begin = page._replace(after=_run_id(page.after or ""))
 
     def work(connection: Connection, scope: TenantView) -> Object:
-        return listing(
+        return list_rows(
             connection, scope, runs, begin, lambda row: _stored(connection, RunRow.of(row)), *_KEPT, *fitting
         )
 
@@ -55,13 +55,13 @@ async def list_all(at: At, request: Request, page: Rising, model: str | None = N
 
 
 @router.get("/{completion_id}")
-async def retrieve(completion_id: str, at: At) -> Object:
+async def retrieve(completion_id: str, at: ContextDep) -> Object:
     """A stored completion."""
     return await at.read(lambda connection, scope: _stored(connection, _found(connection, scope, completion_id)))
 
 
 @router.post("/{completion_id}")
-async def update(completion_id: str, body: ChatUpdate, at: At) -> Object:
+async def update(completion_id: str, body: ChatUpdate, at: ContextDep) -> Object:
     """Change what is noted of a stored completion."""
 
     def work(connection: Connection, scope: TenantView) -> Object:
@@ -73,7 +73,7 @@ async def update(completion_id: str, body: ChatUpdate, at: At) -> Object:
 
 
 @router.delete("/{completion_id}")
-async def delete(completion_id: str, at: At) -> Object:
+async def delete(completion_id: str, at: ContextDep) -> Object:
     """Forget a stored completion."""
 
     def work(connection: Connection, scope: TenantView) -> None:
@@ -86,7 +86,7 @@ async def delete(completion_id: str, at: At) -> Object:
 
 
 @router.get("/{completion_id}/messages")
-async def messages(completion_id: str, at: At, page: Rising) -> Object:
+async def messages(completion_id: str, at: ContextDep, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
 
     def asked(connection: Connection, scope: TenantView) -> Sequence[Mapping[str, Any]]:
@@ -96,7 +96,7 @@ async def messages(completion_id: str, at: At, page: Rising) -> Object:
         {"id": f"{completion_id}-{number}", "role": one["role"], "content": one["content"], "content_parts": None}
         for number, one in enumerate(await at.read(asked))  # which are texts
     ]
-    return paged(said, page)
+    return list_objects(said, page)
 
 
 def _found(connection: Connection, scope: TenantView, id_: str) -> RunRow:

@@ -15,7 +15,7 @@ from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..overrides import inner_name
 from ..run_failure import FAILED
-from ..wire.api_errors import failure
+from ..wire.api_errors import run_failed_error
 from ..wire.objects import Object, call_id, tool_call
 
 HUMAN = "human_input"
@@ -24,7 +24,7 @@ HUMAN = "human_input"
 def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) -> Object:
     """The completion that a run came to. Raises `ApiError` if it failed."""
     if run.status in FAILED:
-        raise failure(run)
+        raise run_failed_error(run)
     calls = _calls(run)
     speech = Speech()
     heard = [entry for entry in log if _refusal(entry) is None]
@@ -76,7 +76,7 @@ class Chunks:
     def last(self, run: RunRow) -> Iterator[Object]:
         """The chunks that end it."""
         if run.status in FAILED:
-            raise failure(run)
+            raise run_failed_error(run)
         for index, call in enumerate(_calls(run)):
             begun = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
             yield self._chunk({"tool_calls": [begun]})

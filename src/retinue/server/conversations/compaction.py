@@ -28,14 +28,14 @@ _SECRET = "compaction"
 _SIZE = hashlib.sha256().digest_size
 
 
-def sealed(connection: Connection, tenant: str, items: Sequence[Mapping[str, Any]]) -> str:
+def seal_compaction(connection: Connection, tenant: str, items: Sequence[Mapping[str, Any]]) -> str:
     """The content of a compaction item that stands for `items`. The secret is made where there is none."""
     text = zlib.compress(json.dumps(items, ensure_ascii=False).encode())
     whole = _mac(server_secret(connection, _SECRET, make=True), tenant, text) + text
     return _BEGIN + base64.urlsafe_b64encode(whole).decode()
 
 
-def expanded(connection: Connection, tenant: str, items: Iterable[Mapping[str, Any]]) -> list[Object]:
+def expand_compactions(connection: Connection, tenant: str, items: Iterable[Mapping[str, Any]]) -> list[Object]:
     """`items`, with what compaction items stand for in their places. Raises `ApiError` (400) for one that was not made
     for `tenant`, and for too much in them."""
     there, left = list[Object](), MAX_BYTES

@@ -13,9 +13,9 @@ from ...store.tenant_view import Kept, Page, TenantView
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.objects import Object
-from .compaction import TYPE, expanded
+from .compaction import TYPE, expand_compactions
 from .schemas import kind_of
-from .views import PREFIXES, kept
+from .views import PREFIXES, stored_item
 
 
 def found_conversation(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
@@ -86,9 +86,9 @@ def _identified(connection: Connection, tenant: str, item: Mapping[str, Any]) ->
     """An item as it is kept and shown."""
     if kind_of(item) == "item_reference":
         return _referred(connection, tenant, item["id"])
-    form = kept(item)
+    form = stored_item(item)
     if form["type"] == TYPE:
-        expanded(connection, tenant, [form])  # raises for one that is not his
+        expand_compactions(connection, tenant, [form])  # raises for one that is not his
     return {**form, "id": item.get("id") or new_id(PREFIXES[form["type"]])}
 
 

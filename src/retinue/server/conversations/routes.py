@@ -12,16 +12,16 @@ from sqlalchemy import Connection
 from ...store.tables import conversations, items
 from ...store.tenant_view import Kept, TenantView
 from ..assistants.schemas import MetadataUpdate
-from ..context import At
+from ..context import ContextDep
 from ..wire.api_errors import ApiError
 from ..wire.common_schemas import Wire
 from ..wire.ids import new_id
-from ..wire.lookup import Include, Wanted, active_run, deleted
+from ..wire.lookup import Include, Wanted, active_run, deletion_object
 from ..wire.objects import Object, listed
 from ..wire.request_body import JsonRoute
 from .items import append_items, find_item, found_conversation
 from .schemas import InputItem
-from .views import shown
+from .views import item_view
 
 router = APIRouter(prefix="/conversations", route_class=JsonRoute)
 
@@ -39,7 +39,7 @@ class ItemsCreate(Wire):
 
 
 @router.post("")
-async def create_conversation(at: At, given: ConversationCreate | None = None) -> Object:
+async def create_conversation(at: ContextDep, given: ConversationCreate | None = None) -> Object:
     """A new one, with its first items."""
     given = given or ConversationCreate()
 
@@ -53,7 +53,7 @@ async def create_conversation(at: At, given: ConversationCreate | None = None) -
 
 
 @router.get("/{conversation_id}")
-async def retrieve_conversation(at: At, conversation_id: str) -> Object:
+async def retrieve_conversation(at: ContextDep, conversation_id: str) -> Object:
     """One of them."""
     return await at.read(
         lambda connection, scope: _conversation_object(found_conversation(connection, scope, conversation_id))
@@ -61,7 +61,7 @@ async def retrieve_conversation(at: At, conversation_id: str) -> Object:
 
 
 @router.post("/{conversation_id}")
-async def update_conversation(at: At, conversation_id: str, given: MetadataUpdate) -> Object:
+async def update_conversation(at: ContextDep, conversation_id: str, given: MetadataUpdate) -> Object:
     """Replace its metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
@@ -75,20 +75,20 @@ async def update_conversation(at: At, conversation_id: str, given: MetadataUpdat
 
 
 @router.delete("/{conversation_id}")
-async def delete_conversation(at: At, conversation_id: str) -> Object:
+async def delete_conversation(at: ContextDep, conversation_id: str) -> Object:
     """Remove it and its items."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         _free(connection, scope, conversation_id)
         scope.remove(connection, items, items.c.conversation_id == conversation_id)
         scope.remove(connection, conversations, conversations.c.id == conversation_id)
-        return deleted(conversation_id, "conversation")
+        return deletion_object(conversation_id, "conversation")
 
     return await at.write(remove)
 
 
 @router.get("/{conversation_id}/items")
-async def list_items(at: At, conversation_id: str, page: Wanted, include: Include = ()) -> Object:
+async def list_items(at: ContextDep, conversation_id: str, page: Wanted, include: Include = ()) -> Object:
     """A page of its items, newest first."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
@@ -97,33 +97,33 @@ async def list_items(at: At, conversation_id: str, page: Wanted, include: Includ
         after, before = (row.id if row else None for row in ends)
         asked = page._replace(after=after, before=before)
         rows, more = scope.page(connection, items, asked, items.c.conversation_id == conversation_id)
-        return listed([shown(row.body, include) for row in rows], more)
+        return listed([item_view(row.body, include) for row in rows], more)
 
     return await at.read(read)
 
 
 @router.post("/{conversation_id}/items")
-async def create_items(at: At, conversation_id: str, given: ItemsCreate, include: Include = ()) -> Object:
+async def create_items(at: ContextDep, conversation_id: str, given: ItemsCreate, include: Include = ()) -> Object:
     """Add items; they are given back as they are then."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         _free(connection, scope, conversation_id)
         added = append_items(connection, scope.tenant, conversation_id, [one.sent() for one in given.items])
-        return listed([shown(one, include) for one in added], False)
+        return listed([item_view(one, include) for one in added], False)
 
     return await at.write(add)
 
 
 @router.get("/{conversation_id}/items/{item_id}")
-async def retrieve_item(at: At, conversation_id: str, item_id: str, include: Include = ()) -> Object:
+async def retrieve_item(at: ContextDep, conversation_id: str, item_id: str, include: Include = ()) -> Object:
     """One of its items."""
     return await at.read(
-        lambda connection, scope: shown(_found_item(connection, scope, conversation_id, item_id).body, include)
+        lambda connection, scope: item_view(_found_item(connection, scope, conversation_id, item_id).body, include)
     )
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
-async def delete_item(at: At, conversation_id: str, item_id: str) -> Object:
+async def delete_item(at: ContextDep, conversation_id: str, item_id: str) -> Object:
     """Remove an item; the conversation is given back."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:

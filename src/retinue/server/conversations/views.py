@@ -41,13 +41,13 @@ _ASKED_FOR = {
 }
 
 
-def shown(item: Object, include: Collection[str]) -> Object:
+def item_view(item: Object, include: Collection[str]) -> Object:
     """An item without what a request asks for by `include`, if it does not."""
     key, asking = _ASKED_FOR.get(item["type"], ("", ""))
     return {**item, key: None} if key in item and asking not in include else item
 
 
-def kept(item: Mapping[str, Any]) -> Object:
+def stored_item(item: Mapping[str, Any]) -> Object:
     """An item that passed the check of `item_models`, as it is kept: with its type, and with the id that it had."""
     kind = kind_of(item)
     form: Object = {name: value for name, value in item.items() if value is not None} | {"type": kind}

@@ -14,9 +14,9 @@ from ...store.tables import files, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
-from ..wire.lookup import found
+from ..wire.lookup import find_row
 from ..wire.objects import Object
-from ..wire.validation import invalid
+from ..wire.validation import invalid_value
 from .routes import no_file
 from .schemas import Chunking, FileWish, StaticChunking, StoreCreate
 from .storage_quota import room_for_store, room_in_stores
@@ -48,7 +48,7 @@ def make_store(connection: Connection, scope: TenantView, given: StoreCreate) ->
 
 def store_of(connection: Connection, scope: TenantView, store_id: str, *, used: bool = False) -> Kept:
     """The store of this id; `used`: it is active now, so it must not have expired. Raises `ApiError`."""
-    row = found(connection, scope, vector_stores, store_id)
+    row = find_row(connection, scope, vector_stores, store_id)
     if not used:
         return row
     if has_expired(row):
@@ -118,7 +118,7 @@ def chunking_of(given: Chunking | None) -> Object:
     sizes = given.static.sent() if isinstance(given, StaticChunking) else dict(_AUTO)
     if 2 * sizes["chunk_overlap_tokens"] > sizes["max_chunk_size_tokens"]:
         where = "chunking_strategy.static.chunk_overlap_tokens"
-        raise invalid(where, "it must not be more than half of max_chunk_size_tokens")
+        raise invalid_value(where, "it must not be more than half of max_chunk_size_tokens")
     return sizes
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Discriminator, Field, Tag
 
 from ..wire.common_schemas import Wire
-from ..wire.validation import invalid
+from ..wire.validation import invalid_value
 
 Value: TypeAlias = str | bool | int | float
 _COMPARISONS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")
@@ -56,7 +56,7 @@ Filter: TypeAlias = Annotated[
 CompoundFilter.model_rebuild()
 
 
-def checked(given: Filter) -> Filter:
+def validate_filter(given: Filter) -> Filter:
     """`given`, if it can be. Raises `ApiError` for a filter that compares with too much, or with too many."""
     weight = 0
     left: list[Filter] = [given]
@@ -68,17 +68,19 @@ def checked(given: Filter) -> Filter:
             continue
         weight += len(one.values)
         if isinstance(one.value, list) != (one.type in ("in", "nin")):
-            raise invalid("filters", f"'{one.type}' wants {'an array' if one.type in ('in', 'nin') else 'one value'}")
+            raise invalid_value(
+                "filters", f"'{one.type}' wants {'an array' if one.type in ('in', 'nin') else 'one value'}"
+            )
     if weight > 2 * _MAX_VALUES:
-        raise invalid("filters", f"it compares with more than {_MAX_VALUES} values")
+        raise invalid_value("filters", f"it compares with more than {_MAX_VALUES} values")
     return given
 
 
-def holds(wanted: Filter, attributes: Mapping[str, Any]) -> bool:
+def matches(wanted: Filter, attributes: Mapping[str, Any]) -> bool:
     """Whether a file with these attributes is meant. Texts are compared with texts only, numbers with numbers; what
     is absent is equal to nothing, and neither more nor less than anything."""
     if isinstance(wanted, CompoundFilter):
-        return (all if wanted.type == "and" else any)(holds(one, attributes) for one in wanted.filters)
+        return (all if wanted.type == "and" else any)(matches(one, attributes) for one in wanted.filters)
     found = attributes.get(wanted.key)
     match wanted.type:
         case "eq" | "in":

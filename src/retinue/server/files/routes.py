@@ -13,12 +13,12 @@ from sqlalchemy import Connection, select
 
 from ...store.tables import contents, files, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
-from ..context import At
+from ..context import ContextDep
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
-from ..wire.lookup import listing
+from ..wire.lookup import list_rows
 from ..wire.objects import Object
-from ..wire.validation import invalid, missing
+from ..wire.validation import invalid_value, missing_parameter
 from .storage_quota import problem_of_upload
 
 router = APIRouter()
@@ -32,7 +32,7 @@ _ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
 
 @router.post("/files")
 async def create_file(
-    at: At,
+    at: ContextDep,
     file: UploadFile,
     purpose: Annotated[Purpose, Form()],
     anchor: Annotated[Literal["created_at"] | None, Form(alias=_ANCHOR)] = None,
@@ -41,9 +41,9 @@ async def create_file(
     """A new one, of at most 20 MB."""
     name = file.filename or ""
     if not name.strip() or len(name) > _MAX_NAME or _UNSHOWABLE.search(name):
-        raise invalid("file", f"want a name of 1 to {_MAX_NAME} characters, none of which is a control character")
+        raise invalid_value("file", f"want a name of 1 to {_MAX_NAME} characters, none of which is a control character")
     if (anchor is None) != (seconds is None):
-        raise missing(_ANCHOR if anchor is None else _SECONDS)
+        raise missing_parameter(_ANCHOR if anchor is None else _SECONDS)
     data, now = await file.read(), int(time.time())
     row = {
         "id": new_id("file"),
@@ -72,20 +72,20 @@ def _page_of(
 
 
 @router.get("/files")
-async def list_files(at: At, page: Annotated[Page, Depends(_page_of)], purpose: str | None = None) -> Object:
+async def list_files(at: ContextDep, page: Annotated[Page, Depends(_page_of)], purpose: str | None = None) -> Object:
     """A page of them, newest first; `purpose`: those for it."""
     where = [] if purpose is None else [files.c.body["purpose"].as_string() == purpose]
-    return await at.read(lambda connection, scope: listing(connection, scope, files, page, file_object, *where))
+    return await at.read(lambda connection, scope: list_rows(connection, scope, files, page, file_object, *where))
 
 
 @router.get("/files/{file_id}")
-async def retrieve_file(at: At, file_id: str) -> Object:
+async def retrieve_file(at: ContextDep, file_id: str) -> Object:
     """One of them."""
     return await at.read(lambda connection, scope: file_object(file_of(connection, scope, file_id)))
 
 
 @router.get("/files/{file_id}/content", response_class=Response)
-async def retrieve_content(at: At, file_id: str) -> Response:
+async def retrieve_content(at: ContextDep, file_id: str) -> Response:
     """What is in it, as it was uploaded. No browser takes it for a page of this server."""
 
     def read(connection: Connection, scope: TenantView) -> tuple[Kept, Kept | None]:
@@ -100,7 +100,7 @@ async def retrieve_content(at: At, file_id: str) -> Response:
 
 
 @router.delete("/files/{file_id}")
-async def delete_file(at: At, file_id: str) -> Object:
+async def delete_file(at: ContextDep, file_id: str) -> Object:
     """Remove it, also from vector stores."""
 
     def remove(connection: Connection, scope: TenantView) -> list[str]:

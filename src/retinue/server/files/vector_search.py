@@ -14,10 +14,10 @@ from ...errors import DataError
 from ...store.database import Database
 from ...store.tables import vector_store_files
 from ...store.tenant_view import TenantView
-from ..indexer import Indexing
+from ..indexer import Indexer
 from ..wire.api_errors import ApiError
 from .attachment import store_of
-from .attribute_filters import Filter, holds
+from .attribute_filters import Filter, matches
 
 _COLUMNS = vector_store_files.c
 
@@ -32,15 +32,20 @@ class Result(NamedTuple):
     attributes: Mapping[str, Any]
 
 
-class Searching(NamedTuple):
+class VectorSearch(NamedTuple):
     """Where to search."""
 
     database: Database
-    indexing: Indexing
+    indexing: Indexer
 
 
 async def search(
-    where: Searching, scope: TenantView, store_ids: Sequence[str], query: str, most: int, filters: Filter | None = None
+    where: VectorSearch,
+    scope: TenantView,
+    store_ids: Sequence[str],
+    query: str,
+    most: int,
+    filters: Filter | None = None,
 ) -> list[Result]:
     """The `most` passages in a tenant's stores that fit best, best first. Raises `ApiError` for a store that is not
     his, or has expired."""
@@ -75,7 +80,7 @@ def _meant(connection: Connection, scope: TenantView, store_id: str, filters: Fi
     """The files of a store that a filter holds for."""
     mine = (_COLUMNS.tenant == scope.tenant, _COLUMNS.vector_store_id == store_id, _COLUMNS.status == "completed")
     rows = connection.execute(select(_COLUMNS.id, _COLUMNS.body).where(*mine))
-    return [row.id for row in rows if holds(filters, row.body["attributes"])]
+    return [row.id for row in rows if matches(filters, row.body["attributes"])]
 
 
 def _known(connection: Connection, scope: TenantView, keys: set[str]) -> dict[str, Any]:

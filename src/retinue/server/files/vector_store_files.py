@@ -11,13 +11,13 @@ from sqlalchemy import ColumnElement, Connection, update
 from ..._internal.thread_pool import run_in_thread
 from ...store.tables import vector_store_batches, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
-from ..context import At
+from ..context import ContextDep
 from ..wire.api_errors import ApiError, not_found
 from ..wire.ids import new_id
-from ..wire.lookup import Wanted, listing
+from ..wire.lookup import Wanted, list_rows
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
-from ..wire.validation import missing
+from ..wire.validation import missing_parameter
 from .attachment import attach, counted, store_of
 from .schemas import BatchCreate, FileChange, FileWish
 
@@ -27,7 +27,7 @@ _Status = Literal["in_progress", "completed", "failed", "cancelled"]
 
 
 @router.post("/vector_stores/{vector_store_id}/files")
-async def create_store_file(at: At, vector_store_id: str, given: FileWish) -> Object:
+async def create_store_file(at: ContextDep, vector_store_id: str, given: FileWish) -> Object:
     """Put a file into a store."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
@@ -40,7 +40,7 @@ async def create_store_file(at: At, vector_store_id: str, given: FileWish) -> Ob
 
 
 @router.get("/vector_stores/{vector_store_id}/files")
-async def list_store_files(at: At, vector_store_id: str, page: Wanted, filter: _Status | None = None) -> Object:  # noqa: A002
+async def list_store_files(at: ContextDep, vector_store_id: str, page: Wanted, filter: _Status | None = None) -> Object:  # noqa: A002
     """A page of them, newest first; `filter`: those of a status."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
@@ -51,7 +51,7 @@ async def list_store_files(at: At, vector_store_id: str, page: Wanted, filter: _
 
 
 @router.get("/vector_stores/{vector_store_id}/files/{file_id}")
-async def retrieve_store_file(at: At, vector_store_id: str, file_id: str, response: Response) -> Object:
+async def retrieve_store_file(at: ContextDep, vector_store_id: str, file_id: str, response: Response) -> Object:
     """One of them."""
     response.headers.update(at.server.poll_after())
     return await at.read(
@@ -60,7 +60,7 @@ async def retrieve_store_file(at: At, vector_store_id: str, file_id: str, respon
 
 
 @router.post("/vector_stores/{vector_store_id}/files/{file_id}")
-async def modify_store_file(at: At, vector_store_id: str, file_id: str, given: FileChange) -> Object:
+async def modify_store_file(at: ContextDep, vector_store_id: str, file_id: str, given: FileChange) -> Object:
     """Replace its attributes."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
@@ -72,7 +72,7 @@ async def modify_store_file(at: At, vector_store_id: str, file_id: str, given: F
 
 
 @router.delete("/vector_stores/{vector_store_id}/files/{file_id}")
-async def delete_store_file(at: At, vector_store_id: str, file_id: str) -> Object:
+async def delete_store_file(at: ContextDep, vector_store_id: str, file_id: str) -> Object:
     """Take a file out of a store; the file itself stays."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
@@ -85,7 +85,7 @@ async def delete_store_file(at: At, vector_store_id: str, file_id: str) -> Objec
 
 
 @router.get("/vector_stores/{vector_store_id}/files/{file_id}/content")
-async def retrieve_store_file_content(at: At, vector_store_id: str, file_id: str) -> Object:
+async def retrieve_store_file_content(at: ContextDep, vector_store_id: str, file_id: str) -> Object:
     """The text that was found in a file."""
     row = await at.read(lambda connection, scope: _file(connection, scope, vector_store_id, file_id))
     text = await run_in_thread(at.server.indexing.passages.text, vector_store_id, row.id)
@@ -94,7 +94,7 @@ async def retrieve_store_file_content(at: At, vector_store_id: str, file_id: str
 
 
 @router.post("/vector_stores/{vector_store_id}/file_batches")
-async def create_batch(at: At, vector_store_id: str, given: BatchCreate) -> Object:
+async def create_batch(at: ContextDep, vector_store_id: str, given: BatchCreate) -> Object:
     """Put several files into a store at once."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
@@ -116,7 +116,7 @@ async def create_batch(at: At, vector_store_id: str, given: BatchCreate) -> Obje
 
 
 @router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}")
-async def retrieve_batch(at: At, vector_store_id: str, batch_id: str, response: Response) -> Object:
+async def retrieve_batch(at: ContextDep, vector_store_id: str, batch_id: str, response: Response) -> Object:
     """How far it is."""
     response.headers.update(at.server.poll_after())
 
@@ -127,7 +127,7 @@ async def retrieve_batch(at: At, vector_store_id: str, batch_id: str, response: 
 
 
 @router.post("/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel")
-async def cancel_batch(at: At, vector_store_id: str, batch_id: str) -> Object:
+async def cancel_batch(at: ContextDep, vector_store_id: str, batch_id: str) -> Object:
     """Leave out those of its files that are not done yet."""
 
     def cancel(connection: Connection, scope: TenantView) -> Object:
@@ -142,7 +142,7 @@ async def cancel_batch(at: At, vector_store_id: str, batch_id: str) -> Object:
 
 @router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}/files")
 async def list_batch_files(
-    at: At,
+    at: ContextDep,
     vector_store_id: str,
     batch_id: str,
     page: Wanted,
@@ -176,7 +176,7 @@ def _listed(
     if status is not None:
         mine.append(_COLUMNS.status == status)
     page = page._replace(after=named.get("after"), before=named.get("before"))
-    return listing(connection, scope, vector_store_files, page, file_object, *mine)
+    return list_rows(connection, scope, vector_store_files, page, file_object, *mine)
 
 
 def _look(connection: Connection, scope: TenantView, store_id: str, file_id: str) -> Kept | None:
@@ -208,7 +208,7 @@ def _wishes(given: BatchCreate) -> list[FileWish]:
     if given.files is not None:
         return given.files
     if given.file_ids is None:
-        raise missing("file_ids")
+        raise missing_parameter("file_ids")
     common: dict[str, Any] = {"attributes": given.attributes, "chunking_strategy": given.chunking_strategy}
     return [FileWish(file_id=one, **common) for one in given.file_ids]
 

@@ -7,20 +7,20 @@ from sqlalchemy import Connection
 
 from ...store.tables import vector_store_batches, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
-from ..context import At
-from ..wire.lookup import Wanted, deleted, listing
+from ..context import ContextDep
+from ..wire.lookup import Wanted, deletion_object, list_rows
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from .attachment import counted, end_of, has_expired, make_store, store_of
-from .attribute_filters import checked
+from .attribute_filters import validate_filter
 from .schemas import Search, StoreCreate, StoreUpdate
-from .vector_search import Searching, search
+from .vector_search import VectorSearch, search
 
 router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/vector_stores")
-async def create_store(at: At, given: StoreCreate | None = None) -> Object:
+async def create_store(at: ContextDep, given: StoreCreate | None = None) -> Object:
     """A new one, with files of before."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
@@ -32,17 +32,17 @@ async def create_store(at: At, given: StoreCreate | None = None) -> Object:
 
 
 @router.get("/vector_stores")
-async def list_stores(at: At, page: Wanted) -> Object:
+async def list_stores(at: ContextDep, page: Wanted) -> Object:
     """A page of them, newest first."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
-        return listing(connection, scope, vector_stores, page, lambda row: store_object(connection, row))
+        return list_rows(connection, scope, vector_stores, page, lambda row: store_object(connection, row))
 
     return await at.read(read)
 
 
 @router.get("/vector_stores/{vector_store_id}")
-async def retrieve_store(at: At, vector_store_id: str) -> Object:
+async def retrieve_store(at: ContextDep, vector_store_id: str) -> Object:
     """One of them."""
     return await at.read(
         lambda connection, scope: store_object(connection, store_of(connection, scope, vector_store_id))
@@ -50,7 +50,7 @@ async def retrieve_store(at: At, vector_store_id: str) -> Object:
 
 
 @router.post("/vector_stores/{vector_store_id}")
-async def modify_store(at: At, vector_store_id: str, given: StoreUpdate) -> Object:
+async def modify_store(at: ContextDep, vector_store_id: str, given: StoreUpdate) -> Object:
     """Change what is sent."""
     sent = given.sent()
 
@@ -66,7 +66,7 @@ async def modify_store(at: At, vector_store_id: str, given: StoreUpdate) -> Obje
 
 
 @router.delete("/vector_stores/{vector_store_id}")
-async def delete_store(at: At, vector_store_id: str) -> Object:
+async def delete_store(at: ContextDep, vector_store_id: str) -> Object:
     """Remove it; its files stay."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
@@ -77,15 +77,15 @@ async def delete_store(at: At, vector_store_id: str) -> Object:
 
     await at.write(remove)
     at.server.indexing.wake(vector_store_id)
-    return deleted(vector_store_id, "vector_store")
+    return deletion_object(vector_store_id, "vector_store")
 
 
 @router.post("/vector_stores/{vector_store_id}/search")
-async def search_store(at: At, vector_store_id: str, given: Search) -> Object:
+async def search_store(at: ContextDep, vector_store_id: str, given: Search) -> Object:
     """The passages that fit a query, or several, best first."""
     queries = [given.query] if isinstance(given.query, str) else given.query
-    filters = None if given.filters is None else checked(given.filters)
-    where = Searching(at.server.database, at.server.indexing)
+    filters = None if given.filters is None else validate_filter(given.filters)
+    where = VectorSearch(at.server.database, at.server.indexing)
     query, most = " ".join(queries), given.max_num_results
     least = (given.ranking_options and given.ranking_options.score_threshold) or 0.0
     results = await search(where, at.scope, [vector_store_id], query, most, filters)

@@ -16,7 +16,7 @@ from ...errors import StoreUnavailable
 from ...store.api_keys import Key, Keys
 from ..wire.api_errors import ApiError
 from ..wire.sse import frame
-from .key_throttle import HELD, WrongKeys
+from .key_throttle import HELD, KeyThrottle
 from .request_context import answer_of
 from .scopes import allowed, missing, needed
 
@@ -29,11 +29,11 @@ _MISSING = (
 )
 
 
-class Keyed:
+class Authentication:
     """Lets through to `app` who says `Authorization: Bearer KEY` and may do what is asked; `request.state.key` is then
     what is known of the key, `request.state.tenant` whose it is. A stream ends when its key is no longer good."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, wrong: WrongKeys) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, wrong: KeyThrottle) -> None:
         self._app = app
         self._keys = keys
         self._wrong = wrong
@@ -109,7 +109,7 @@ def is_stream(start: Message) -> bool:
     return Headers(raw=start["headers"]).get("content-type", "").startswith("text/event-stream")
 
 
-def shown(key: str) -> str:
+def key_excerpt(key: str) -> str:
     """What may be said of a key: its ends, if they are not most of it."""
     return f"{key[:4]}****{key[-4:]}" if len(key) > 12 and key.isascii() and key.isprintable() else "****"
 
@@ -123,7 +123,7 @@ def _said(header: str) -> str:
 
 
 def _incorrect(key: str) -> ApiError:
-    return _refusal(f"Incorrect API key provided: {shown(key)}.", "invalid_api_key")
+    return _refusal(f"Incorrect API key provided: {key_excerpt(key)}.", "invalid_api_key")
 
 
 def _too_many(seconds: float) -> ApiError:

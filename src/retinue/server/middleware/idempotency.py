@@ -38,7 +38,7 @@ _NOT_KEPT = (429, 500)  # of what has ended: sent again, it is done again, unles
 _CHANGING = ("status", "holds", "expires_at", "epoch", "state")
 
 
-class Repeatable:
+class Idempotency:
     """Around `app`: POST requests with an `Idempotency-Key` have a `Repeat` in their state."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -12,7 +12,7 @@ HELD = 1.0  # seconds that one too many waits for its answer
 _ADDRESSES = 10_000  # that are remembered: those that were heard of last
 
 
-class WrongKeys:
+class KeyThrottle:
     """Counts them, by address, each of which may send `at_once`. `clock` counts seconds."""
 
     def __init__(self, at_once: int = AT_ONCE, clock: Callable[[], float] = time.monotonic) -> None:

@@ -15,16 +15,16 @@ from ..wire.api_errors import ApiError
 from .authentication import is_stream
 from .request_context import answer_of
 from .scopes import needed
-from .usage_limits import Limits, overloaded, room, too_many
+from .usage_limits import UsageLimits, overloaded, room, too_many
 
 _BEGINS = re.compile(r"/v1/(threads/runs|threads/[^/]+/runs|chat/completions|responses)")
 _MOST_WAITING = 10_000  # runs of all keys
 
 
-class Limited:
+class RateLimit:
     """Lets through to `app` what the key of a request may still ask for. `turns` are those of the runs."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, turns: FairScheduler) -> None:
+    def __init__(self, app: ASGIApp, limits: UsageLimits, turns: FairScheduler) -> None:
         self._app = app
         self._limits = limits
         self._turns = turns

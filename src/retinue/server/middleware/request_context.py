@@ -19,7 +19,7 @@ from ...core.log_context import LogContext, log_context
 from ...errors import StoreLost, StoreUnavailable
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
-from ..wire.request_body import most_bytes
+from ..wire.request_body import max_body_bytes
 from .access_log import LEFT, Answer, log_answer
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def answer_of(error: Exception) -> ErrorResponse:
     return ErrorResponse(ApiError(500, _UNFORESEEN, kind="server_error"), error)
 
 
-class Edge:
+class RequestContext:
     """Around the whole application `app`. `patience`: the seconds in which a small body must arrive."""
 
     def __init__(self, app: ASGIApp, patience: float = PATIENCE) -> None:
@@ -123,7 +123,7 @@ def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
     """`receive`, until a body is too large, or too slow."""
     declared = Headers(scope=scope).get("content-length", "")
     began, size, whole = time.monotonic(), 0, False
-    most = most_bytes(scope["path"])
+    most = max_body_bytes(scope["path"])
     too_large = f"The body of your request is too large: at most {most // 1_000_000} MB are taken."
 
     async def received() -> Message:
@@ -146,7 +146,7 @@ def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
     return received
 
 
-class Addressed:
+class TrustedHost:
     """Lets through to `app` what was sent to this server by one of its names, and by no page of a browser but those
     of `origins`: a stranger's name that leads to this machine (DNS rebinding) leads to nothing.
 

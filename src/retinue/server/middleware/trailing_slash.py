@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Unslashed:
+class TrailingSlash:
     """Gives `app` the path of a request without the slash at its end, as RFC 003 writes some. A redirect, which is what
     frameworks answer, would lose a body."""
 

@@ -32,7 +32,7 @@ class Bounds:
 NAMES = tuple(one.name for one in fields(Bounds))
 
 
-class Limits:
+class UsageLimits:
     """What each key may use, `usual` unless it has limits of its own, and what it has used. `clock` counts seconds."""
 
     def __init__(self, usual: Bounds = Bounds(), clock: Callable[[], float] = time.monotonic) -> None:

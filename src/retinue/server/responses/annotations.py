@@ -13,19 +13,19 @@ _MARKED = re.compile(rf" ?({MARK.pattern})")
 _BEGUN = re.compile(r" ?(?:【[^【】]{0,90})?\Z")  # what may turn out to be a mark, with the blank before it
 
 
-class Said(NamedTuple):
+class AnnotatedText(NamedTuple):
     """A text without its marks, and OpenAI's annotations in their places."""
 
     text: str
     annotations: list[Object]
 
 
-def cited(text: str, sources: Mapping[str, Source], *, whole: bool) -> Said:
+def annotate(text: str, sources: Mapping[str, Source], *, whole: bool) -> AnnotatedText:
     """`text` with the marks of `sources` as annotations; other marks the model has made up, and they stay. As long as
     it is not `whole`, its end is left out where that may be the beginning of a mark: so what is told of a text that
     grows only grows, too."""
     if not sources:
-        return Said(text, [])
+        return AnnotatedText(text, [])
     told, begin, annotations = "", 0, list[Object]()
     for found in _MARKED.finditer(text):
         source = sources.get(found[1])
@@ -34,4 +34,4 @@ def cited(text: str, sources: Mapping[str, Source], *, whole: bool) -> Said:
             about = {"file_id": source.file_id, "filename": source.file_name}
             annotations.append({"type": "file_citation", "index": len(told), **about})
     rest = text[begin:]
-    return Said(told + (rest if whole else _BEGUN.sub("", rest, count=1)), annotations)
+    return AnnotatedText(told + (rest if whole else _BEGUN.sub("", rest, count=1)), annotations)

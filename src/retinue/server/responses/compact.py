@@ -11,16 +11,16 @@ from sqlalchemy import Connection
 
 from ...core.values import Usage
 from ...store.tenant_view import TenantView
-from ..context import At
-from ..conversations.compaction import TYPE, expanded, sealed
+from ..context import ContextDep
+from ..conversations.compaction import TYPE, expand_compactions, seal_compaction
 from ..conversations.views import PREFIXES
 from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from .input import as_items, done_by_server, readable_items, words
-from .response_lookup import found_items, previous_part, referred
-from .response_run import Before, context_of
+from .response_lookup import found_items, previous_part, resolve_references
+from .response_run import PriorContext, context_of
 from .schemas import Compact
 from .views import usage_object
 
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
 
 @router.post("/compact")
-async def compact(body: Compact, at: At) -> Object:
+async def compact(body: Compact, at: ContextDep) -> Object:
     """What a model is told of the conversation, in one item. No model is asked: what is told stays as it was said, and
     what the model is not told (thoughts, images) is left out."""
     if body.model not in at.server.deployment.agents:
@@ -40,17 +40,17 @@ async def compact(body: Compact, at: At) -> Object:
 
     def work(connection: Connection, scope: TenantView) -> str:
         previous = previous_part(connection, scope, body.previous_response_id, at.own)
-        items = readable_items(connection, scope, referred(as_items(body.sent().get("input")), found))
+        items = readable_items(connection, scope, resolve_references(as_items(body.sent().get("input")), found))
         before = context_of(connection, scope, at.server, previous, None, items)
-        said = expanded(connection, scope.tenant, [*before.items, *items])
-        return sealed(connection, scope.tenant, [*_former(before), *_told(said)])
+        said = expand_compactions(connection, scope.tenant, [*before.items, *items])
+        return seal_compaction(connection, scope.tenant, [*_former(before), *_told(said)])
 
     item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await at.write(work)}
     shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
     return {**shown, "output": [item], "usage": usage_object(Usage())}
 
 
-def _former(before: Before) -> Iterator[Object]:
+def _former(before: PriorContext) -> Iterator[Object]:
     """What a response stood on, as items: its rules, and what was said."""
     for rule in before.rules:
         yield {"type": "message", "role": "developer", "content": rule}

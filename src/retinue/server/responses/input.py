@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
 from ..conversation_history import SYSTEM, conversation, text_of
-from ..conversations.views import kept
+from ..conversations.views import stored_item
 from ..message_content import Readable
 from ..wire.objects import Object
 
@@ -24,7 +24,7 @@ def as_items(given: Any) -> list[Object]:
     """The input as items, in the one form in which they are kept: without ids, contents as parts."""
     if isinstance(given, str):
         given = [{"type": "message", "role": "user", "content": given}]
-    return [_nameless(kept(one)) for one in given or ()]
+    return [_nameless(stored_item(one)) for one in given or ()]
 
 
 def _nameless(item: Object) -> Object:

@@ -12,7 +12,7 @@ from .schemas import ELSEWHERE
 _SAME = ("temperature", "top_p", "parallel_tool_calls")
 
 
-def wishes_of(sent: Mapping[str, Any]) -> Object:
+def options_of(sent: Mapping[str, Any]) -> Object:
     """The wishes in a request. Raises `ApiError` for tools that this server cannot have."""
     tools = sent.get("tools") or []
     for tool in tools:

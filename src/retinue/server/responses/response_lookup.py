@@ -23,7 +23,7 @@ from ..overrides import tools_of
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object, call_id, run_of_call
 from .response_parts import Part, item_named, named, part_of, parts_of
-from .response_projection import ResponseProgress
+from .response_projection import ResponseProjection
 
 _REFERENCES = 100  # of a request, to items: each may be another log's
 
@@ -58,16 +58,18 @@ def _kept(connection: Connection, scope: TenantView, name: tuple[str, int] | Non
     return None if row is None or name is None else part_of(RunRow.of(row), name[1])
 
 
-def told(connection: Connection, deployment: Deployment, part: Part, include: Collection[str] = ()) -> ResponseProgress:
+def current_response(
+    connection: Connection, deployment: Deployment, part: Part, include: Collection[str] = ()
+) -> ResponseProjection:
     """All that a response has come to by now; `include`: what is to be shown of its items beside what was asked for."""
-    return told_by(deployment, part, read_events(connection, part.run.id), include)
+    return response_from_log(deployment, part, read_events(connection, part.run.id), include)
 
 
-def told_by(
+def response_from_log(
     deployment: Deployment, part: Part, log: Sequence[Entry], include: Collection[str] = ()
-) -> ResponseProgress:
+) -> ResponseProjection:
     """What a response came to by this log."""
-    progress = ResponseProgress(part, tools_of(deployment, part.run), include)
+    progress = ResponseProjection(part, tools_of(deployment, part.run), include)
     items: list[Followed] = [*log, part.run]
     for item in items:
         list(progress.tell(item))
@@ -94,14 +96,14 @@ async def found_items(at: Context, items: Sequence[Mapping[str, Any]]) -> Mappin
 
 def _items(connection: Connection, scope: TenantView, deployment: Deployment, name: tuple[str, int]) -> list[Object]:
     part = _stored(connection, scope, name)
-    return [] if part is None else [*part.input, *told(connection, deployment, part).output]
+    return [] if part is None else [*part.input, *current_response(connection, deployment, part).output]
 
 
 def _kept_item(connection: Connection, scope: TenantView, id_: str) -> Object | None:
     return kept_item(connection, scope.tenant, id_)
 
 
-def referred(items: Sequence[Mapping[str, Any]], found: Mapping[str, Object]) -> list[Object]:
+def resolve_references(items: Sequence[Mapping[str, Any]], found: Mapping[str, Object]) -> list[Object]:
     """`items`, with those that others refer to in their places. Raises `ApiError` (404) for one that was not found."""
     return [_item(item["id"], found) if item["type"] == "item_reference" else dict(item) for item in items]
 
@@ -139,7 +141,7 @@ def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence
         part = part_of(run, len(parts_of(run)))
         if part is None or run.thread_id is None:
             return
-        progress = told_by(deployment, part, log)
+        progress = response_from_log(deployment, part, log)
         if progress.last is not None and progress.last["status"] in ("completed", "incomplete"):
             append_items(connection, run.tenant, run.thread_id, [*part.input, *progress.output], run.id)
 

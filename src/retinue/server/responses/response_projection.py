@@ -17,11 +17,11 @@ from ...runs.submissions import arguments_of
 from ...runs.thread_messages import MessageDelta, Speech
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
-from ..conversations.views import shown
+from ..conversations.views import item_view
 from ..overrides import inner_name
 from ..wire.objects import Object, call_id, outer_name
 from . import hosted_calls
-from .annotations import cited
+from .annotations import annotate
 from .response_parts import Part, parts_of
 from .views import problem_of, response_object
 
@@ -30,7 +30,7 @@ _LAST = {"completed": "response.completed", "failed": "response.failed"}
 _SAME = ("result", "repeated")  # outcomes of a call that brought what it was made for
 
 
-class ResponseProgress:
+class ResponseProjection:
     """What a response has come to, told piece by piece, from the beginning of its run's log. `tools` are those of its
     agent, by name. `output` are its items so far, with all that is known of them; what is shown of that only where it
     is asked for, its request and `include` ask for. `last` is the object once it is over; `told` counts the events."""
@@ -160,7 +160,7 @@ class ResponseProgress:
         """What the open message's text adds to what is shown of it."""
         assert self._message is not None
         place, before = self._place(self._message), len(self._cited)
-        text, self._cited = cited(self._text, self._citations.sources, whole=whole)
+        text, self._cited = annotate(self._text, self._citations.sources, whole=whole)
         more, self._shown = text[len(self._shown) :], text
         if more:
             yield self._event("response.output_text.delta", **place, **_TEXT, delta=more)
@@ -272,11 +272,11 @@ class ResponseProgress:
 
     def _done(self, at: int, **changed: Any) -> Object:
         self.output[at] = {**self.output[at], **changed}
-        return self._event("response.output_item.done", output_index=at, item=shown(self.output[at], self._include))
+        return self._event("response.output_item.done", output_index=at, item=item_view(self.output[at], self._include))
 
     @property
     def _items(self) -> list[Object]:
-        return [shown(item, self._include) for item in self.output]
+        return [item_view(item, self._include) for item in self.output]
 
     def _place(self, at: int) -> Object:
         return {"item_id": self.output[at]["id"], "output_index": at}

@@ -18,22 +18,22 @@ from ...store.tables import runs
 from ...store.tenant_view import TenantView
 from ..assistants.run_creation import add_run
 from ..context import Server
-from ..conversations.compaction import expanded
+from ..conversations.compaction import expand_compactions
 from ..conversations.items import items_of
 from ..overrides import inner_name, sampling_of
-from ..tool_outputs import decisions_in, mark_of
+from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError
 from ..wire.lookup import active_run
 from ..wire.objects import Object, call_id, run_of_call
 from .input import answers_at_the_end, as_items, kept_items, readable_items, rules, turns, unanswered
-from .options import wishes_of
-from .response_lookup import previous_part, referred, told_by
+from .options import options_of
+from .response_lookup import previous_part, resolve_references, response_from_log
 from .response_parts import KIND, Part, part_of, parts_of
 from .schemas import InputTokens, ResponseCreate
-from .views import asked_of
+from .views import request_view
 
 
-class Answering(NamedTuple):
+class ResponseRun(NamedTuple):
     """The response that answers a request, whether its run has to be started, and the run that was ended for it."""
 
     part: Part
@@ -41,7 +41,7 @@ class Answering(NamedTuple):
     halted: RunRow | None = None
 
 
-class Before(NamedTuple):
+class PriorContext(NamedTuple):
     """What a request stands on: the conversation before, in turns and as far as needed in items, the rules in it."""
 
     items: Sequence[Mapping[str, Any]] = ()
@@ -56,16 +56,16 @@ def start_response(
     body: ResponseCreate,
     found: Mapping[str, Object],
     own: Collection[str] = (),
-) -> Answering:
+) -> ResponseRun:
     """The response to a request, in its run; `found`: the items that it refers to. It may go on from those of `own`
     though they are not stored. Raises `ApiError`."""
     conversation_id = conversation_named(body)
     previous = previous_part(connection, scope, body.previous_response_id, own)
     sent = body.sent()
-    items = referred(as_items(sent.get("input")), found)
+    items = resolve_references(as_items(sent.get("input")), found)
     sent["model"] = body.model or next(iter(server.deployment.agents))
     sampled = sampling_of(server.deployment.agents[sent["model"]].model)
-    asked = asked_of({**sampled, **sent}, sent["model"], conversation_id)
+    asked = request_view({**sampled, **sent}, sent["model"], conversation_id)
     said = readable_items(connection, scope, items)
     waiting = _waiting(connection, scope, said, previous, conversation_id)
     if waiting is not None:
@@ -74,7 +74,7 @@ def start_response(
     before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
-        **wishes_of(sent),
+        **options_of(sent),
         "kind": KIND,
         "model": sent["model"],
         "asked": asked,
@@ -82,10 +82,12 @@ def start_response(
         "store": asked["store"],
         "include": body.include,
         "stream": bool(body.stream),
-        **_conversation(before, expanded(connection, scope.tenant, [*before.items, *said]), body.instructions),
+        **_conversation(
+            before, expand_compactions(connection, scope.tenant, [*before.items, *said]), body.instructions
+        ),
     }
     run = add_run(connection, scope, request, conversation_id, body.metadata, server.options.run_ttl)
-    return Answering(Part(run), True, halted)
+    return ResponseRun(Part(run), True, halted)
 
 
 def conversation_named(body: InputTokens) -> str | None:
@@ -107,16 +109,16 @@ def context_of(
     previous: Part | None,
     conversation_id: str | None,
     items: Sequence[Mapping[str, Any]],
-) -> Before:
+) -> PriorContext:
     """What `items` follow. Raises `ApiError` if they do not fit to it."""
-    before = Before()
+    before = PriorContext()
     if conversation_id is not None:
-        before = Before(kept_items(connection, scope, items_of(connection, scope, conversation_id)))
+        before = PriorContext(kept_items(connection, scope, items_of(connection, scope, conversation_id)))
     elif previous is not None:
         before = _chain(connection, server, previous)
         if previous.run.status == "requires_action" and not previous.over:
             _answered(previous.run, items)
-    if (call := unanswered(expanded(connection, scope.tenant, [*before.items, *items]))) is not None:
+    if (call := unanswered(expand_compactions(connection, scope.tenant, [*before.items, *items]))) is not None:
         message = f"No tool call found for function call output with call_id {call}."
         raise ApiError(400, message, param="input")
     for item in items[-1:]:
@@ -126,21 +128,21 @@ def context_of(
     return before
 
 
-def _chain(connection: Connection, server: Server, previous: Part) -> Before:
+def _chain(connection: Connection, server: Server, previous: Part) -> PriorContext:
     """The conversation up to the end of a response: its run's, and what was said and done in it."""
     items: list[Object] = []
     run, log = previous.run, read_events(connection, previous.run.id)
     for number in range(previous.number + 1):
         part = Part(run, number)
-        progress = told_by(server.deployment, part, log)
+        progress = response_from_log(server.deployment, part, log)
         if progress.last is None:
             message = f"Previous response with id '{previous.id}' is still in progress."
             raise ApiError(400, message, param="previous_response_id")
         items += [*(part.input if number else ()), *progress.output]
-    return Before(items, conversation_of(connection, run) or (), run.request["rules"])
+    return PriorContext(items, conversation_of(connection, run) or (), run.request["rules"])
 
 
-def _conversation(before: Before, said: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:
+def _conversation(before: PriorContext, said: Sequence[Mapping[str, Any]], instructions: str | None) -> Object:
     kept = [*before.rules, *rules(said)]
     words = "\n\n".join(filter(None, [instructions, *kept]))
     return {"messages": [*before.turns, *turns(said)], "rules": kept, "instructions": words}
@@ -167,7 +169,7 @@ def _waiting(
     calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in pending_calls(run))
     answers = answers_at_the_end(items, {calls, *(frozenset(one.get("calls", ())) for one in parts_of(run))})
     marks = [one["mark"] for one in parts_of(run)]
-    mark = mark_of(answers)
+    mark = submission_digest(answers)
     number = marks.index(mark) if mark in marks else len(marks)
     if previous is not None and (previous.run.id, previous.number) != (run.id, number):
         return None
@@ -182,14 +184,14 @@ def _go_on(
     waiting: Part,
     answers: list[tuple[str, str]],
     given: Mapping[str, Any],
-) -> Answering:
+) -> ResponseRun:
     """The response after the one that waits. The run goes on as it was begun; what is asked for in `given` is only
     said again."""
     run = waiting.run
     if waiting.over:
-        return Answering(Part(run, waiting.number + 1), False)
+        return ResponseRun(Part(run, waiting.number + 1), False)
     _answered(run, given["input"])
-    answer = decisions_in(run, answers)
+    answer = parse_submission(run, answers)
     assert answer is not None
     part = {
         **given,
@@ -203,7 +205,7 @@ def _go_on(
     submit_decisions(connection, run, answer.decisions, server.options.run_ttl, answer.mark)
     row = scope.find(connection, runs, run.id)
     assert row is not None
-    return Answering(Part(RunRow.of(row), waiting.number + 1), True)
+    return ResponseRun(Part(RunRow.of(row), waiting.number + 1), True)
 
 
 def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:

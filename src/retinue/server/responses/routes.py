@@ -14,19 +14,19 @@ from ...errors import RetinueError
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from .. import declared_tools
-from ..context import At, Context, Server
-from ..conversations.compaction import expanded
+from ..context import Context, ContextDep, Server
+from ..conversations.compaction import expand_compactions
 from ..overrides import tools_of
-from ..run_failure import failed
+from ..run_failure import error_of_run
 from ..wire.api_errors import ApiError, no_model
-from ..wire.client_disconnect import gone
+from ..wire.client_disconnect import wait_for_disconnect
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, frame, streamed
+from ..wire.sse import STREAMED, event_stream, frame
 from .input import as_items, count, readable_items, rules, turns
-from .response_lookup import found_items, previous_part, referred
+from .response_lookup import found_items, previous_part, resolve_references
 from .response_parts import Part
-from .response_projection import ResponseProgress
+from .response_projection import ResponseProjection
 from .response_run import context_of, conversation_named, start_response
 from .schemas import InputTokens, ResponseCreate
 
@@ -34,7 +34,7 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
 
 @router.post("", responses=STREAMED)
-async def create(body: ResponseCreate, at: At, request: Request) -> Any:
+async def create(body: ResponseCreate, at: ContextDep, request: Request) -> Any:
     """Answer, or begin to."""
     _check(body, at.server, request)
     found = await found_items(at, as_items(body.sent().get("input")))
@@ -50,14 +50,14 @@ async def create(body: ResponseCreate, at: At, request: Request) -> Any:
         at.server.runs.start(run.id, run)
     lasting = part.stored or at.repeat is not None  # else nobody can come back to it
     if body.stream:
-        return streamed(response_events(at.server, part, lasting=lasting))
+        return event_stream(response_events(at.server, part, lasting=lasting))
     if body.background:
-        return ResponseProgress(part, {}).now(run)
+        return ResponseProjection(part, {}).now(run)
     return await _ended(at, part, request, lasting=lasting)
 
 
 @router.post("/input_tokens")
-async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
+async def input_tokens(body: InputTokens, at: ContextDep, request: Request) -> Object:
     """About how many tokens the input of such a response has."""
     _check(body, at.server, request)
     sent = body.sent()
@@ -66,9 +66,9 @@ async def input_tokens(body: InputTokens, at: At, request: Request) -> Object:
     def work(connection: Connection, scope: TenantView) -> int:
         conversation_id = conversation_named(body)
         previous = previous_part(connection, scope, body.previous_response_id)
-        items = referred(as_items(sent.get("input")), found)
+        items = resolve_references(as_items(sent.get("input")), found)
         before = context_of(connection, scope, at.server, previous, conversation_id, items)
-        said = expanded(connection, scope.tenant, [*before.items, *readable_items(connection, scope, items)])
+        said = expand_compactions(connection, scope.tenant, [*before.items, *readable_items(connection, scope, items)])
         texts = [one["content"] for one in (*before.turns, *turns(said))]
         tools = [str(tool) for tool in sent.get("tools") or ()]
         return count([body.instructions or "", *before.rules, *rules(said), *texts, *tools])
@@ -94,7 +94,7 @@ async def response_events(
 ) -> AsyncIterator[str]:
     """The events of a response with numbers above `after`, until it is over. One that is not `lasting` is cancelled
     when its reader goes away. `include`: what is to be shown of its items beside what its request asked for."""
-    progress = ResponseProgress(part, tools_of(server.deployment, part.run), include)
+    progress = ResponseProjection(part, tools_of(server.deployment, part.run), include)
     try:
         async with aclosing(server.runs.followers.follow(part.run.id, request=part.run.request)) as items:
             async for item in items:
@@ -112,7 +112,7 @@ async def response_events(
 
 async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) -> Object:
     """The response once it is over; one that is not `lasting` is cancelled if the client goes away meanwhile."""
-    watch = asyncio.create_task(gone(request))
+    watch = asyncio.create_task(wait_for_disconnect(request))
     following = asyncio.create_task(until_over(at.server, part))
     try:
         await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
@@ -126,13 +126,13 @@ async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) ->
             await watch
     response = progress.now(run)
     if response["status"] in ("failed", "cancelled"):
-        raise await failed(at.server, run)
+        raise await error_of_run(at.server, run)
     return response
 
 
-async def until_over(server: Server, part: Part) -> tuple[ResponseProgress, RunRow]:
+async def until_over(server: Server, part: Part) -> tuple[ResponseProjection, RunRow]:
     """What the response came to, and its run then."""
-    progress, run = ResponseProgress(part, tools_of(server.deployment, part.run)), part.run
+    progress, run = ResponseProjection(part, tools_of(server.deployment, part.run)), part.run
     async with aclosing(server.runs.followers.follow(run.id, listens=False, request=run.request)) as items:
         async for item in items:
             list(progress.tell(item))

@@ -37,7 +37,7 @@ ELSEWHERE: tuple[str, ...] = get_args(Elsewhere)
 _TYPES = ("function", "mcp", *get_args(Here), *ELSEWHERE)
 
 
-class FunctionTool(Wire):
+class ResponseFunctionTool(Wire):
     """A function that the client runs; `parameters` is a JSON Schema."""
 
     type: Literal["function"]
@@ -71,7 +71,7 @@ RequireApproval = Annotated[
 ]
 
 
-class McpTool(Wire):
+class ResponseMcpTool(Wire):
     """The tools of the server's own, under their label: the name of the model. What would lead elsewhere is refused."""
 
     type: Literal["mcp"]
@@ -93,7 +93,7 @@ class Ranking(Wire):
     ranker: str | None = None
 
 
-class FileSearchTool(Wire):
+class ResponseFileSearchTool(Wire):
     """The hosted file search; `filters` are those of `/vector_stores/{id}/search`."""
 
     type: Literal["file_search"]
@@ -110,7 +110,7 @@ class Container(Wire):
     file_ids: Annotated[list[Id], Field(max_length=50)] | None = None
 
 
-class CodeInterpreterTool(Wire):
+class ResponseCodeInterpreterTool(Wire):
     """The hosted code interpreter. Each program begins with nothing, whatever the id of its container."""
 
     type: Literal["code_interpreter"]
@@ -139,16 +139,16 @@ def _tool(value: Any) -> str | None:
 
 
 ToolOf = Annotated[
-    Annotated[FunctionTool, Tag("<function>")]
-    | Annotated[McpTool, Tag("<mcp>")]
-    | Annotated[FileSearchTool, Tag("<file_search>")]
-    | Annotated[CodeInterpreterTool, Tag("<code_interpreter>")]
+    Annotated[ResponseFunctionTool, Tag("<function>")]
+    | Annotated[ResponseMcpTool, Tag("<mcp>")]
+    | Annotated[ResponseFileSearchTool, Tag("<file_search>")]
+    | Annotated[ResponseCodeInterpreterTool, Tag("<code_interpreter>")]
     | Annotated[HostedTool, Tag("<hosted>")],
     Discriminator(_tool, "by_type", ", ".join(f"'{name}'" for name in _TYPES)),
 ]
 
 
-class FunctionChoice(Wire):
+class ResponseFunctionChoice(Wire):
     """This function is to be called."""
 
     type: Literal["function"]
@@ -163,13 +163,13 @@ class McpChoice(Wire):
     name: str | None = None
 
 
-class HostedChoice(Wire):
+class ResponseHostedChoice(Wire):
     """This hosted tool is to be used."""
 
     type: Literal["code_interpreter", "file_search"]
 
 
-class AllowedChoice(Wire):
+class ResponseAllowedChoice(Wire):
     """Only these may be called, or one of them must be."""
 
     type: Literal["allowed_tools"]
@@ -181,11 +181,11 @@ ToolChoice = Annotated[
     Annotated[Literal["none", "auto", "required"], Tag("<string>")]
     | Annotated[
         Annotated[
-            Annotated[FunctionChoice, Tag("<function>")]
-            | Annotated[AllowedChoice, Tag("<allowed_tools>")]
+            Annotated[ResponseFunctionChoice, Tag("<function>")]
+            | Annotated[ResponseAllowedChoice, Tag("<allowed_tools>")]
             | Annotated[McpChoice, Tag("<mcp>")]
-            | Annotated[HostedChoice, Tag("<code_interpreter>")]
-            | Annotated[HostedChoice, Tag("<file_search>")],
+            | Annotated[ResponseHostedChoice, Tag("<code_interpreter>")]
+            | Annotated[ResponseHostedChoice, Tag("<file_search>")],
             by_type("function", "allowed_tools", "mcp", "code_interpreter", "file_search"),
         ],
         Tag("<object>"),
@@ -194,7 +194,7 @@ ToolChoice = Annotated[
 ]
 
 
-class SchemaFormat(Wire):
+class ResponseSchemaFormat(Wire):
     """Answers are JSON of a schema."""
 
     type: Literal["json_schema"]
@@ -204,7 +204,7 @@ class SchemaFormat(Wire):
     strict: bool | None = None
 
 
-class PlainFormat(Wire):
+class ResponsePlainFormat(Wire):
     """Answers are text, or JSON of any kind."""
 
     type: Literal["text", "json_object"]
@@ -215,9 +215,9 @@ class TextConfig(Wire):
 
     format: (
         Annotated[
-            Annotated[PlainFormat, Tag("<text>")]
-            | Annotated[PlainFormat, Tag("<json_object>")]
-            | Annotated[SchemaFormat, Tag("<json_schema>")],
+            Annotated[ResponsePlainFormat, Tag("<text>")]
+            | Annotated[ResponsePlainFormat, Tag("<json_object>")]
+            | Annotated[ResponseSchemaFormat, Tag("<json_schema>")],
             by_type("text", "json_object", "json_schema"),
         ]
         | None

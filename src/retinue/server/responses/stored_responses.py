@@ -16,14 +16,14 @@ from ...store.event_log import remove, update_run
 from ...store.run_row import RunRow
 from ...store.tables import runs
 from ...store.tenant_view import TenantView
-from ..context import At, Context
-from ..conversations.views import shown
+from ..context import Context, ContextDep
+from ..conversations.views import item_view
 from ..wire.api_errors import ApiError
-from ..wire.lookup import Include, Wanted, paged
+from ..wire.lookup import Include, Wanted, list_objects
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, streamed
-from .response_lookup import found_response, told
+from ..wire.sse import STREAMED, event_stream
+from .response_lookup import current_response, found_response
 from .response_parts import Part, parts_of
 from .routes import response_events, until_over
 
@@ -34,7 +34,7 @@ _CANCELLING = 10.0  # seconds, for which a request waits until what is cancelled
 @router.get("", responses=STREAMED)
 async def retrieve(
     response_id: str,
-    at: At,
+    at: ContextDep,
     response: Response,
     stream: bool = False,
     starting_after: Annotated[int, Query(ge=0)] | None = None,
@@ -45,13 +45,13 @@ async def retrieve(
         at.begin_stream()
         part = await at.read(partial(found_response, id_=response_id))
         after = -1 if starting_after is None else starting_after
-        return streamed(response_events(at.server, part, after, include=include))
+        return event_stream(response_events(at.server, part, after, include=include))
     response.headers.update(at.server.poll_after())
     return await _shown(at, response_id, include)
 
 
 @router.delete("")
-async def delete(response_id: str, at: At) -> Object:
+async def delete(response_id: str, at: ContextDep) -> Object:
     """Forget the response; if it is under way, it is ended."""
     part = await at.read(partial(found_response, id_=response_id))
     if part.run.active and not part.over:
@@ -71,7 +71,7 @@ async def delete(response_id: str, at: At) -> Object:
 
 
 @router.post("/cancel")
-async def cancel(response_id: str, at: At) -> Object:
+async def cancel(response_id: str, at: ContextDep) -> Object:
     """End a response that runs in the background. One that was cancelled before stays so."""
     part = await at.read(partial(found_response, id_=response_id))
     if not part.asked["background"]:
@@ -86,16 +86,16 @@ async def cancel(response_id: str, at: At) -> Object:
 
 
 @router.get("/input_items")
-async def input_items(response_id: str, at: At, page: Wanted, include: Include = ()) -> Object:
+async def input_items(response_id: str, at: ContextDep, page: Wanted, include: Include = ()) -> Object:
     """The items of the request that the response answers."""
     part = await at.read(partial(found_response, id_=response_id))
-    return paged([shown(item, include) for item in part.input], page)
+    return list_objects([item_view(item, include) for item in part.input], page)
 
 
 async def _shown(at: Context, response_id: str, include: Sequence[str] = ()) -> Object:
     def work(connection: Connection, scope: TenantView) -> Object:
         part = found_response(connection, scope, response_id)
-        return told(connection, at.server.deployment, part, include).now(part.run)
+        return current_response(connection, at.server.deployment, part, include).now(part.run)
 
     return await at.read(work)
 

@@ -31,7 +31,7 @@ _DEFAULTS: Mapping[str, Any] = {
 _TOOL: Mapping[str, Any] = {"type": "function", "name": "", "description": None, "parameters": None, "strict": None}
 
 
-def asked_of(sent: Mapping[str, Any], model: str, conversation_id: str | None) -> Object:
+def request_view(sent: Mapping[str, Any], model: str, conversation_id: str | None) -> Object:
     """What a request asks for, as its response says it again."""
     asked = {name: sent.get(name) for name in _DEFAULTS}
     text = sent.get("text") or {}

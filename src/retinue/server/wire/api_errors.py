@@ -38,7 +38,7 @@ def no_model(name: str) -> ApiError:
     return ApiError(404, f"The model '{name}' does not exist.", param="model", code="model_not_found")
 
 
-def failure(run: RunRow, *, acted: bool = False) -> ApiError:
+def run_failed_error(run: RunRow, *, acted: bool = False) -> ApiError:
     """A run that came to nothing, as an answer. `acted`: something may have been done that must not be done again, so
     clients are told not to send the request again by themselves."""
     error: Mapping[str, Any] = run.state.get("last_error") or {}

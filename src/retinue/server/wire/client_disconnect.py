@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 
 
-async def gone(request: Request) -> None:
+async def wait_for_disconnect(request: Request) -> None:
     """Wait until the client has gone away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

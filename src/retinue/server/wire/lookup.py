@@ -15,7 +15,7 @@ from .api_errors import not_found
 from .objects import Object, listed
 
 
-def found(connection: Connection, scope: TenantView, table: Table, id_: str) -> Kept:
+def find_row(connection: Connection, scope: TenantView, table: Table, id_: str) -> Kept:
     """The row of this id. Raises `ApiError` (404) if there is none."""
     row = scope.find(connection, table, id_)
     if row is None:
@@ -33,7 +33,7 @@ async def page_of(
     return Page(limit, order, after, before)
 
 
-async def rising_page_of(
+async def ascending_page_of(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     order: Literal["asc", "desc"] = "asc",
     after: str | None = None,
@@ -44,10 +44,10 @@ async def rising_page_of(
 
 Wanted = Annotated[Page, Depends(page_of)]
 Include = Annotated[Sequence[str], Query(alias="include[]")]
-Rising = Annotated[Page, Depends(rising_page_of)]
+Rising = Annotated[Page, Depends(ascending_page_of)]
 
 
-def listing(
+def list_rows(
     connection: Connection,
     scope: TenantView,
     table: Table,
@@ -60,7 +60,7 @@ def listing(
     return listed([shown(row) for row in rows], more)
 
 
-def paged(objects: Sequence[Object], page: Page) -> Object:
+def list_objects(objects: Sequence[Object], page: Page) -> Object:
     """The same of objects that are no rows, of which the oldest comes first."""
     objects = objects if page.order == "asc" else objects[::-1]
     ids = [one["id"] for one in objects]
@@ -77,6 +77,6 @@ def active_run(connection: Connection, thread_id: str) -> RunRow | None:
     return None if row is None else RunRow.of(row)
 
 
-def deleted(id_: str, what: str) -> Object:
+def deletion_object(id_: str, what: str) -> Object:
     """What is said of something that is gone."""
     return {"id": id_, "object": f"{what}.deleted", "deleted": True}

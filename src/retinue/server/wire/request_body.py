@@ -28,7 +28,7 @@ _UNREADABLE = "We could not parse the JSON body of your request"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def most_bytes(path: str) -> int:
+def max_body_bytes(path: str) -> int:
     """How large the body of a request may be."""
     return MAX_BYTES if _UPLOADS.fullmatch(path) else MAX_OTHER_BYTES
 

@@ -31,7 +31,7 @@ def frame(data: Any, name: str = "", number: int = 0) -> str:
     return f"id: {number}\n{said}" if number else said
 
 
-def streamed(frames: AsyncIterator[str]) -> StreamingResponse:
+def event_stream(frames: AsyncIterator[str]) -> StreamingResponse:
     """A response that says `frames` as they come, and now and then that it is alive."""
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(_alive(frames), media_type="text/event-stream", headers=headers)

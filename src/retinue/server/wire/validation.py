@@ -30,14 +30,18 @@ _BOUNDS = {
 _SHOWN = 200  # characters of what was given
 
 
-def told(errors: Sequence[Mapping[str, Any]]) -> ApiError:
+def first_error(errors: Sequence[Mapping[str, Any]]) -> ApiError:
     """The first of pydantic's `errors`, as OpenAI would say it."""
     error = errors[0]
     kind, given = error["type"], error["input"]
     context: Mapping[str, Any] = error.get("ctx") or {}
-    where = place(error["loc"])
+    where = parameter_path(error["loc"])
     if kind == "missing":
-        return missing(where) if where else ApiError(400, "You must send a JSON object as the body of your request.")
+        return (
+            missing_parameter(where)
+            if where
+            else ApiError(400, "You must send a JSON object as the body of your request.")
+        )
     if kind == "extra_forbidden":
         return _refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
     if kind in _WANTED:
@@ -48,10 +52,10 @@ def told(errors: Sequence[Mapping[str, Any]]) -> ApiError:
         return _by_type(where, _QUOTED.findall(error["msg"]), given)
     if kind == "literal_error":
         return _literal(where, _QUOTED.findall(context["expected"]), given)
-    return _size(where, error, context) or invalid(where, error["msg"])
+    return _size(where, error, context) or invalid_value(where, error["msg"])
 
 
-def missing(where: str, why: str = "") -> ApiError:
+def missing_parameter(where: str, why: str = "") -> ApiError:
     """A parameter is needed."""
     return _refusal(f"Missing required parameter: '{where}'. {why}".rstrip(), where, "missing_required_parameter")
 
@@ -66,12 +70,12 @@ def wrong_type(where: str, wanted: str, given: Any) -> ApiError:
     )
 
 
-def invalid(where: str, problem: str) -> ApiError:
+def invalid_value(where: str, problem: str) -> ApiError:
     """Something else is wrong."""
     return _refusal(f"Invalid '{where}': {problem}.", where, "invalid_value")
 
 
-def place(location: Sequence[str | int]) -> str:
+def parameter_path(location: Sequence[str | int]) -> str:
     """A location of pydantic's as a path: `tools[0].function.name`."""
     said = ""
     for part in location[1:]:  # after "body", "query" or "path"
@@ -86,7 +90,7 @@ def _by_type(where: str, names: Sequence[str], given: Any) -> ApiError:
     if not isinstance(given, Mapping):
         return wrong_type(where, "an object", given)
     inner = f"{where}.type" if where else "type"
-    return _literal(inner, names, given["type"]) if "type" in given else missing(inner)
+    return _literal(inner, names, given["type"]) if "type" in given else missing_parameter(inner)
 
 
 def _literal(where: str, names: Sequence[str], given: Any) -> ApiError:
