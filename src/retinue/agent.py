@@ -106,7 +106,8 @@ class Agent(YamlSerializable):
             self.add_tool(tool)
 
     def add_tool(self, tool: Any, something: Any = None, description: str = "", **options: Any) -> None:
-        """`add_tool("Search", search, "useful for …")` as in seed 000, or `add_tool(tool_or_function)`.
+        """`add_tool("Search", search, "useful for …")` as in Haystack's Agent proposal, PR 3925, or
+        `add_tool(tool_or_function)`.
 
         `options` are those of `Tool`. Raises `UsageError` for a name that is not valid or is taken.
         """

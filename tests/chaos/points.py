@@ -16,7 +16,7 @@ from .orders import Order, Tally, tally, work_off
 
 _STEPS = "look, note, pay, look+note+pay, sign"
 _LAST = {"KILL": 0.1, "TERM": 2.0}  # seconds from the end of a run in which its process still dies
-_CALL = re.compile(r'crashpoint\("([^"]+)"\)')
+_CALL = re.compile(r'failpoint\("([^"]+)"\)')
 
 
 def names() -> list[str]:

@@ -427,7 +427,7 @@ def test_a_strategy_that_gives_something_else_is_told_what_is_wanted(what: Any) 
         f"the strategy returned a {kind}; want an AgentFinish",
     )
     result = Agent(PromptModel(script=["x"]), [bad], strategy=Gives(what, asked=True)).run(QUESTION)
-    assert result.error == f"the strategy asked for a {kind}; want Ask, Act or Consult"
+    assert result.error == f"the strategy asked for a {kind}; want Ask, Act or HumanRequest"
 
 
 @pytest.mark.parametrize("what", [None, "Final Answer: x", [None], 47])

@@ -54,5 +54,5 @@ def frames(monkeypatch: pytest.MonkeyPatch, debug: str) -> list[str]:
 
 
 def test_a_traceback_has_the_callers_frames_and_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert frames(monkeypatch, "") == ["frames", "run", "blocking", "abilities"]
+    assert frames(monkeypatch, "") == ["frames", "run", "run_blocking", "abilities"]
     assert "finish" in frames(monkeypatch, "1")

@@ -1,4 +1,4 @@
-"""Secrets that this process uses, and texts without them.
+"""Redaction: the secrets that this process uses, and texts without them.
 
 Who is given one names it here (`register_secret`). What others say (a vendor's error, a tool's result, a traceback)
 goes through `redact` before a model, a log or a database gets it: it may repeat what was sent.
@@ -21,7 +21,7 @@ _any_form: list[re.Pattern[str]] = []
 
 
 def register_secret(*secrets: str) -> None:
-    """Let no text that goes through `redact` have these, as they are, in base64, or as they stand in URLs and JSON."""
+    """Register secrets: `redact` replaces them, encoded forms (base64, URLs, JSON) included."""
     for secret in secrets:
         if len(secret) >= _LEAST and secret not in _forms:
             raw = secret.encode("utf-8", "replace")

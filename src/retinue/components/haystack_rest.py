@@ -54,7 +54,7 @@ class _Remote:
 
 
 class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
-    """A pipeline that is deployed on deepset Cloud (seed 001).
+    """A pipeline that is deployed on deepset Cloud (Haystack's tools proposal, PR 4084).
 
     The key is `api_key`, else in `DEEPSET_CLOUD_API_KEY`. Its outputs are `answers` and `documents`, both as
     documents with their scores and what else is known of them in `meta` (an answer's content is the answer),

@@ -32,7 +32,7 @@ class PromptNode:
 
     effects = "read"
 
-    def __init__(  # noqa: PLR0913 -- seed 000's
+    def __init__(  # noqa: PLR0913 -- Haystack's
         self,
         model_name_or_path: Model | str = "local",
         default_prompt_template: PromptTemplate | str | None = None,

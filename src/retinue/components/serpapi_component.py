@@ -1,4 +1,4 @@
-"""`SerpAPIComponent`: seed 000's name for Google through serpapi.com."""
+"""`SerpAPIComponent`: Haystack's name for Google through serpapi.com."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .web_search import Searched
 
 
 class SerpAPIComponent(SearchEngine):
-    """Searches the web with Google, through serpapi.com: seed 000's name for `SearchEngine("serpapi")`.
+    """Searches the web with Google, through serpapi.com: Haystack's name for `SearchEngine("serpapi")`.
 
     The key is `api_key`, else in `SERPAPI_API_KEY`. Its outputs are those of `SearchEngine`, without
     scores. `base_url` is for an address of one's own, `seconds` the time that a request may take. Of
-    `inputs` only the root's, as in seed 000, can be said here; others are said where the component is
-    added to a pipeline.
+    `inputs` only the root's, as in Haystack's Agent proposal, PR 3925, can be said here; others are said where the
+    component is added to a pipeline.
 
     Raises `UsageError` without a key.
     """

@@ -1,4 +1,4 @@
-"""`TopPSampler`: as many documents as it takes, instead of a number of them (seed 001)."""
+"""`TopPSampler`: as many documents as it takes, instead of a number of them (Haystack's tools proposal, PR 4084)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class WebRetriever(QueryComponent[Searched]):
     shown: the documents, each after its source.
     """
 
-    def __init__(  # noqa: PLR0913 -- the parts of seed 001's retriever
+    def __init__(  # noqa: PLR0913 -- the parts of Haystack's retriever
         self,
         search_engine: PageSearch,
         mode: Mode = "snippet",

@@ -1,4 +1,4 @@
-"""What an agent is made of, by the words of seeds and Retinue: model, strategy, budget."""
+"""What an agent is made of, in Retinue's words and other frameworks': model, strategy, budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One agent from the environment, in the words of seed 003: what OPEA's compose files say of theirs."""
+"""One agent from the environment, in the words of OPEA's RFC on agents: what OPEA's compose files say of theirs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def spec_from_environment(environ: Mapping[str, str]) -> FileSpec:
     if not params:
         raise UsageError(
             "name a FILE of agents, or describe one in the environment: strategy, llm_engine, llm_endpoint_url, model, "
-            "tools and so on (seed 003)"
+            "tools and so on (OPEA's RFC on agents)"
         )
     params |= {name: _meant(given[name]) for name in _VALUES if name in given}
     if "api_key" in given:

@@ -59,7 +59,9 @@ COMPONENTS: Mapping[str, TypeEntry] = {
             "model_kwargs": MAPPING,
         },
     ),
-    "PromptTemplate": TypeEntry("retinue.components:PromptTemplate", {"name": TEXT, "prompt_text": TEXT}, ("prompt_text",)),
+    "PromptTemplate": TypeEntry(
+        "retinue.components:PromptTemplate", {"name": TEXT, "prompt_text": TEXT}, ("prompt_text",)
+    ),
     "SerpAPIComponent": TypeEntry(
         "retinue.components:SerpAPIComponent",
         {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
@@ -162,7 +164,7 @@ TOOLS: Mapping[str, TypeEntry] = {
 
 PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name what is under these
 ROOTS = tuple(INPUTS)  # where a pipeline begins
-MEMORY_TYPES = ("checkpointer", "store")  # seed 003's: in the process, in a file
+MEMORY_TYPES = ("checkpointer", "store")  # OPEA's: in the process, in a file
 ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # of an agent's llm_engine
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {

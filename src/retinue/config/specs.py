@@ -82,7 +82,7 @@ class ArgumentSpec(Spec):
 
 
 class ToolEntry(ToolOptions):
-    """A tool of a tool file (seed 003)."""
+    """A tool of a tool file (OPEA's RFC on agents)."""
 
     callable_api: Name
     description: str | None = None
@@ -94,7 +94,7 @@ class ToolEntry(ToolOptions):
 
 
 class ToolRef(ToolOptions):
-    """A component, pipeline or agent of this file as a tool (seed 000)."""
+    """A component, pipeline or agent of this file as a tool (Haystack's Agent proposal, PR 3925)."""
 
     name: ToolName
     pipeline_or_node: Name
@@ -136,7 +136,7 @@ class BudgetSpec(Spec):
 
 
 class AgentParams(Spec):
-    """An agent's parameters: Retinue's own, and those of the seeds."""
+    """An agent's parameters: Retinue's own, and those of Haystack and OPEA."""
 
     role: Literal["agent", "planner", "executor"] = "agent"
     instructions: str | None = None
@@ -162,7 +162,7 @@ class AgentParams(Spec):
     tools: Tools | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
-    # what it keeps of the conversation: memories of this file, or seed 003's words for one
+    # what it keeps of the conversation: memories of this file, or OPEA's words for one
     memory: Memories | None = None
     with_memory: bool | None = None
     memory_type: Annotated[str, Field(json_schema_extra={"enum": list(MEMORY_TYPES)})] | None = None

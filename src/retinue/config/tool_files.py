@@ -1,4 +1,4 @@
-"""Tools from tool files (seed 003): one mapping of names to descriptions, what to call, and arguments.
+"""Tools from tool files (OPEA's RFC on agents): one mapping of names to descriptions, what to call, and arguments.
 
 `env` and `pip_dependencies`: such a function runs in a process of its own, so the variables are only its own
 and its packages need not be the server's. They are looked for where `retinue lock` put them; nothing is installed here.

@@ -108,7 +108,7 @@ class _Drive:
                 return await self._act(request)
             case HumanRequest():
                 return await self._consult(request)
-        raise StrategyFailed(f"the strategy asked for a {type(request).__name__}; want Ask, Act or Consult")
+        raise StrategyFailed(f"the strategy asked for a {type(request).__name__}; want Ask, Act or HumanRequest")
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """The end, with the best answer so far."""

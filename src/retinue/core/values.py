@@ -13,7 +13,7 @@ Finish = Literal["stop", "length", "content_filter"]
 
 
 class StopReason(StrEnum):
-    """Why a run ended (names of seed 004, extended)."""
+    """Why a run ended (names of the ReAct tutorial, extended)."""
 
     ANSWER = "ANSWER"
     NO_APPROPRIATE_TOOL = "NO_APPROPRIATE_TOOL"

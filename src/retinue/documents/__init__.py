@@ -1,6 +1,6 @@
 """Documents: texts out of files and pages, cut into pieces, kept and found again.
 
-Nothing is imported until it is used: a page of the web is read in a process that needs `texts` only.
+Nothing is imported until it is used: a page of the web is read in a process that needs `text_extraction` only.
 """
 
 from importlib import import_module

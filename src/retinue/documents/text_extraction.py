@@ -61,7 +61,7 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
 
 
 def needs_parser(data: bytes, media_type: str) -> bool:
-    """Whether the text is what a parser makes of it, which hostile data can keep busy (see `apart`)."""
+    """Whether the text is what a parser makes of it, which hostile data can keep busy (see `text_subprocess`)."""
     return kind_of(data, media_type) in (_PDF, *_HTML)
 
 

@@ -1,4 +1,4 @@
-"""The process in which `apart` has texts read: what it imports is what each page waits for."""
+"""The process in which `text_subprocess` has texts read: what it imports is what each page waits for."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Ending a run from outside: cancelled, out of its time, or no longer wanted."""
+"""Cancellation, and other ends from outside: a run out of its time, or no longer wanted."""
 
 from __future__ import annotations
 

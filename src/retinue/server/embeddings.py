@@ -56,24 +56,26 @@ def is_here() -> bool:
 
 
 @router.post("/embeddings")
-async def create(body: EmbeddingsCreate, at: ContextDep) -> Response:
+async def create(body: EmbeddingsCreate, context: ContextDep) -> Response:
     """A vector for each text. Of a text that is longer than the model sees at once, it is the mean of its pieces'."""
     texts = _texts(body)
-    limits, key_id = at.server.limits, at.scope.key_id or ""
+    limits, key_id = context.server.limits, context.scope.key_id or ""
     limits.tokens(key_id)
-    _check(at, len(texts))
+    _check(context, len(texts))
     try:
-        (pieces,) = await at.server.batches.done(at.scope.tenant, [partial(_pieces, texts, body.dimensions)])
+        (pieces,) = await context.server.batches.done(context.scope.tenant, [partial(_pieces, texts, body.dimensions)])
         tokens = [sum(count for _, count in of_one) for of_one in pieces]
         _measured(tokens)
         flat = [text for of_one in pieces for text, _ in of_one]
         parts = [flat[begin : begin + _BATCH] for begin in range(0, len(flat), _BATCH)]
-        vectors = await at.server.batches.done(at.scope.tenant, [partial(minilm().embed, part) for part in parts])
+        vectors = await context.server.batches.done(
+            context.scope.tenant, [partial(minilm().embed, part) for part in parts]
+        )
     except UsageError as error:
         raise _not_here() from error
     limits.spent(key_id, sum(tokens))
     told = partial(_told, pieces, vectors, sum(tokens), body)
-    (content,) = await at.server.batches.done(at.scope.tenant, [told])
+    (content,) = await context.server.batches.done(context.scope.tenant, [told])
     return Response(content, media_type="application/json")
 
 
@@ -98,8 +100,8 @@ def _texts(body: EmbeddingsCreate) -> list[str]:
     return texts
 
 
-def _check(at: Context, texts: int) -> None:
-    if at.server.batches.of(at.scope.tenant) + texts // _BATCH > _WAITING:
+def _check(context: Context, texts: int) -> None:
+    if context.server.batches.of(context.scope.tenant) + texts // _BATCH > _WAITING:
         raise too_many("embeddings that wait", _WAITING)
 
 

@@ -41,17 +41,17 @@ async def ready(request: Request) -> Object:
 
 
 @opea.get("/health_check")
-async def health_check(at: ContextDep) -> Object:
+async def health_check(context: ContextDep) -> Object:
     """It lives, as OPEA's clients ask."""
-    return {"Service Title": "retinue", "Service Description": ", ".join(at.server.deployment.agents)}
+    return {"Service Title": "retinue", "Service Description": ", ".join(context.server.deployment.agents)}
 
 
 @opea.get("/statistics")
-async def statistics(at: ContextDep) -> Object:
+async def statistics(context: ContextDep) -> Object:
     """How many runs there are of each status."""
 
     def count(connection: Connection, scope: TenantView) -> Object:
         query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)
         return {"runs": {row[0]: row[1] for row in connection.execute(query)}}
 
-    return await at.read(count)
+    return await context.read(count)

@@ -15,30 +15,32 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.get("/models")
-async def list_models(at: ContextDep) -> Object:
+async def list_models(context: ContextDep) -> Object:
     """All that can be asked."""
-    return {"object": "list", "data": [_model_object(at.server.deployment, name) for name in _names(at)]}
+    return {"object": "list", "data": [_model_object(context.server.deployment, name) for name in _names(context)]}
 
 
 @router.get("/models/{model:path}")
-async def retrieve_model(at: ContextDep, model: str) -> Object:
+async def retrieve_model(context: ContextDep, model: str) -> Object:
     """One of them; its name may have slashes and colons."""
-    if model not in _names(at):
+    if model not in _names(context):
         raise no_model(model)
-    return _model_object(at.server.deployment, model)
+    return _model_object(context.server.deployment, model)
 
 
 @router.delete("/models/{model:path}")
-async def delete_model(at: ContextDep, model: str) -> None:
+async def delete_model(context: ContextDep, model: str) -> None:
     """Refused: what there is, the server's file says."""
-    if model not in _names(at):
+    if model not in _names(context):
         raise no_model(model)
     raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted here.")
 
 
-def _names(at: Context) -> list[str]:
+def _names(context: Context) -> list[str]:
     """Agents, pipelines, and what makes embeddings, if it is installed."""
-    return list(dict.fromkeys([*at.server.deployment.agents, *([embeddings.MODEL] if embeddings.is_here() else ())]))
+    return list(
+        dict.fromkeys([*context.server.deployment.agents, *([embeddings.MODEL] if embeddings.is_here() else ())])
+    )
 
 
 def _model_object(deployment: Deployment, name: str) -> Object:

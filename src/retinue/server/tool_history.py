@@ -17,8 +17,8 @@ _KINDS = ("called", "paused", "observed")
 
 
 def tool_exchanges(connection: Connection, run_ids: Iterable[str]) -> Mapping[str, list[dict[str, Any]]]:
-    """The calls of each run that came to something and what that was, as turns (see `conversing`), as far as its log
-    is still there."""
+    """The calls of each run that came to something and what that was, as turns (see `conversation_history`), as far as
+    its log is still there."""
     found: dict[str, list[Event]] = {}
     for run_id, event in read_kinds(connection, run_ids, _KINDS):
         found.setdefault(run_id, []).append(event)

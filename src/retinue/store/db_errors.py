@@ -1,4 +1,4 @@
-"""What a database raises, in one word."""
+"""Translates what a database's driver raises to `StoreUnavailable`."""
 
 from __future__ import annotations
 

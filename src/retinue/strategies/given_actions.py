@@ -1,4 +1,4 @@
-"""`executor`: runs the actions it is given, without any model (seed 003's role "executor")."""
+"""`executor`: runs the actions it is given, without any model (OPEA's role "executor")."""
 
 from __future__ import annotations
 

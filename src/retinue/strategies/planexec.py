@@ -70,7 +70,7 @@ class PlanExec:
 
     @property
     def name(self) -> str:
-        """Seed 003's name."""
+        """OPEA's name."""
         return "humanInLoopPlanExec" if self.approve else "planexec"
 
     @property

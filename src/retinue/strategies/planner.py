@@ -1,4 +1,4 @@
-"""`planner`: the plan and nothing else, for others to carry out (seed 003's role "planner")."""
+"""`planner`: the plan and nothing else, for others to carry out (OPEA's role "planner")."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""`react`: thought, action, observation in plain text (ReAct, Yao et al. 2022; format of seed 000).
+"""`react`: thought, action, observation in plain text (ReAct, Yao et al. 2022; format of Haystack's Agent proposal, PR
+3925).
 
-Two ways of asking. An engine that cannot be held to a pattern gets seed 000's prompt as it stands, and
+Two ways of asking. An engine that cannot be held to a pattern gets Haystack's prompt as it stands, and
 its reply is read tolerantly. One that can (mostly small models on one's own machine) gets the same
 format with examples in terms of its tools and is held to it; when it decides to answer, the question
 is put to it once more right before the answer, which such models need (bench/RESULTS.md).

@@ -1,4 +1,5 @@
-"""`react_json`: thought, actions and answer as JSON (seed 004's prompt and contract), several actions at once.
+"""`react_json`: thought, actions and answer as JSON (the ReAct tutorial's prompt and contract), several actions at
+once.
 
 An engine that can hold a model to a pattern gets the same prompt with an example in terms of its tools.
 There the thought comes first, so that a small model thinks before it decides; and before an answer the
@@ -32,7 +33,7 @@ from .prompting.tool_prompt import Example, Kind, examples_for
 from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, extend, finish_with, step_by_step, turn_text
 
-SEED_BUDGET = Budget(steps=4, seconds=20)  # seed 004's limits
+SEED_BUDGET = Budget(steps=4, seconds=20)  # the ReAct tutorial's limits
 RESPONSE = "\n Your response: "
 
 _ACTIONS = 4  # at once, of a model that is held to a pattern
@@ -51,7 +52,7 @@ _CLOSING = "\nNo more tools can be run. Answer the question now, from the tool r
 class ReactJson:
     """The strategy.
 
-    `prompt` replaces seed 004's; `$tools`, `$examples`, `$history` and `$question` are filled in.
+    `prompt` replaces the ReAct tutorial's; `$tools`, `$examples`, `$history` and `$question` are filled in.
     `answer_chars` bounds the answer of a model that is held to a pattern. `trim_intermediate_steps`: only
     so many of the last steps stay in the prompt (-1: all).
     """
@@ -82,7 +83,7 @@ class ReactJson:
 
 
 def outcome(result: RunResult) -> tuple[str, str, Any]:
-    """What seed 004's loop returns: the stop reason, the last input sent to the model, the answer or `{}`."""
+    """What the ReAct tutorial's loop returns: the stop reason, the last input sent to the model, the answer or `{}`."""
     told: dict[int, str] = {}
     last = 0
     for event in result.events:
@@ -94,7 +95,7 @@ def outcome(result: RunResult) -> tuple[str, str, Any]:
 
 
 def tools_as_json(tools: Sequence[Tool]) -> str:
-    """The tools as seed 004 lists them."""
+    """The tools as the ReAct tutorial lists them."""
     listed = [
         {
             "name": tool.name,

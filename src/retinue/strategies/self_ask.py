@@ -162,7 +162,7 @@ def _action(part: _Part, tools: Sequence[Tool], log: str) -> AgentAction:
 
 
 def visible_follow_up(text: str) -> str:
-    """What of a reply that is still arriving can be shown as the run's answer; see `showing`."""
+    """What of a reply that is still arriving can be shown as the run's answer; see `answer_stream`."""
     if text.lstrip().startswith("{"):
         return json_answer(text)
     marker = _AT_LINE_START.search(text)

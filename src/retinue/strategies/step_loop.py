@@ -217,7 +217,7 @@ def observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) ->
 
 
 def finish_with(text: str, log: str) -> AgentFinish:
-    """The answer `text`; seed 004's phrase means that no tool fits."""
+    """The answer `text`; the ReAct tutorial's phrase means that no tool fits."""
     none_fits = text.strip(" .\"'\n").lower() == NO_TOOL
     return AgentFinish({"output": text}, log, StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER)
 

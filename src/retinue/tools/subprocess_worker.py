@@ -1,4 +1,4 @@
-"""The other side of `separate`: calls one function of one file, as stdin says, and writes what came of it.
+"""The other side of `in_subprocess`: calls one function of one file, as stdin says, and writes what came of it.
 
 Run as a script, by whatever interpreter has the tool's packages; needs nothing but the standard library.
 """

@@ -48,62 +48,62 @@ _NEVER_NULL = ("tools", "metadata", "response_format")
 
 
 @router.post("/assistants")
-async def create_assistant(at: ContextDep, given: AssistantCreate) -> Object:
+async def create_assistant(context: ContextDep, given: AssistantCreate) -> Object:
     """A new one. Without a `model` it is the file's only agent, or with `agent_config` (OPEA's) the first."""
     wishes = given.sent()
     config = wishes.pop("agent_config", None)
     if config is not None:
-        wishes = configured(at.server.deployment, config, wishes)
+        wishes = configured(context.server.deployment, config, wishes)
     elif "model" not in wishes:
-        wishes["model"] = at.server.deployment.only
+        wishes["model"] = context.server.deployment.only
     body = with_changes(_EMPTY, wishes)
-    check(at.server.deployment, body)
+    check(context.server.deployment, body)
 
     def add(connection: Connection, scope: TenantView) -> Object:
         kept = with_stores(connection, scope, body)
         row = {"id": new_id("asst"), "created_at": int(time.time()), "body": kept}
         return assistant_object(scope.add(connection, assistants, row))
 
-    made = await at.write(add)
+    made = await context.write(add)
     if made["tool_resources"]:
-        at.server.indexing.wake()
+        context.server.indexing.wake()
     return made
 
 
 @router.get("/assistants")
-async def list_assistants(at: ContextDep, page: Wanted) -> Object:
+async def list_assistants(context: ContextDep, page: Wanted) -> Object:
     """A page of them, newest first."""
-    return await at.read(
+    return await context.read(
         lambda connection, scope: list_rows(connection, scope, assistants, page, assistant_object),
     )
 
 
 @router.get("/assistants/{assistant_id}")
-async def retrieve_assistant(at: ContextDep, assistant_id: str) -> Object:
+async def retrieve_assistant(context: ContextDep, assistant_id: str) -> Object:
     """One of them."""
-    return await at.read(
+    return await context.read(
         lambda connection, scope: assistant_object(find_row(connection, scope, assistants, assistant_id))
     )
 
 
 @router.post("/assistants/{assistant_id}")
-async def modify_assistant(at: ContextDep, assistant_id: str, given: AssistantUpdate) -> Object:
+async def modify_assistant(context: ContextDep, assistant_id: str, given: AssistantUpdate) -> Object:
     """Change what is sent; runs under way go on as they began."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
         before = find_row(connection, scope, assistants, assistant_id)
         body = with_changes(before.body, given.sent())
-        check(at.server.deployment, body)
+        check(context.server.deployment, body)
         body = with_stores(connection, scope, body)
         row = scope.change(connection, assistants, assistant_id, {"body": body})
         assert row is not None
         return assistant_object(row)
 
-    return await at.write(change)
+    return await context.write(change)
 
 
 @router.delete("/assistants/{assistant_id}")
-async def delete_assistant(at: ContextDep, assistant_id: str) -> Object:
+async def delete_assistant(context: ContextDep, assistant_id: str) -> Object:
     """Remove it; its runs stay."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
@@ -111,7 +111,7 @@ async def delete_assistant(at: ContextDep, assistant_id: str) -> Object:
         scope.remove(connection, assistants, assistants.c.id == assistant_id)
         return deletion_object(assistant_id, "assistant")
 
-    return await at.write(remove)
+    return await context.write(remove)
 
 
 def with_changes(body: Object, wishes: Object) -> Object:

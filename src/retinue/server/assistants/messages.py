@@ -24,7 +24,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/threads/{thread_id}/messages")
-async def create_message(at: ContextDep, thread_id: str, given: MessageCreate) -> Object:
+async def create_message(context: ContextDep, thread_id: str, given: MessageCreate) -> Object:
     """A new one, unless a run is active on the thread."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
@@ -33,14 +33,14 @@ async def create_message(at: ContextDep, thread_id: str, given: MessageCreate) -
             raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
         return message_object(add_messages(connection, scope, thread_id, [given])[0])
 
-    made = await at.write(add)
+    made = await context.write(add)
     if bring_files([given]):
-        at.server.indexing.wake()
+        context.server.indexing.wake()
     return made
 
 
 @router.get("/threads/{thread_id}/messages")
-async def list_messages(at: ContextDep, thread_id: str, page: Wanted, run_id: str | None = None) -> Object:
+async def list_messages(context: ContextDep, thread_id: str, page: Wanted, run_id: str | None = None) -> Object:
     """A page of them, newest first; `run_id`: those that a run made."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
@@ -50,19 +50,19 @@ async def list_messages(at: ContextDep, thread_id: str, page: Wanted, run_id: st
             where.append(messages.c.run_id == run_id)
         return list_rows(connection, scope, messages, page, message_object, *where)
 
-    return await at.read(read)
+    return await context.read(read)
 
 
 @router.get("/threads/{thread_id}/messages/{message_id}")
-async def retrieve_message(at: ContextDep, thread_id: str, message_id: str) -> Object:
+async def retrieve_message(context: ContextDep, thread_id: str, message_id: str) -> Object:
     """One of them."""
-    return await at.read(
+    return await context.read(
         lambda connection, scope: message_object(_message(connection, scope, thread_id, message_id)),
     )
 
 
 @router.post("/threads/{thread_id}/messages/{message_id}")
-async def modify_message(at: ContextDep, thread_id: str, message_id: str, given: MessageUpdate) -> Object:
+async def modify_message(context: ContextDep, thread_id: str, message_id: str, given: MessageUpdate) -> Object:
     """Replace its metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
@@ -72,11 +72,11 @@ async def modify_message(at: ContextDep, thread_id: str, message_id: str, given:
             row = scope.change(connection, messages, message_id, {"body": body}) or row
         return message_object(row)
 
-    return await at.write(change)
+    return await context.write(change)
 
 
 @router.delete("/threads/{thread_id}/messages/{message_id}")
-async def delete_message(at: ContextDep, thread_id: str, message_id: str) -> Object:
+async def delete_message(context: ContextDep, thread_id: str, message_id: str) -> Object:
     """Remove it."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
@@ -84,7 +84,7 @@ async def delete_message(at: ContextDep, thread_id: str, message_id: str) -> Obj
         scope.remove(connection, messages, messages.c.id == message_id)
         return deletion_object(message_id, "thread.message")
 
-    return await at.write(remove)
+    return await context.write(remove)
 
 
 def add_messages(

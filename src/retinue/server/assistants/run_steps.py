@@ -24,32 +24,32 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps")
-async def list_all(thread_id: str, run_id: str, at: ContextDep, page: Wanted, include: Include = ()) -> Object:
+async def list_all(thread_id: str, run_id: str, context: ContextDep, page: Wanted, include: Include = ()) -> Object:
     """The steps of a run."""
-    return list_objects(await _steps(at, thread_id, run_id, include), page)
+    return list_objects(await _steps(context, thread_id, run_id, include), page)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")
-async def retrieve(thread_id: str, run_id: str, step_id: str, at: ContextDep, include: Include = ()) -> Object:
+async def retrieve(thread_id: str, run_id: str, step_id: str, context: ContextDep, include: Include = ()) -> Object:
     """A step of a run."""
-    steps = await _steps(at, thread_id, run_id, include)
+    steps = await _steps(context, thread_id, run_id, include)
     for step in steps:
         if step["id"] == step_id:
             return step
     raise not_found("run step", step_id)
 
 
-async def _steps(at: Context, thread_id: str, run_id: str, include: Sequence[str]) -> list[Object]:
+async def _steps(context: Context, thread_id: str, run_id: str, include: Sequence[str]) -> list[Object]:
     """The steps of a run so far, oldest first."""
 
     def work(connection: Connection, scope: TenantView) -> list[Object]:
         run = run_of(connection, scope, thread_id, run_id)
         log = read_events(connection, run_id)
         run = run_of(connection, scope, thread_id, run_id)  # not older than its log
-        progress = StepProjection(run, tools_of(at.server.deployment, run), at.server.options, include)
+        progress = StepProjection(run, tools_of(context.server.deployment, run), context.server.options, include)
         items: list[Followed] = [*log, run]
         for item in items:
             list(progress.tell(item))
         return [step_view(run.request, step, content=included(include)) for step in progress.steps]
 
-    return await at.read(work)
+    return await context.read(work)

@@ -30,15 +30,17 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/threads/{thread_id}/runs", responses=STREAMED)
-async def create(thread_id: str, body: RunCreate, at: ContextDep, include: Include = ()) -> Any:
+async def create(thread_id: str, body: RunCreate, context: ContextDep, include: Include = ()) -> Any:
     """Run an assistant on a thread."""
     body = body.model_copy(update={"include": [*include]}) if include else body
-    run, halted = await at.write(lambda connection, scope: start_run(connection, scope, at.server, thread_id, body))
-    return _started(at, run, halted, stream=bool(body.stream))
+    run, halted = await context.write(
+        lambda connection, scope: start_run(connection, scope, context.server, thread_id, body)
+    )
+    return _started(context, run, halted, stream=bool(body.stream))
 
 
 @router.post("/threads/runs", responses=STREAMED)
-async def create_with_thread(body: ThreadRunCreate, at: ContextDep) -> Any:
+async def create_with_thread(body: ThreadRunCreate, context: ContextDep) -> Any:
     """Make a thread, and run an assistant on it."""
     given = body.thread or ThreadCreate()
     if body.tool_resources is not None:
@@ -46,27 +48,29 @@ async def create_with_thread(body: ThreadRunCreate, at: ContextDep) -> Any:
 
     def start(connection: Connection, scope: TenantView) -> tuple[Object, RunRow]:
         thread = add_thread(connection, scope, given)
-        run, _ = start_run(connection, scope, at.server, thread.id, body)
+        run, _ = start_run(connection, scope, context.server, thread.id, body)
         return thread_object(thread), run
 
-    thread, run = await at.write(start)
-    return _started(at, run, None, stream=bool(body.stream), thread=thread)
+    thread, run = await context.write(start)
+    return _started(context, run, None, stream=bool(body.stream), thread=thread)
 
 
-def _started(at: Context, run: RunRow, halted: RunRow | None, *, stream: bool, thread: Object | None = None) -> Any:
+def _started(
+    context: Context, run: RunRow, halted: RunRow | None, *, stream: bool, thread: Object | None = None
+) -> Any:
     failpoint("after run is made")
     if halted is not None:
-        at.server.halted(halted)
+        context.server.halted(halted)
     if run.holds:
-        at.server.runs.start(run.id, run)
+        context.server.runs.start(run.id, run)
     if not stream:
         return run_object(run)
     before = [("thread.created", thread)] if thread is not None else []
-    return event_stream(run_events(at.server, run, before))
+    return event_stream(run_events(context.server, run, before))
 
 
 @router.get("/threads/{thread_id}/runs")
-async def list_all(thread_id: str, at: ContextDep, page: Wanted) -> Object:
+async def list_all(thread_id: str, context: ContextDep, page: Wanted) -> Object:
     """The runs of a thread."""
 
     def work(connection: Connection, scope: TenantView) -> Object:
@@ -74,14 +78,14 @@ async def list_all(thread_id: str, at: ContextDep, page: Wanted) -> Object:
         mine = runs.c.thread_id == thread_id
         return list_rows(connection, scope, runs, page, lambda row: run_object(RunRow.of(row)), mine)
 
-    return await at.read(work)
+    return await context.read(work)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}", responses=STREAMED)
 async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said in two ways
     thread_id: str,
     run_id: str,
-    at: ContextDep,
+    context: ContextDep,
     request: Request,
     response: Response,
     stream: bool = False,
@@ -91,16 +95,16 @@ async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said i
     """The run; as a stream, what it does and did since the event that a client got last."""
     streams = stream or "text/event-stream" in request.headers.get("accept", "")
     if streams:
-        at.begin_stream()
-    run = await at.read(partial(run_of, thread_id=thread_id, run_id=run_id))
+        context.begin_stream()
+    run = await context.read(partial(run_of, thread_id=thread_id, run_id=run_id))
     if streams:
-        return event_stream(await resumed(at.server, run, number_of(last_event_id, starting_after)))
-    response.headers.update(at.server.poll_after())
+        return event_stream(await resumed(context.server, run, number_of(last_event_id, starting_after)))
+    response.headers.update(context.server.poll_after())
     return run_object(run)
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}")
-async def update(thread_id: str, run_id: str, body: RunUpdate, at: ContextDep) -> Object:
+async def update(thread_id: str, run_id: str, body: RunUpdate, context: ContextDep) -> Object:
     """Change what is noted of a run."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
@@ -110,11 +114,11 @@ async def update(thread_id: str, run_id: str, body: RunUpdate, at: ContextDep) -
             scope.change(connection, runs, run_id, {"state": state})
         return run_of(connection, scope, thread_id, run_id)
 
-    return run_object(await at.write(work))
+    return run_object(await context.write(work))
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/submit_tool_outputs", responses=STREAMED)
-async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, at: ContextDep) -> Any:
+async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, context: ContextDep) -> Any:
     """Say what came of the calls that the run waits for. The same, said twice, is said once."""
     outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
 
@@ -122,21 +126,21 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
         run = run_of(connection, scope, thread_id, run_id)
         answer = parse_submission(run, outputs)
         if answer is not None:
-            submit_decisions(connection, run, answer.decisions, at.server.options.run_ttl, answer.mark)
+            submit_decisions(connection, run, answer.decisions, context.server.options.run_ttl, answer.mark)
         return run_of(connection, scope, thread_id, run_id), answer is not None
 
     failpoint("before decision")
-    run, new = await at.write(work)
+    run, new = await context.write(work)
     failpoint("after decision")
     if new:
-        at.server.runs.start(run.id, run)
+        context.server.runs.start(run.id, run)
     if body.stream:
-        return event_stream(run_events(at.server, run, turn=len(run.state.get("turns", ()))))
+        return event_stream(run_events(context.server, run, turn=len(run.state.get("turns", ()))))
     return run_object(run)
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel")
-async def cancel(thread_id: str, run_id: str, at: ContextDep) -> Object:
+async def cancel(thread_id: str, run_id: str, context: ContextDep) -> Object:
     """End the run."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
@@ -145,8 +149,8 @@ async def cancel(thread_id: str, run_id: str, at: ContextDep) -> Object:
             raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
         return cancel_run(connection, run)
 
-    run = await at.write(work)
-    at.server.halted(run)
+    run = await context.write(work)
+    context.server.halted(run)
     return run_object(run)
 
 

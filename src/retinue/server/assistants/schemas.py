@@ -51,7 +51,7 @@ class AssistantUpdate(Wire):
 
 
 class AssistantCreate(AssistantUpdate):
-    """`POST /assistants`. `agent_config` is OPEA's (seed 003)."""
+    """`POST /assistants`. `agent_config` is OPEA's."""
 
     agent_config: dict[str, Any] | None = None
 

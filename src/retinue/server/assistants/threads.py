@@ -25,29 +25,29 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/threads")
-async def create_thread(at: ContextDep, given: ThreadCreate | None = None) -> Object:
+async def create_thread(context: ContextDep, given: ThreadCreate | None = None) -> Object:
     """A new one, with its first messages."""
     asked = given or ThreadCreate()
-    made = await at.write(lambda connection, scope: thread_object(add_thread(connection, scope, asked)))
+    made = await context.write(lambda connection, scope: thread_object(add_thread(connection, scope, asked)))
     if made["tool_resources"]:
-        at.server.indexing.wake()
+        context.server.indexing.wake()
     return made
 
 
 @router.get("/threads")
-async def list_threads(at: ContextDep, page: Wanted) -> Object:
+async def list_threads(context: ContextDep, page: Wanted) -> Object:
     """A page of them, newest first."""
-    return await at.read(lambda connection, scope: list_rows(connection, scope, threads, page, thread_object))
+    return await context.read(lambda connection, scope: list_rows(connection, scope, threads, page, thread_object))
 
 
 @router.get("/threads/{thread_id}")
-async def retrieve_thread(at: ContextDep, thread_id: str) -> Object:
+async def retrieve_thread(context: ContextDep, thread_id: str) -> Object:
     """One of them."""
-    return await at.read(lambda connection, scope: thread_object(find_row(connection, scope, threads, thread_id)))
+    return await context.read(lambda connection, scope: thread_object(find_row(connection, scope, threads, thread_id)))
 
 
 @router.post("/threads/{thread_id}")
-async def modify_thread(at: ContextDep, thread_id: str, given: ThreadUpdate) -> Object:
+async def modify_thread(context: ContextDep, thread_id: str, given: ThreadUpdate) -> Object:
     """Change what is sent."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
@@ -57,11 +57,11 @@ async def modify_thread(at: ContextDep, thread_id: str, given: ThreadUpdate) -> 
         assert row is not None
         return thread_object(row)
 
-    return await at.write(change)
+    return await context.write(change)
 
 
 @router.delete("/threads/{thread_id}")
-async def delete_thread(at: ContextDep, thread_id: str) -> Object:
+async def delete_thread(context: ContextDep, thread_id: str) -> Object:
     """Remove it and all that is on it; what runs there ends at once."""
 
     def remove(connection: Connection, scope: TenantView) -> list[RunRow]:
@@ -74,10 +74,10 @@ async def delete_thread(at: ContextDep, thread_id: str) -> Object:
         scope.remove(connection, threads, threads.c.id == thread_id)
         return there
 
-    for run in await at.write(remove):
-        at.server.runs.interrupt(run.id)
+    for run in await context.write(remove):
+        context.server.runs.interrupt(run.id)
         gone = replace(run, status="cancelled", holds=False, expires_at=None)
-        at.server.runs.followers.publish(run.id, [gone])  # else who follows it would wait for ever
+        context.server.runs.followers.publish(run.id, [gone])  # else who follows it would wait for ever
     return deletion_object(thread_id, "thread")
 
 

@@ -27,10 +27,10 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.post("/chat/completions", responses=STREAMED)
 async def create(
-    body: ChatCreate, at: ContextDep, request: Request, x_retinue_thread: Annotated[str | None, Header()] = None
+    body: ChatCreate, context: ContextDep, request: Request, x_retinue_thread: Annotated[str | None, Header()] = None
 ) -> Any:
     """Answer a conversation."""
-    if body.model not in at.server.deployment.agents:
+    if body.model not in context.server.deployment.agents:
         raise no_model(body.model)
     check_supported(body)
     asked = body.sent()
@@ -38,27 +38,27 @@ async def create(
     if as_text:
         asked["messages"] = [{"role": "user", "content": body.messages}]
     key = x_retinue_thread or body.thread_id or (body.metadata or {}).get("thread_id")
-    work = partial(chat_run, options=at.server.options, asked=asked, thread_key=key)
-    run, new = await at.write(lambda connection, scope: work(connection, scope))
+    work = partial(chat_run, options=context.server.options, asked=asked, thread_key=key)
+    run, new = await context.write(lambda connection, scope: work(connection, scope))
     if new:
-        at.server.runs.start(run.id, run)
+        context.server.runs.start(run.id, run)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        return event_stream(_chunks(at, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
-    run, log = await _ended(at, run, request)
+        return event_stream(_chunks(context, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
+    run, log = await _ended(context, run, request)
     if run.status in FAILED:
-        raise await error_of_run(at.server, run)
+        raise await error_of_run(context.server, run)
     answer = completion(run, log, reasoning=bool(body.reasoning))
     if as_text:
-        answer["text"] = answer["choices"][0]["message"]["content"]  # where seed 003's clients look
+        answer["text"] = answer["choices"][0]["message"]["content"]  # where OPEA's clients look
     return answer
 
 
-async def _chunks(at: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str]:
+async def _chunks(context: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str]:
     over = False
     try:
         yield frame(chunks.first())
-        async with aclosing(at.server.runs.followers.follow(run.id, _told(run), request=run.request)) as items:
+        async with aclosing(context.server.runs.followers.follow(run.id, _told(run), request=run.request)) as items:
             async for item in items:
                 rests = item if isinstance(item, RunRow) and item.rests else None
                 over = rests is not None
@@ -69,20 +69,20 @@ async def _chunks(at: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str
     except ApiError as error:
         yield frame(error.body)
     finally:
-        if not over and at.repeat is None:
-            at.server.runs.interrupt(run.id)
+        if not over and context.repeat is None:
+            context.server.runs.interrupt(run.id)
     yield DONE
 
 
-async def _ended(at: Context, run: RunRow, request: Request) -> tuple[RunRow, list[Entry]]:
+async def _ended(context: Context, run: RunRow, request: Request) -> tuple[RunRow, list[Entry]]:
     """The run once it has ended, or waits, and what came of it since the last completion; it is cancelled if a
     client goes away meanwhile that cannot come back to it."""
     watch = asyncio.create_task(wait_for_disconnect(request))
-    following = asyncio.create_task(_rest(at.server, run))
+    following = asyncio.create_task(_rest(context.server, run))
     try:
         await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
-        if not following.done() and at.repeat is None:
-            at.server.runs.interrupt(run.id)
+        if not following.done() and context.repeat is None:
+            context.server.runs.interrupt(run.id)
         return await following
     finally:
         for task in (watch, following):

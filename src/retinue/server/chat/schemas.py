@@ -107,7 +107,7 @@ ToolChoice = Annotated[
 
 class ChatCreate(Wire):
     """The request. `thread_id` and `reasoning` are extensions: a conversation that the server keeps, and the model's
-    thoughts as `reasoning_content`; `messages` may be a text (seed 003)."""
+    thoughts as `reasoning_content`; `messages` may be a text (OPEA's RFC on agents)."""
 
     model: str
     messages: Messages

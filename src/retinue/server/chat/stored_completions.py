@@ -34,7 +34,7 @@ _METADATA = re.compile(r"metadata\[(.*)\]")
 
 
 @router.get("")
-async def list_all(at: ContextDep, request: Request, page: Rising, model: str | None = None) -> Object:
+async def list_all(context: ContextDep, request: Request, page: Rising, model: str | None = None) -> Object:
     """The stored completions."""
     wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
     if unusual := [name for name in wanted if '"' in name or "\\" in name]:
@@ -51,17 +51,17 @@ async def list_all(at: ContextDep, request: Request, page: Rising, model: str | 
             connection, scope, runs, begin, lambda row: _stored(connection, RunRow.of(row)), *_KEPT, *fitting
         )
 
-    return await at.read(work)
+    return await context.read(work)
 
 
 @router.get("/{completion_id}")
-async def retrieve(completion_id: str, at: ContextDep) -> Object:
+async def retrieve(completion_id: str, context: ContextDep) -> Object:
     """A stored completion."""
-    return await at.read(lambda connection, scope: _stored(connection, _found(connection, scope, completion_id)))
+    return await context.read(lambda connection, scope: _stored(connection, _found(connection, scope, completion_id)))
 
 
 @router.post("/{completion_id}")
-async def update(completion_id: str, body: ChatUpdate, at: ContextDep) -> Object:
+async def update(completion_id: str, body: ChatUpdate, context: ContextDep) -> Object:
     """Change what is noted of a stored completion."""
 
     def work(connection: Connection, scope: TenantView) -> Object:
@@ -69,11 +69,11 @@ async def update(completion_id: str, body: ChatUpdate, at: ContextDep) -> Object
         scope.change(connection, runs, run.id, {"state": {**run.state, "metadata": body.metadata or {}}})
         return _stored(connection, _found(connection, scope, completion_id))
 
-    return await at.write(work)
+    return await context.write(work)
 
 
 @router.delete("/{completion_id}")
-async def delete(completion_id: str, at: ContextDep) -> Object:
+async def delete(completion_id: str, context: ContextDep) -> Object:
     """Forget a stored completion."""
 
     def work(connection: Connection, scope: TenantView) -> None:
@@ -81,12 +81,12 @@ async def delete(completion_id: str, at: ContextDep) -> Object:
         scope.remove(connection, runs, runs.c.id == run.id)
         remove(connection, [run.id])
 
-    await at.write(work)
+    await context.write(work)
     return {"id": completion_id, "object": "chat.completion.deleted", "deleted": True}
 
 
 @router.get("/{completion_id}/messages")
-async def messages(completion_id: str, at: ContextDep, page: Rising) -> Object:
+async def messages(completion_id: str, context: ContextDep, page: Rising) -> Object:
     """What was said in the request of a stored completion."""
 
     def asked(connection: Connection, scope: TenantView) -> Sequence[Mapping[str, Any]]:
@@ -94,7 +94,7 @@ async def messages(completion_id: str, at: ContextDep, page: Rising) -> Object:
 
     said = [
         {"id": f"{completion_id}-{number}", "role": one["role"], "content": one["content"], "content_parts": None}
-        for number, one in enumerate(await at.read(asked))  # which are texts
+        for number, one in enumerate(await context.read(asked))  # which are texts
     ]
     return list_objects(said, page)
 

@@ -39,7 +39,7 @@ class ItemsCreate(Wire):
 
 
 @router.post("")
-async def create_conversation(at: ContextDep, given: ConversationCreate | None = None) -> Object:
+async def create_conversation(context: ContextDep, given: ConversationCreate | None = None) -> Object:
     """A new one, with its first items."""
     given = given or ConversationCreate()
 
@@ -49,19 +49,19 @@ async def create_conversation(at: ContextDep, given: ConversationCreate | None =
         append_items(connection, scope.tenant, row.id, [one.sent() for one in given.items or ()])
         return _conversation_object(row)
 
-    return await at.write(add)
+    return await context.write(add)
 
 
 @router.get("/{conversation_id}")
-async def retrieve_conversation(at: ContextDep, conversation_id: str) -> Object:
+async def retrieve_conversation(context: ContextDep, conversation_id: str) -> Object:
     """One of them."""
-    return await at.read(
+    return await context.read(
         lambda connection, scope: _conversation_object(found_conversation(connection, scope, conversation_id))
     )
 
 
 @router.post("/{conversation_id}")
-async def update_conversation(at: ContextDep, conversation_id: str, given: MetadataUpdate) -> Object:
+async def update_conversation(context: ContextDep, conversation_id: str, given: MetadataUpdate) -> Object:
     """Replace its metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
@@ -71,11 +71,11 @@ async def update_conversation(at: ContextDep, conversation_id: str, given: Metad
             row = scope.change(connection, conversations, conversation_id, {"body": body}) or row
         return _conversation_object(row)
 
-    return await at.write(change)
+    return await context.write(change)
 
 
 @router.delete("/{conversation_id}")
-async def delete_conversation(at: ContextDep, conversation_id: str) -> Object:
+async def delete_conversation(context: ContextDep, conversation_id: str) -> Object:
     """Remove it and its items."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
@@ -84,11 +84,11 @@ async def delete_conversation(at: ContextDep, conversation_id: str) -> Object:
         scope.remove(connection, conversations, conversations.c.id == conversation_id)
         return deletion_object(conversation_id, "conversation")
 
-    return await at.write(remove)
+    return await context.write(remove)
 
 
 @router.get("/{conversation_id}/items")
-async def list_items(at: ContextDep, conversation_id: str, page: Wanted, include: Include = ()) -> Object:
+async def list_items(context: ContextDep, conversation_id: str, page: Wanted, include: Include = ()) -> Object:
     """A page of its items, newest first."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
@@ -99,11 +99,11 @@ async def list_items(at: ContextDep, conversation_id: str, page: Wanted, include
         rows, more = scope.page(connection, items, asked, items.c.conversation_id == conversation_id)
         return listed([item_view(row.body, include) for row in rows], more)
 
-    return await at.read(read)
+    return await context.read(read)
 
 
 @router.post("/{conversation_id}/items")
-async def create_items(at: ContextDep, conversation_id: str, given: ItemsCreate, include: Include = ()) -> Object:
+async def create_items(context: ContextDep, conversation_id: str, given: ItemsCreate, include: Include = ()) -> Object:
     """Add items; they are given back as they are then."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
@@ -111,19 +111,19 @@ async def create_items(at: ContextDep, conversation_id: str, given: ItemsCreate,
         added = append_items(connection, scope.tenant, conversation_id, [one.sent() for one in given.items])
         return listed([item_view(one, include) for one in added], False)
 
-    return await at.write(add)
+    return await context.write(add)
 
 
 @router.get("/{conversation_id}/items/{item_id}")
-async def retrieve_item(at: ContextDep, conversation_id: str, item_id: str, include: Include = ()) -> Object:
+async def retrieve_item(context: ContextDep, conversation_id: str, item_id: str, include: Include = ()) -> Object:
     """One of its items."""
-    return await at.read(
+    return await context.read(
         lambda connection, scope: item_view(_found_item(connection, scope, conversation_id, item_id).body, include)
     )
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
-async def delete_item(at: ContextDep, conversation_id: str, item_id: str) -> Object:
+async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -> Object:
     """Remove an item; the conversation is given back."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
@@ -132,7 +132,7 @@ async def delete_item(at: ContextDep, conversation_id: str, item_id: str) -> Obj
         scope.remove(connection, items, items.c.id == found.id)
         return _conversation_object(row)
 
-    return await at.write(remove)
+    return await context.write(remove)
 
 
 def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:

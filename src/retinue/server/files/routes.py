@@ -32,7 +32,7 @@ _ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
 
 @router.post("/files")
 async def create_file(
-    at: ContextDep,
+    context: ContextDep,
     file: UploadFile,
     purpose: Annotated[Purpose, Form()],
     anchor: Annotated[Literal["created_at"] | None, Form(alias=_ANCHOR)] = None,
@@ -52,7 +52,7 @@ async def create_file(
         "body": {"filename": name, "bytes": len(data), "purpose": purpose},
     }
 
-    problem = await at.read(partial(problem_of_upload, size=len(data)))
+    problem = await context.read(partial(problem_of_upload, size=len(data)))
 
     def add(connection: Connection, scope: TenantView) -> Object:
         if problem is not None:
@@ -60,7 +60,7 @@ async def create_file(
         scope.insert(connection, contents, {"id": row["id"], "content": data})
         return file_object(scope.add(connection, files, row))
 
-    return await at.write(add)
+    return await context.write(add)
 
 
 def _page_of(
@@ -72,26 +72,28 @@ def _page_of(
 
 
 @router.get("/files")
-async def list_files(at: ContextDep, page: Annotated[Page, Depends(_page_of)], purpose: str | None = None) -> Object:
+async def list_files(
+    context: ContextDep, page: Annotated[Page, Depends(_page_of)], purpose: str | None = None
+) -> Object:
     """A page of them, newest first; `purpose`: those for it."""
     where = [] if purpose is None else [files.c.body["purpose"].as_string() == purpose]
-    return await at.read(lambda connection, scope: list_rows(connection, scope, files, page, file_object, *where))
+    return await context.read(lambda connection, scope: list_rows(connection, scope, files, page, file_object, *where))
 
 
 @router.get("/files/{file_id}")
-async def retrieve_file(at: ContextDep, file_id: str) -> Object:
+async def retrieve_file(context: ContextDep, file_id: str) -> Object:
     """One of them."""
-    return await at.read(lambda connection, scope: file_object(file_of(connection, scope, file_id)))
+    return await context.read(lambda connection, scope: file_object(file_of(connection, scope, file_id)))
 
 
 @router.get("/files/{file_id}/content", response_class=Response)
-async def retrieve_content(at: ContextDep, file_id: str) -> Response:
+async def retrieve_content(context: ContextDep, file_id: str) -> Response:
     """What is in it, as it was uploaded. No browser takes it for a page of this server."""
 
     def read(connection: Connection, scope: TenantView) -> tuple[Kept, Kept | None]:
         return file_of(connection, scope, file_id), scope.find(connection, contents, file_id)
 
-    row, kept = await at.read(read)
+    row, kept = await context.read(read)
     headers = {
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(row.body['filename'], safe='')}",
         "X-Content-Type-Options": "nosniff",
@@ -100,7 +102,7 @@ async def retrieve_content(at: ContextDep, file_id: str) -> Response:
 
 
 @router.delete("/files/{file_id}")
-async def delete_file(at: ContextDep, file_id: str) -> Object:
+async def delete_file(context: ContextDep, file_id: str) -> Object:
     """Remove it, also from vector stores."""
 
     def remove(connection: Connection, scope: TenantView) -> list[str]:
@@ -112,7 +114,7 @@ async def delete_file(at: ContextDep, file_id: str) -> Object:
         scope.remove(connection, files, files.c.id == file_id)
         return there
 
-    at.server.indexing.wake(*await at.write(remove))
+    context.server.indexing.wake(*await context.write(remove))
     return {"id": file_id, "object": "file", "deleted": True}
 
 

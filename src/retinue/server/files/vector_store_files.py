@@ -27,40 +27,45 @@ _Status = Literal["in_progress", "completed", "failed", "cancelled"]
 
 
 @router.post("/vector_stores/{vector_store_id}/files")
-async def create_store_file(at: ContextDep, vector_store_id: str, given: FileWish) -> Object:
+async def create_store_file(context: ContextDep, vector_store_id: str, given: FileWish) -> Object:
     """Put a file into a store."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         attach(connection, scope, store_of(connection, scope, vector_store_id, used=True), [given])
         return file_object(_file(connection, scope, vector_store_id, given.file_id))
 
-    made = await at.write(add)
-    at.server.indexing.wake(vector_store_id)
+    made = await context.write(add)
+    context.server.indexing.wake(vector_store_id)
     return made
 
 
 @router.get("/vector_stores/{vector_store_id}/files")
-async def list_store_files(at: ContextDep, vector_store_id: str, page: Wanted, filter: _Status | None = None) -> Object:  # noqa: A002
+async def list_store_files(
+    context: ContextDep,
+    vector_store_id: str,
+    page: Wanted,
+    filter: _Status | None = None,  # noqa: A002
+) -> Object:
     """A page of them, newest first; `filter`: those of a status."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
         store_of(connection, scope, vector_store_id)
         return _listed(connection, scope, vector_store_id, page, filter)
 
-    return await at.read(read)
+    return await context.read(read)
 
 
 @router.get("/vector_stores/{vector_store_id}/files/{file_id}")
-async def retrieve_store_file(at: ContextDep, vector_store_id: str, file_id: str, response: Response) -> Object:
+async def retrieve_store_file(context: ContextDep, vector_store_id: str, file_id: str, response: Response) -> Object:
     """One of them."""
-    response.headers.update(at.server.poll_after())
-    return await at.read(
+    response.headers.update(context.server.poll_after())
+    return await context.read(
         lambda connection, scope: file_object(_file(connection, scope, vector_store_id, file_id)),
     )
 
 
 @router.post("/vector_stores/{vector_store_id}/files/{file_id}")
-async def modify_store_file(at: ContextDep, vector_store_id: str, file_id: str, given: FileChange) -> Object:
+async def modify_store_file(context: ContextDep, vector_store_id: str, file_id: str, given: FileChange) -> Object:
     """Replace its attributes."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
@@ -68,33 +73,33 @@ async def modify_store_file(at: ContextDep, vector_store_id: str, file_id: str, 
         body = {**row.body, "attributes": given.attributes or {}}
         return file_object(scope.change(connection, vector_store_files, row.id, {"body": body}) or row)
 
-    return await at.write(change)
+    return await context.write(change)
 
 
 @router.delete("/vector_stores/{vector_store_id}/files/{file_id}")
-async def delete_store_file(at: ContextDep, vector_store_id: str, file_id: str) -> Object:
+async def delete_store_file(context: ContextDep, vector_store_id: str, file_id: str) -> Object:
     """Take a file out of a store; the file itself stays."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
         row = _file(connection, scope, vector_store_id, file_id)
         scope.remove(connection, vector_store_files, _COLUMNS.id == row.id)
 
-    await at.write(remove)
-    at.server.indexing.wake(vector_store_id)
+    await context.write(remove)
+    context.server.indexing.wake(vector_store_id)
     return {"id": file_id, "object": "vector_store.file.deleted", "deleted": True}
 
 
 @router.get("/vector_stores/{vector_store_id}/files/{file_id}/content")
-async def retrieve_store_file_content(at: ContextDep, vector_store_id: str, file_id: str) -> Object:
+async def retrieve_store_file_content(context: ContextDep, vector_store_id: str, file_id: str) -> Object:
     """The text that was found in a file."""
-    row = await at.read(lambda connection, scope: _file(connection, scope, vector_store_id, file_id))
-    text = await run_in_thread(at.server.indexing.passages.text, vector_store_id, row.id)
+    row = await context.read(lambda connection, scope: _file(connection, scope, vector_store_id, file_id))
+    text = await run_in_thread(context.server.indexing.passages.text, vector_store_id, row.id)
     data = [{"type": "text", "text": text}] if text else []
     return {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
 
 
 @router.post("/vector_stores/{vector_store_id}/file_batches")
-async def create_batch(at: ContextDep, vector_store_id: str, given: BatchCreate) -> Object:
+async def create_batch(context: ContextDep, vector_store_id: str, given: BatchCreate) -> Object:
     """Put several files into a store at once."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
@@ -110,24 +115,24 @@ async def create_batch(at: ContextDep, vector_store_id: str, given: BatchCreate)
         attach(connection, scope, store, wishes, row.id)
         return batch_object(connection, row)
 
-    made = await at.write(add)
-    at.server.indexing.wake(vector_store_id)
+    made = await context.write(add)
+    context.server.indexing.wake(vector_store_id)
     return made
 
 
 @router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}")
-async def retrieve_batch(at: ContextDep, vector_store_id: str, batch_id: str, response: Response) -> Object:
+async def retrieve_batch(context: ContextDep, vector_store_id: str, batch_id: str, response: Response) -> Object:
     """How far it is."""
-    response.headers.update(at.server.poll_after())
+    response.headers.update(context.server.poll_after())
 
     def read(connection: Connection, scope: TenantView) -> Object:
         return batch_object(connection, _batch(connection, scope, vector_store_id, batch_id))
 
-    return await at.read(read)
+    return await context.read(read)
 
 
 @router.post("/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel")
-async def cancel_batch(at: ContextDep, vector_store_id: str, batch_id: str) -> Object:
+async def cancel_batch(context: ContextDep, vector_store_id: str, batch_id: str) -> Object:
     """Leave out those of its files that are not done yet."""
 
     def cancel(connection: Connection, scope: TenantView) -> Object:
@@ -137,12 +142,12 @@ async def cancel_batch(at: ContextDep, vector_store_id: str, batch_id: str) -> O
         row = scope.change(connection, vector_store_batches, batch_id, {"body": {"cancelled": True}}) or row
         return batch_object(connection, row)
 
-    return await at.write(cancel)
+    return await context.write(cancel)
 
 
 @router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}/files")
 async def list_batch_files(
-    at: ContextDep,
+    context: ContextDep,
     vector_store_id: str,
     batch_id: str,
     page: Wanted,
@@ -154,7 +159,7 @@ async def list_batch_files(
         _batch(connection, scope, vector_store_id, batch_id)
         return _listed(connection, scope, vector_store_id, page, filter, _COLUMNS.batch_id == batch_id)
 
-    return await at.read(read)
+    return await context.read(read)
 
 
 def _listed(

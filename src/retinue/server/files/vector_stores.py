@@ -20,37 +20,37 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/vector_stores")
-async def create_store(at: ContextDep, given: StoreCreate | None = None) -> Object:
+async def create_store(context: ContextDep, given: StoreCreate | None = None) -> Object:
     """A new one, with files of before."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         return store_object(connection, make_store(connection, scope, given or StoreCreate()))
 
-    made = await at.write(add)
-    at.server.indexing.wake()
+    made = await context.write(add)
+    context.server.indexing.wake()
     return made
 
 
 @router.get("/vector_stores")
-async def list_stores(at: ContextDep, page: Wanted) -> Object:
+async def list_stores(context: ContextDep, page: Wanted) -> Object:
     """A page of them, newest first."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
         return list_rows(connection, scope, vector_stores, page, lambda row: store_object(connection, row))
 
-    return await at.read(read)
+    return await context.read(read)
 
 
 @router.get("/vector_stores/{vector_store_id}")
-async def retrieve_store(at: ContextDep, vector_store_id: str) -> Object:
+async def retrieve_store(context: ContextDep, vector_store_id: str) -> Object:
     """One of them."""
-    return await at.read(
+    return await context.read(
         lambda connection, scope: store_object(connection, store_of(connection, scope, vector_store_id))
     )
 
 
 @router.post("/vector_stores/{vector_store_id}")
-async def modify_store(at: ContextDep, vector_store_id: str, given: StoreUpdate) -> Object:
+async def modify_store(context: ContextDep, vector_store_id: str, given: StoreUpdate) -> Object:
     """Change what is sent."""
     sent = given.sent()
 
@@ -62,11 +62,11 @@ async def modify_store(at: ContextDep, vector_store_id: str, given: StoreUpdate)
         assert row is not None
         return store_object(connection, row)
 
-    return await at.write(change)
+    return await context.write(change)
 
 
 @router.delete("/vector_stores/{vector_store_id}")
-async def delete_store(at: ContextDep, vector_store_id: str) -> Object:
+async def delete_store(context: ContextDep, vector_store_id: str) -> Object:
     """Remove it; its files stay."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
@@ -75,20 +75,20 @@ async def delete_store(at: ContextDep, vector_store_id: str) -> Object:
             scope.remove(connection, table, table.c.vector_store_id == vector_store_id)
         scope.remove(connection, vector_stores, vector_stores.c.id == vector_store_id)
 
-    await at.write(remove)
-    at.server.indexing.wake(vector_store_id)
+    await context.write(remove)
+    context.server.indexing.wake(vector_store_id)
     return deletion_object(vector_store_id, "vector_store")
 
 
 @router.post("/vector_stores/{vector_store_id}/search")
-async def search_store(at: ContextDep, vector_store_id: str, given: Search) -> Object:
+async def search_store(context: ContextDep, vector_store_id: str, given: Search) -> Object:
     """The passages that fit a query, or several, best first."""
     queries = [given.query] if isinstance(given.query, str) else given.query
     filters = None if given.filters is None else validate_filter(given.filters)
-    where = VectorSearch(at.server.database, at.server.indexing)
+    where = VectorSearch(context.server.database, context.server.indexing)
     query, most = " ".join(queries), given.max_num_results
     least = (given.ranking_options and given.ranking_options.score_threshold) or 0.0
-    results = await search(where, at.scope, [vector_store_id], query, most, filters)
+    results = await search(where, context.scope, [vector_store_id], query, most, filters)
     found = [
         {
             "file_id": one.file_id,

@@ -28,24 +28,24 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
 
 @router.post("/compact")
-async def compact(body: Compact, at: ContextDep) -> Object:
+async def compact(body: Compact, context: ContextDep) -> Object:
     """What a model is told of the conversation, in one item. No model is asked: what is told stays as it was said, and
     what the model is not told (thoughts, images) is left out."""
-    if body.model not in at.server.deployment.agents:
+    if body.model not in context.server.deployment.agents:
         raise no_model(body.model)
     if body.input is None and body.previous_response_id is None:
         raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
 
-    found = await found_items(at, as_items(body.sent().get("input")))
+    found = await found_items(context, as_items(body.sent().get("input")))
 
     def work(connection: Connection, scope: TenantView) -> str:
-        previous = previous_part(connection, scope, body.previous_response_id, at.own)
+        previous = previous_part(connection, scope, body.previous_response_id, context.own)
         items = readable_items(connection, scope, resolve_references(as_items(body.sent().get("input")), found))
-        before = context_of(connection, scope, at.server, previous, None, items)
+        before = context_of(connection, scope, context.server, previous, None, items)
         said = expand_compactions(connection, scope.tenant, [*before.items, *items])
         return seal_compaction(connection, scope.tenant, [*_former(before), *_told(said)])
 
-    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await at.write(work)}
+    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await context.write(work)}
     shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
     return {**shown, "output": [item], "usage": usage_object(Usage())}
 

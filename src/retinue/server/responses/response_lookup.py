@@ -76,20 +76,20 @@ def response_from_log(
     return progress
 
 
-async def found_items(at: Context, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Object]:
+async def found_items(context: Context, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Object]:
     """The items that others refer to, by their ids, as far as they are there. Each response is read for itself, and
     before anything is written: nobody waits for all of them. Raises `ApiError` for too many."""
     wanted = [item["id"] for item in items if item["type"] == "item_reference"]
     if len(wanted) > _REFERENCES:
         raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
-    names = {id_: item_named(id_) or await at.read(partial(_asking, id_=id_)) for id_ in dict.fromkeys(wanted)}
+    names = {id_: item_named(id_) or await context.read(partial(_asking, id_=id_)) for id_ in dict.fromkeys(wanted)}
     found: dict[str, Object] = {}
     for name in dict.fromkeys(filter(None, names.values())):
-        work = partial(_items, deployment=at.server.deployment, name=name)
-        there = {item["id"]: item for item in await at.read(work)}
+        work = partial(_items, deployment=context.server.deployment, name=name)
+        there = {item["id"]: item for item in await context.read(work)}
         found |= {id_: there[id_] for id_ in names if id_ in there}
     for id_ in names.keys() - found.keys():
-        if (item := await at.read(partial(_kept_item, id_=id_))) is not None:
+        if (item := await context.read(partial(_kept_item, id_=id_))) is not None:
             found[id_] = item
     return found
 

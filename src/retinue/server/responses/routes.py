@@ -34,46 +34,46 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
 
 @router.post("", responses=STREAMED)
-async def create(body: ResponseCreate, at: ContextDep, request: Request) -> Any:
+async def create(body: ResponseCreate, context: ContextDep, request: Request) -> Any:
     """Answer, or begin to."""
-    _check(body, at.server, request)
-    found = await found_items(at, as_items(body.sent().get("input")))
+    _check(body, context.server, request)
+    found = await found_items(context, as_items(body.sent().get("input")))
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
-        made = start_response(connection, scope, at.server, body, found, at.own)
+        made = start_response(connection, scope, context.server, body, found, context.own)
         return made.part.run, made.part.number, made.new, made.halted
 
-    run, number, new, halted = await at.write(work)
+    run, number, new, halted = await context.write(work)
     part = Part(run, number)
-    at.server.halted(halted)
+    context.server.halted(halted)
     if new:
-        at.server.runs.start(run.id, run)
-    lasting = part.stored or at.repeat is not None  # else nobody can come back to it
+        context.server.runs.start(run.id, run)
+    lasting = part.stored or context.repeat is not None  # else nobody can come back to it
     if body.stream:
-        return event_stream(response_events(at.server, part, lasting=lasting))
+        return event_stream(response_events(context.server, part, lasting=lasting))
     if body.background:
         return ResponseProjection(part, {}).now(run)
-    return await _ended(at, part, request, lasting=lasting)
+    return await _ended(context, part, request, lasting=lasting)
 
 
 @router.post("/input_tokens")
-async def input_tokens(body: InputTokens, at: ContextDep, request: Request) -> Object:
+async def input_tokens(body: InputTokens, context: ContextDep, request: Request) -> Object:
     """About how many tokens the input of such a response has."""
-    _check(body, at.server, request)
+    _check(body, context.server, request)
     sent = body.sent()
-    found = await found_items(at, as_items(sent.get("input")))
+    found = await found_items(context, as_items(sent.get("input")))
 
     def work(connection: Connection, scope: TenantView) -> int:
         conversation_id = conversation_named(body)
         previous = previous_part(connection, scope, body.previous_response_id)
         items = resolve_references(as_items(sent.get("input")), found)
-        before = context_of(connection, scope, at.server, previous, conversation_id, items)
+        before = context_of(connection, scope, context.server, previous, conversation_id, items)
         said = expand_compactions(connection, scope.tenant, [*before.items, *readable_items(connection, scope, items)])
         texts = [one["content"] for one in (*before.turns, *turns(said))]
         tools = [str(tool) for tool in sent.get("tools") or ()]
         return count([body.instructions or "", *before.rules, *rules(said), *texts, *tools])
 
-    return {"object": "response.input_tokens", "input_tokens": await at.read(work)}
+    return {"object": "response.input_tokens", "input_tokens": await context.read(work)}
 
 
 def _check(body: InputTokens, server: Server, request: Request) -> None:
@@ -110,14 +110,14 @@ async def response_events(
             server.runs.interrupt(part.run.id)
 
 
-async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) -> Object:
+async def _ended(context: Context, part: Part, request: Request, *, lasting: bool) -> Object:
     """The response once it is over; one that is not `lasting` is cancelled if the client goes away meanwhile."""
     watch = asyncio.create_task(wait_for_disconnect(request))
-    following = asyncio.create_task(until_over(at.server, part))
+    following = asyncio.create_task(until_over(context.server, part))
     try:
         await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
         if not following.done() and not lasting:
-            at.server.runs.interrupt(part.run.id)
+            context.server.runs.interrupt(part.run.id)
         progress, run = await following
     finally:
         for task in (watch, following):
@@ -126,7 +126,7 @@ async def _ended(at: Context, part: Part, request: Request, *, lasting: bool) ->
             await watch
     response = progress.now(run)
     if response["status"] in ("failed", "cancelled"):
-        raise await error_of_run(at.server, run)
+        raise await error_of_run(context.server, run)
     return response
 
 

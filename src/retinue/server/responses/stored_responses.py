@@ -34,7 +34,7 @@ _CANCELLING = 10.0  # seconds, for which a request waits until what is cancelled
 @router.get("", responses=STREAMED)
 async def retrieve(
     response_id: str,
-    at: ContextDep,
+    context: ContextDep,
     response: Response,
     stream: bool = False,
     starting_after: Annotated[int, Query(ge=0)] | None = None,
@@ -42,20 +42,20 @@ async def retrieve(
 ) -> Any:
     """The response, or its events from the one after `starting_after`."""
     if stream:
-        at.begin_stream()
-        part = await at.read(partial(found_response, id_=response_id))
+        context.begin_stream()
+        part = await context.read(partial(found_response, id_=response_id))
         after = -1 if starting_after is None else starting_after
-        return event_stream(response_events(at.server, part, after, include=include))
-    response.headers.update(at.server.poll_after())
-    return await _shown(at, response_id, include)
+        return event_stream(response_events(context.server, part, after, include=include))
+    response.headers.update(context.server.poll_after())
+    return await _shown(context, response_id, include)
 
 
 @router.delete("")
-async def delete(response_id: str, at: ContextDep) -> Object:
+async def delete(response_id: str, context: ContextDep) -> Object:
     """Forget the response; if it is under way, it is ended."""
-    part = await at.read(partial(found_response, id_=response_id))
+    part = await context.read(partial(found_response, id_=response_id))
     if part.run.active and not part.over:
-        await _halt(at, response_id)
+        await _halt(context, response_id)
 
     def work(connection: Connection, scope: TenantView) -> None:
         part = found_response(connection, scope, response_id)
@@ -66,41 +66,41 @@ async def delete(response_id: str, at: ContextDep) -> Object:
         scope.remove(connection, runs, runs.c.id == part.run.id)
         remove(connection, [part.run.id])
 
-    await at.write(work)
+    await context.write(work)
     return {"id": response_id, "object": "response", "deleted": True}
 
 
 @router.post("/cancel")
-async def cancel(response_id: str, at: ContextDep) -> Object:
+async def cancel(response_id: str, context: ContextDep) -> Object:
     """End a response that runs in the background. One that was cancelled before stays so."""
-    part = await at.read(partial(found_response, id_=response_id))
+    part = await context.read(partial(found_response, id_=response_id))
     if not part.asked["background"]:
         raise ApiError(400, "Cannot cancel a synchronous response.")
-    shown = await _shown(at, response_id)
+    shown = await _shown(context, response_id)
     if shown["status"] == "cancelled":
         return shown
     if shown["status"] not in ("queued", "in_progress"):
         raise ApiError(400, f"Cannot cancel a {shown['status']} response.")
-    await _halt(at, response_id)
-    return await _shown(at, response_id)
+    await _halt(context, response_id)
+    return await _shown(context, response_id)
 
 
 @router.get("/input_items")
-async def input_items(response_id: str, at: ContextDep, page: Wanted, include: Include = ()) -> Object:
+async def input_items(response_id: str, context: ContextDep, page: Wanted, include: Include = ()) -> Object:
     """The items of the request that the response answers."""
-    part = await at.read(partial(found_response, id_=response_id))
+    part = await context.read(partial(found_response, id_=response_id))
     return list_objects([item_view(item, include) for item in part.input], page)
 
 
-async def _shown(at: Context, response_id: str, include: Sequence[str] = ()) -> Object:
+async def _shown(context: Context, response_id: str, include: Sequence[str] = ()) -> Object:
     def work(connection: Connection, scope: TenantView) -> Object:
         part = found_response(connection, scope, response_id)
-        return current_response(connection, at.server.deployment, part, include).now(part.run)
+        return current_response(connection, context.server.deployment, part, include).now(part.run)
 
-    return await at.read(work)
+    return await context.read(work)
 
 
-async def _halt(at: Context, response_id: str) -> None:
+async def _halt(context: Context, response_id: str) -> None:
     """End the run of a response, and wait until it has ended."""
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, RunRow | None]:
@@ -108,9 +108,9 @@ async def _halt(at: Context, response_id: str) -> None:
         wanted = part.run.active and not part.over and part.run.status != "cancelling"
         return part.run, part.number, cancel_run(connection, part.run) if wanted else None
 
-    run, number, halted = await at.write(work)
+    run, number, halted = await context.write(work)
     part = Part(run, number)
-    at.server.halted(halted)
+    context.server.halted(halted)
     with suppress(TimeoutError):
         async with asyncio.timeout(_CANCELLING):
-            await until_over(at.server, part)
+            await until_over(context.server, part)

@@ -61,7 +61,7 @@ def list_rows(
 
 
 def list_objects(objects: Sequence[Object], page: Page) -> Object:
-    """The same of objects that are no rows, of which the oldest comes first."""
+    """Paginates a list of objects that are no rows, oldest first."""
     objects = objects if page.order == "asc" else objects[::-1]
     ids = [one["id"] for one in objects]
     begin = ids.index(page.after) + 1 if page.after in ids else 0

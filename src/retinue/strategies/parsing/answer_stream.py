@@ -82,7 +82,7 @@ def marked_answer(text: str, tools: Sequence[Tool]) -> str:
 
 
 def finished_answer(text: str, begin: int = 0) -> str:
-    """Of the answer in `text` from `begin` on, to where `parsing.finish` ends it: before what was made up."""
+    """Of the answer in `text` from `begin` on, to where `react_text.finish` ends it: before what was made up."""
     ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
     end = min(ends) if ends else _certain(text, begin)
     return before_fence(text[begin:end])

@@ -50,7 +50,7 @@ def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def visible_answer(text: str) -> str:
-    """What of a reply that is still arriving can be shown as the answer; see `showing`."""
+    """What of a reply that is still arriving can be shown as the answer; see `answer_stream`."""
     begins = text.lstrip()[:7].lower()
     if begins.startswith(("{", "[", "`")):
         return finished_answer(partial_answer(text)) if begins[0] == "{" else ""

@@ -1,4 +1,4 @@
-"""Reading replies in seed 004's JSON: actions to run, or an answer, or that no tool fits.
+"""Reading replies in the ReAct tutorial's JSON: actions to run, or an answer, or that no tool fits.
 
 What comes first counts: after an object that decides something, the model can only have invented what
 follows. Actions go before an answer; the answer is then the best one so far.
@@ -141,7 +141,7 @@ def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
 
 
 def _nothing(value: Any, values: Mapping[str, Any], written: str) -> JsonReply | None:
-    """In seed 004, a reply in the form that runs nothing and answers nothing says that no tool fits."""
+    """In the ReAct tutorial, a reply in the form that runs nothing and answers nothing says that no tool fits."""
     if isinstance(value, Truncated):
         if any(isinstance(inner, Truncated) for inner in values.values()):
             raise UnreadableReply(CUT_OFF)

@@ -102,7 +102,7 @@ def _answer(text: str, log: str, length: int) -> Parsed:
 
 
 def finish(text: str, log: str) -> AgentFinish:
-    """The answer `text` as a decision; seed 004's phrase means that no tool fits."""
+    """The answer `text` as a decision; the ReAct tutorial's phrase means that no tool fits."""
     text = INVENTED.sub("", text).rstrip() or text
     text = without_empty_fence(text)
     none_fits = text.strip(" .\"'").lower() == NO_TOOL

@@ -1,6 +1,6 @@
 """The words that replies are made of: what every parser reads, and what quoting therefore takes from data.
 
-A key that is added here is read by the parsers and defused by `quoting`, both at once.
+A key that is added here is read by the parsers and defused by `injection_guard`, both at once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Self-reflection (seed 001): do a tool, its input and its result fit together? If not, the input is put
-in other words and the tool is used again, at most as often as the tool's `reflections` allow.
+"""Self-reflection (Haystack's tools proposal, PR 4084): do a tool, its input and its result fit together? If not, the
+input is put in other words and the tool is used again, at most as often as the tool's `reflections` allow.
 
 It stands around any strategy, which is shown the last result only; the log has every round. A call with the effects
 `once` that took effect, or may have, is not made again in other words: that would be a second effect. Only where a
