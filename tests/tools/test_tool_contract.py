@@ -18,7 +18,7 @@ from retinue.testing import Case, ToolSubject, tool_cases
 from retinue.tools import calculator
 from retinue.tools.passages import passages
 
-KEY = "sk-very-secret"
+KEY = "sk-of-this-file-only"  # one that another test had registered would be hidden
 
 
 @tool(effects="read")
