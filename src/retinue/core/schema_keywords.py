@@ -30,6 +30,7 @@ class _Check:
 
     def __init__(self, left: int) -> None:
         self.left = left
+        self.following: set[tuple[int, int]] = set()
         self.known: dict[tuple[int, int], ValidationError | None] = {}
 
 
@@ -154,9 +155,14 @@ def _ref(follow: Any) -> Any:
     """That keyword: a value is held against what it refers to once, also where references branch at each level."""
 
     def check(validator: Any, reference: str, instance: Any, schema: Any) -> Iterator[Any]:
-        known, key = _checking.get().known, (id(schema), id(instance))
+        checking, key = _checking.get(), (id(schema), id(instance))
+        known = checking.known
+        if key in checking.following:  # it leads to itself, of the same value
+            raise TooMuch
         if key not in known:
+            checking.following.add(key)
             found = list(follow(validator, reference, instance, schema))
+            checking.following.remove(key)
             known[key] = next((_error(error.message, error.relative_path) for error in found), None)
             yield from found
         elif (first := known[key]) is not None:  # the rest was said before
