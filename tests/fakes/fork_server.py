@@ -77,7 +77,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it still runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has just ended, and that is being told
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Send SIGTERM."""
