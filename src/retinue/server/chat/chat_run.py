@@ -135,8 +135,8 @@ def _news(said: Said) -> list[MessageCreate]:
     """What the user said since the last answer: the thread has the rest."""
     texts: list[MessageCreate] = []
     for one in reversed(said):
-        if one["role"] == "assistant":
-            break
+        if one["role"] == "assistant" and (one.get("tool_calls") or text_of(one.get("content")).strip()):
+            break  # one that says nothing is no answer
         if one["role"] == "user" and (text := text_of(one.get("content"))):
             texts.insert(
                 0, MessageCreate.model_construct(role="user", content=text)
