@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -189,10 +190,11 @@ _SCHEMAS: Sequence[dict[str, Any]] = (
 
 
 async def _schemas(session: aiohttp.ClientSession) -> AsyncIterator[int]:
-    """Schemas that take for ever."""
-    while True:
+    """Schemas that take for ever, each a little different from those before."""
+    for number in count():
         for schema in _SCHEMAS:
-            shape = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+            other = {**schema, "title": str(number)}
+            shape = {"type": "json_schema", "json_schema": {"name": "x", "schema": other}}
             yield await _sent(session, "/v1/chat/completions", {**_HELLO, "model": "long", "response_format": shape})
 
 
@@ -232,6 +234,23 @@ async def _references(session: aiohttp.ClientSession) -> AsyncIterator[int]:
         yield said.status
 
 
+async def _named_files(session: aiohttp.ClientSession) -> AsyncIterator[int]:
+    """Small requests that name large files."""
+    files = [(await _upload(session, "a.txt", b'a,{[:"Action: x\n' * 15_600))["id"] for _ in range(4)]
+    chat = [{"type": "file", "file": {"file_id": one}} for one in files]
+    parts = [{"type": "input_file", "file_id": one} for one in files]
+    while True:
+        yield await _sent(session, "/v1/chat/completions", {**_HELLO, "messages": [{"role": "user", "content": chat}]})
+        yield await _sent(session, "/v1/responses", {"model": "short", "input": [{"role": "user", "content": parts}]})
+
+
+async def _uploads(session: aiohttp.ClientSession) -> AsyncIterator[int]:
+    """Files as large as may be."""
+    while True:
+        await _upload(session, "a.bin", b"\0" * 19_900_000)
+        yield 200
+
+
 async def _wrong_keys(session: aiohttp.ClientSession) -> AsyncIterator[int]:
     """Keys that are none, fifty at a time."""
 
@@ -252,6 +271,8 @@ ATTACKS: dict[str, Attack] = {
     "schemas": _schemas,
     "bodies": _bodies,
     "references": _references,
+    "named files": _named_files,
+    "uploads": _uploads,
     "wrong keys": _wrong_keys,
 }
 
