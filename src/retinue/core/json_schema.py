@@ -24,6 +24,7 @@ _BASE, _EACH = 5_000, 100  # what a check may cost: so much, and so much more fo
 _MOST = 500_000  # but no more than this
 _MERGED = ("properties", "$defs")
 _RECURSIVE, _ITSELF = '"$recursiveRef": "#"', '"$ref": "#"'
+_DYNAMIC = ('"$dynamicRef"', '"$recursiveRef"')
 _LITERAL = ("const", "enum", "default", "examples")  # what is in these is no schema
 
 Errors = Callable[[Any], "list[ValidationError]"]
@@ -52,10 +53,12 @@ def errors_of(schema: Mapping[str, Any]) -> Errors:
     from referencing import Registry
 
     validator = counted(_kind_of(schema))(schema, registry=Registry())  # an empty registry fetches nothing
+    text = json.dumps(schema)
+    dynamic = any(keyword in text for keyword in _DYNAMIC)
 
     def errors(value: Any) -> list[ValidationError]:
         try:
-            with at_most(min(_BASE + _EACH * size_of(value), _MOST)):
+            with at_most(min(_BASE + _EACH * size_of(value), _MOST), dynamic=dynamic):
                 return list(validator.iter_errors(value))
         except (RecursionError, ArithmeticError) as error:
             raise TooMuch from error
