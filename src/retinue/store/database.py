@@ -90,14 +90,13 @@ class Database:
         was done: each time another server may have had it meanwhile. For every now and then. Raises as `check`."""
         return await run_in_thread(self._look)
 
-    @property
-    def patience(self) -> float:
+    def deadline(self) -> float:
         """Until when what is given now waits for a database that is locked or away, by `time.monotonic`."""
         return time.monotonic() + self._patience
 
     async def write(self, work: Work[T], *, alone: bool = False, until: float | None = None) -> T:
         """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is. `alone`: with
-        nothing else in the transaction; `until`: the `patience` of a request that has waited before."""
+        nothing else in the transaction; `until`: the `deadline` of a request that has waited before."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn:
             self._given.extend([*self._ready, self._piece(work, future, until, alone=alone, may_refuse=True)])
@@ -161,7 +160,7 @@ class Database:
             return work(connection)
 
     def _piece(self, work: Work[T], future: asyncio.Future[T], until: float | None = None, **how: bool) -> Piece[T]:
-        return Piece(work, future, self.patience if until is None else until, **how)
+        return Piece(work, future, self.deadline() if until is None else until, **how)
 
     def _begin(self) -> None:
         with self._turn:
