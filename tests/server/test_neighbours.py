@@ -222,7 +222,7 @@ def small(tmp_path: Path) -> Iterator[Serving]:
 
 
 def refused(said: Answer, what: str) -> bool:
-    words = f"Storage limit reached: you may keep {what}. Delete some, or ask who runs this server for more."
+    words = f"Storage limit reached: you may keep {what}. Delete some, or ask the server's operator for more."
     return (said.status, said.error["code"], said.error["message"]) == (400, "storage_limit_reached", words)
 
 
