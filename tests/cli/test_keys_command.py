@@ -76,8 +76,8 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["make", "--limit", "requests=many"], "'many' is not a number a minute, such as 100/min"),
         (["make", "--limit", "runs=0"], "'0' is no number of runs: want 1 or more, or none"),
         (["make", "--limit", "streams=-1"], "'-1' is no number of streams"),
-        (["list"], "there is no database"),
-        (["revoke", "key_1"], "there is no database"),
+        (["list"], "runs.db does not exist; name another with --db"),
+        (["revoke", "key_1"], "runs.db does not exist; name another with --db"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_made(
@@ -98,7 +98,9 @@ def test_a_key_or_a_database_that_is_not_ours(tmp_path: Path) -> None:
     )
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("CREATE TABLE mine (a)")
-    assert "holds tables of somebody else" in refused(retinue("keys", "make", "--db", str(tmp_path / "other.db")))
+    assert "holds tables of another application" in refused(retinue("keys", "make", "--db", str(tmp_path / "other.db")))
     (tmp_path / "text.db").write_text("no database at all, but a text of some length\n" * 100)
     assert "file is not a database" in refused(retinue("keys", "list", "--db", str(tmp_path / "text.db")))
-    assert "want sqlite:///FILE or postgresql://" in refused(retinue("keys", "list", "--db", "mysql://u:secret@h/d"))
+    assert "expected sqlite:///FILE or postgresql://" in refused(
+        retinue("keys", "list", "--db", "mysql://u:secret@h/d")
+    )

@@ -139,7 +139,7 @@ async def test_what_would_be_lost_is_not_acknowledged(server: Served, harm: Call
     lines = [json.loads(line)["message"] for line in server.log.splitlines() if "not ready" in line]
     assert len(lines) == 1
     assert HARMS[harm] in lines[0]
-    assert lines[0].endswith("start the server again" if "has lost" in lines[0] else "start it again")
+    assert lines[0].endswith("restart the server" if "has lost" in lines[0] else "start it again")
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])

@@ -131,7 +131,7 @@ async def test_a_client_that_breaks_off_is_no_error(tmp_path: Path) -> None:
             await until_async(lambda: logged(server, "Invalid HTTP request"))
     about = [one for one in lines(server) if one["logger"].startswith("retinue.")]
     assert [(one["level"], one["message"]) for one in about] == [
-        ("info", "POST /v1/chat/completions: the client went away before it had said or heard all")
+        ("info", "POST /v1/chat/completions: the client disconnected before the end of the request or response")
     ]
     assert "Traceback" not in server.log
 
