@@ -152,7 +152,7 @@ async def until(
     server.indexing.wake()
     await recover_runs(server.runs)
     keeping = asyncio.create_task(supervise("the keeping of runs", partial(run_maintenance, server)), name="keep")
-    looking = partial(watch, server.database, server.runs)
+    looking = partial(watch, server.database)
     watching = asyncio.create_task(supervise("the watch of the database", looking), name="watch")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
     stopping = asyncio.create_task(stop.wait(), name="stop")

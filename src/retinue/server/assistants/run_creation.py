@@ -13,6 +13,7 @@ from ...store.run_conversation import put_beside
 from ...store.run_row import RunRow
 from ...store.tables import assistants, runs, threads
 from ...store.tenant_view import TenantView
+from ...store.transactions import count_alone
 from ..context import Options, Server
 from ..deployment import Deployment
 from ..middleware.usage_limits import too_many
@@ -38,7 +39,7 @@ def start_run(
     connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: RunCreate | ThreadRunCreate
 ) -> tuple[RunRow, RunRow | None]:
     """Create a run, `queued`. Return it, and the run that was cancelled for it, if any. Raises `ApiError`."""
-    find_row(connection, scope, threads, thread_id)
+    find_row(connection, scope, threads, thread_id, lock=True)
     request = request_of(connection, scope, server.deployment, asked)
     active = active_run(connection, thread_id)
     more = asked if isinstance(asked, RunCreate) else None
@@ -68,8 +69,10 @@ def add_run(
 ) -> RunRow:
     """Insert a run, `queued`, that must end within `ttl` seconds. `None` means that it waits for its thread, and its
     time starts then. Raises `ApiError` (429) if the API key's queue is full."""
-    if scope.room is not None and _there(connection, scope.key_id) >= scope.room:
-        raise too_many("runs", scope.room)
+    if scope.room is not None:
+        count_alone(connection)
+        if _there(connection, scope.key_id) >= scope.room:
+            raise too_many("runs", scope.room)
     now = int(CLOCK.now())
     values: dict[str, Any] = {
         "id": new_id("run"),
