@@ -20,7 +20,7 @@ from ..store.run_row import ACTIVE, RunRow
 from ..store.tables import runs
 from .assistants.run_creation import admit_waiting_run, next_in_turn
 from .context import Server
-from .indexer import expire
+from .index_queue import expire
 from .middleware.idempotency import sweep
 from .wire.api_errors import ApiError
 

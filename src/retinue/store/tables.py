@@ -122,7 +122,7 @@ vector_store_batches = _owned(
 )
 
 # a file in a vector store; adding it again replaces its row. `body` has its attributes and chunking; `batch_id` is the
-# batch it was added with, `usage_bytes` the size of its indexed text
+# batch it was added with, `usage_bytes` the size of its indexed text, `indexer` the server that indexes it
 vector_store_files = _owned(
     "vector_store_files",
     Column("vector_store_id", String(64), nullable=False),
@@ -130,6 +130,7 @@ vector_store_files = _owned(
     Column("batch_id", String(64)),
     Column("status", String(20), nullable=False),
     Column("usage_bytes", Integer, nullable=False, default=0),
+    Column("indexer", String(64)),
     Column("body", _JSON, nullable=False),
     UniqueConstraint("vector_store_id", "file_id"),
     Index("files_of_batch", "batch_id"),
@@ -172,6 +173,14 @@ secrets = Table(
     metadata,
     Column("name", String(64), primary_key=True),
     Column("value", LargeBinary, nullable=False),
+)
+
+# servers that have the database open; `seen_at` is by the database's clock
+processes = Table(
+    "processes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("seen_at", Float, nullable=False),
 )
 
 versions = Table("versions", metadata, Column("version", Integer, primary_key=True))
