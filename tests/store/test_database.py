@@ -17,16 +17,16 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from fakes.postgres import Postgres
 from retinue.core.events import Started
 from retinue.errors import DataError, StoreUnavailable, UsageError
-from retinue.store.api_keys import create_key
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, find_run, length, read_events, update_run
-from retinue.store.migrations import MIGRATIONS
+from retinue.store.migrations import load_migrations
 from retinue.store.run_row import RunRow
-from retinue.store.tables import items, keys, messages, metadata, runs, threads, versions
+from retinue.store.tables import messages, metadata, runs, threads, versions
 from retinue.store.tenant_view import Page, TenantView
 
 pytestmark = pytest.mark.anyio
+NEWEST = len(load_migrations("sqlite"))
 RUN: dict[str, Any] = {
     "tenant": "t",
     "id": "run_1",
@@ -64,23 +64,6 @@ async def test_what_was_written_is_there_after_a_new_beginning(any_url: str) -> 
     entries = await database.read(partial(read_events, run_id="run_1"))
     assert [(one.seq, one.event) for one in entries] == [(seq, entry(seq).event) for seq in (1, 2)]
     assert await database.read(partial(length, run_id="run_1")) == 2
-    await database.close_async()
-
-
-async def test_keys_of_the_first_version_are_kept_and_can_be_joined_by_new_ones(any_url: str) -> None:
-    engine = engine_of(any_url)
-    with engine.begin() as connection:
-        metadata.create_all(connection)
-        metadata.drop_all(connection, tables=[items, keys])
-        connection.execute(text("CREATE TABLE keys (hash VARCHAR(64) PRIMARY KEY, tenant VARCHAR(64), created_at INT)"))
-        connection.execute(insert(versions).values(version=1))
-        connection.execute(text("INSERT INTO keys VALUES ('abc', 't', 1)"))
-    engine.dispose()
-    database = Database(any_url)
-    await database.write(create_key)
-    found = await database.read(lambda connection: connection.execute(select(keys).order_by(keys.c.created_at)).all())
-    assert [(row.tenant, row.scopes, row.revoked_at) for row in found] == [("t", None, None), ("default", None, None)]
-    assert await database.read(lambda connection: connection.execute(select(items)).all()) == []
     await database.close_async()
 
 
@@ -262,7 +245,7 @@ def test_a_database_of_a_newer_retinue_is_left_alone(any_url: str) -> None:
     Database(any_url).close()
     engine = engine_of(any_url)
     with engine.begin() as connection:
-        connection.execute(insert(versions).values(version=len(MIGRATIONS) + 1))
+        connection.execute(insert(versions).values(version=NEWEST + 1))
     engine.dispose()
     with pytest.raises(DataError, match="was written by a newer Retinue"):
         Database(any_url)
@@ -273,7 +256,7 @@ def test_the_tables_are_made_once(any_url: str) -> None:
         database = Database(any_url)
         with database.engine.begin() as connection:
             there = list(connection.execute(select(versions.c.version)).scalars())
-            assert there == list(range(1, len(MIGRATIONS) + 1))
+            assert there == list(range(1, NEWEST + 1))
             for table in metadata.sorted_tables:
                 connection.execute(select(table).limit(1)).all()
         database.close()
