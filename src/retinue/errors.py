@@ -81,6 +81,13 @@ class StoreUnavailable(RetinueError):
     """The database is unreachable, locked or full. This is never the outcome of a run."""
 
 
+class StoreConflict(RetinueError):
+    """Another writer was first: a row is no longer as it was read, or a constraint forbids the write.
+
+    The same write would be refused again; what to do follows from what the database holds now.
+    """
+
+
 class StoreLost(StoreUnavailable):
     """The database file, or its write-ahead log, is no longer the one that was opened, so commits would be lost.
 
@@ -90,11 +97,6 @@ class StoreLost(StoreUnavailable):
     def __init__(self, message: str, *, only_log: bool = False) -> None:
         super().__init__(message)
         self.only_log = only_log
-
-
-class StoreConflict(RetinueError):
-    """A write violates a constraint of the database, usually because another transaction wrote the row first. The
-    database is well, so repeating the same write does not help."""
 
 
 class StrategyFailed(RetinueError):

@@ -47,13 +47,13 @@ def index_folder(url: URL) -> Path:
 
 
 class Indexer:
-    """Keeps the index `passages` in step with `database`, in a task that ends when nothing is left to do. `process` is
-    the server's id: of several servers with the same index, one indexes each file."""
+    """Keeps the index `passages` in step with `database`, in a task that ends when nothing is left to do. Of
+    several servers with the same index, one indexes each file."""
 
-    def __init__(self, database: Database, passages: PassageIndex, process: str) -> None:
+    def __init__(self, database: Database, passages: PassageIndex) -> None:
         self.passages = passages
         self._database = database
-        self._process = process
+        self._process = database.process
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._turns = RoundRobin()

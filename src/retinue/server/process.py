@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from .._internal.supervision import supervise
 from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable, UsageError
-from ..runs import FairScheduler, Runs, recover_runs
+from ..runs import FairScheduler, Peers, Runs
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.run_row import RunRow
@@ -105,7 +105,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     begun: set[asyncio.Task[None]] = set()
 
     def ended(run: RunRow) -> None:
-        limits.spent(run.key_id, run.state.get("usage", {}).get("total_tokens", 0))
+        limits.spent(run.key_id, run.usage.total_tokens if run.usage else 0)
         if run.thread_id is not None:
             work = partial(_begin_next, server, run.thread_id)
             task = asyncio.create_task(supervise("the beginning of a thread's next run", work))
@@ -149,8 +149,9 @@ async def until(
         ),
         lambda: ready(_address(how.host, listening)),
     )
+    peers = Peers(server.runs)
+    await peers.join()
     server.indexing.wake()
-    await recover_runs(server.runs)
     keeping = asyncio.create_task(supervise("the keeping of runs", partial(run_maintenance, server)), name="keep")
     looking = partial(watch, server.database)
     watching = asyncio.create_task(supervise("the watch of the database", looking), name="watch")
@@ -166,6 +167,7 @@ async def until(
         await asyncio.gather(keeping, watching, stopping, return_exceptions=True)
         await server.runs.close(how.grace)
         await server.indexing.close()
+        await peers.leave()
         await serving
         if left := set(http.server_state.tasks):  # streams of parked runs
             await asyncio.wait(left, timeout=2.0)

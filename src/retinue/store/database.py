@@ -25,6 +25,7 @@ from .database_lock import Lock, acquire_lock
 from .db_errors import translate_errors
 from .engines import engine_of, only_what_is_there
 from .migrations import migrate
+from .processes import new_process_id
 from .tables import versions
 from .transactions import Piece, Work, checkpoint_log, commit_pieces
 
@@ -42,11 +43,12 @@ class Database:
     Several servers may open a PostgreSQL database. Raises `DataError` if the database is not Retinue's or is newer than
     this version, `UsageError` if the URL is of another kind, or another server has the SQLite file open or is of
     another version, and `StoreUnavailable` if it cannot be reached. Writes wait up to `patience` seconds for a locked
-    or unavailable database before they raise.
+    or unavailable database before they raise. `process` is this server's id among those that have the database open.
     """
 
     def __init__(self, url: str, patience: float = 10.0) -> None:
         self.engine: Engine = engine_of(url)
+        self.process = new_process_id()
         self._patience = patience
         try:
             self._lock: Lock = acquire_lock(self.engine, patience)
@@ -80,6 +82,11 @@ class Database:
             self._anchor = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             self._anchor.execute(select(versions.c.version)).all()
         self._lock.watch()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other servers may have the database open."""
+        return not self._local
 
     def check(self) -> None:
         """Raise `StoreUnavailable` if a write would be lost, or if the lock is lost. Takes a few microseconds."""
@@ -122,6 +129,10 @@ class Database:
             self._reading[loop] = asyncio.Semaphore(_READERS)
         async with self._reading[loop]:
             return await run_in_thread(self._read, work)
+
+    async def write_apart(self, work: Work[T]) -> T:
+        """Run `work` at once, each of its statements a transaction, whatever is being read or waits to be written."""
+        return await run_in_thread(self._read, work)
 
     async def close_async(self) -> None:
         """Write what was submitted, then close the database."""

@@ -11,7 +11,7 @@ import secrets
 from functools import cache
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, delete, literal_column, or_, select, text
+from sqlalchemy import ColumnElement, Connection, delete, literal_column, or_, select, text, true
 
 from .tables import processes
 
@@ -44,6 +44,8 @@ def enter(connection: Connection, process: str) -> None:
     """Add a server that starts. A SQLite file has one server, so all others have ended."""
     if connection.dialect.name == "sqlite":
         connection.execute(delete(processes))
+    else:
+        forget_ended(connection)
     show_life(connection, process)
 
 
@@ -79,9 +81,20 @@ def leave(connection: Connection, process: str) -> None:
     connection.execute(delete(processes).where(processes.c.id == process))
 
 
+def is_alive(connection: Connection, process: str | None) -> bool:
+    """Whether a server has shown recently that it is alive."""
+    query = select(processes.c.id).where(processes.c.id == process, _recent(connection))
+    return connection.execute(query).first() is not None
+
+
+def _recent(connection: Connection) -> ColumnElement[bool]:
+    """Return the condition that a server is alive. On SQLite there is one, and nobody else to see that it is."""
+    if connection.dialect.name == "sqlite":
+        return true()
+    return processes.c.seen_at > literal_column(_NOW["postgresql"]) - _DEAD_AFTER
+
+
 def is_free(connection: Connection, holder: ColumnElement[str | None], process: str) -> ColumnElement[bool]:
     """Return the condition that `holder`, a column with a server's id, names no other living server than `process`."""
-    others = processes.c.id != process
-    if connection.dialect.name == "postgresql":
-        others &= processes.c.seen_at > literal_column(_NOW["postgresql"]) - _DEAD_AFTER
-    return or_(holder.is_(None), holder.not_in(select(processes.c.id).where(others)))
+    others = select(processes.c.id).where(processes.c.id != process, _recent(connection))
+    return or_(holder.is_(None), holder.not_in(others))

@@ -60,7 +60,7 @@ async def _chunks(context: Context, run: RunRow, chunks: Chunks) -> AsyncIterato
     over = False
     try:
         yield frame(chunks.first())
-        async with aclosing(context.server.runs.followers.follow(run.id, _told(run), request=run.request)) as items:
+        async with aclosing(context.server.runs.followers.follow(run.id, run.told, request=run.request)) as items:
             async for item in items:
                 rests = item if isinstance(item, RunRow) and item.rests else None
                 over = rests is not None
@@ -95,15 +95,10 @@ async def _ended(context: Context, run: RunRow, request: Request) -> tuple[RunRo
 
 async def _rest(server: Server, run: RunRow) -> tuple[RunRow, list[Entry]]:
     log: list[Entry] = []
-    async with aclosing(server.runs.followers.follow(run.id, _told(run), listens=False, request=run.request)) as items:
+    async with aclosing(server.runs.followers.follow(run.id, run.told, listens=False, request=run.request)) as items:
         async for item in items:
             if isinstance(item, Entry):
                 log.append(item)
             if isinstance(item, RunRow) and item.rests:
                 return item, log
     return run, log
-
-
-def _told(run: RunRow) -> int:
-    """The number of the last event that was told in a completion of this run before."""
-    return int(run.state.get("told", 0))
