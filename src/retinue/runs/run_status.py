@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+
 from ..core import events
 from ..core.events import Event, Finished, Observed, Paused, Resumed, Stopped
 from ..core.tool import Tool
