@@ -31,9 +31,9 @@ from retinue.store.run_row import RunRow, Status
 
 RUN = RunRow(
     id="run_0123456789abcdef01234567", tenant="t", thread_id=None, created_at=1, status="queued", holds=True,
-    expires_at=None, epoch=1, state={},
+    expires_at=None, epoch=1, kind="response", agent="m",
     request={
-        "kind": "response", "model": "m", "input": [], "messages": [], "rules": [],
+        "model": "m", "input": [], "messages": [], "rules": [],
         "tools": [{"type": "function", "function": {"name": "theirs"}}],
         "asked": request_view({"background": True}, "m", None),
     },
@@ -58,8 +58,8 @@ def asked(step: int = 1) -> Asked:
     return Asked(step, 0, ())
 
 
-def ended(status: Status = "completed", **state: Any) -> RunRow:
-    return replace(RUN, status=status, holds=False, state=state)
+def ended(status: Status = "completed", **values: Any) -> RunRow:
+    return replace(RUN, status=status, holds=False, **values)
 
 
 def texts_of(events: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -54,8 +54,8 @@ def hostile(other: Customer, column: Column[Any]) -> list[Any]:
         "lc": 1,
         "type": "constructor",
     }
-    nested = dict.fromkeys(("body", "content", "messages", "tools", "waiting", "claims", "model"), objects)
-    wrong = {"waiting": [1], "claims": "x", "decisions": [1], "marks": 7, "told": "x", "usage": "x", "metadata": 1}
+    nested = dict.fromkeys(("body", "content", "messages", "tools", "waiting", "decisions", "model"), objects)
+    wrong = {"code": 1, "input_tokens": "x", "call_1_0": {"kind": 1}, "tool": 7, "id": "x", "metadata": 1}
     asked = {"model": "agent-1", "tools": [{"type": "function"}], "messages": [{"role": 1}], "instructions": 7}
     values: list[Any] = [None, -1, 2**63 - 1, "text", f"!!python/object/apply:os.system ['touch {CANARY}']"]
     values += ["../../../../etc/passwd", "'); DROP TABLE runs; --", pickle.dumps(Touching()), other.ids["run"]]
@@ -209,13 +209,27 @@ async def served_well(http: aiohttp.ClientSession, served: Serving, who: Custome
     await until_async(there)
 
 
-@pytest.mark.parametrize("value", ['{"claims": "x"}', '{"claims": [1]}', "[1]", "7", '{"a": ', '{"claims": {"a": 1}}'])
-def test_a_run_whose_row_is_broken_is_failed_and_says_why(served: Serving, owner: Customer, value: str) -> None:
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (runs.c.attempts, "x"),
+        (runs.c.error, '{"code": 1}'),
+        (runs.c.error, "7"),
+        (runs.c.waiting, '{"a": '),
+        (runs.c.waiting, "7"),
+        (runs.c.deleted, "7"),
+        (runs.c.metadata, '{"a": '),
+    ],
+    ids=lambda one: getattr(one, "name", one),
+)
+def test_a_run_whose_row_is_broken_is_failed_and_says_why(
+    served: Serving, owner: Customer, column: Column[Any], value: str
+) -> None:
     row = row_of(served, runs, owner)
     assert row is not None
     assert write(served, runs.c.status, row, "in_progress")
     assert write(served, runs.c.holds, row, 1)
-    assert write(served, runs.c.state, row, value)
+    assert write(served, column, row, value)
 
     async def driven() -> None:
         await asyncio.wait([served.runs.start(owner.ids["run"])], timeout=20)

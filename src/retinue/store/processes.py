@@ -11,7 +11,7 @@ import secrets
 from functools import cache
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, delete, literal_column, or_, select, text, true
+from sqlalchemy import ColumnElement, Connection, TextClause, delete, or_, select, text
 
 from .tables import processes
 
@@ -55,8 +55,7 @@ def show_life(connection: Connection, process: str) -> None:
     statement = f"INSERT INTO processes (id, seen_at) VALUES (:id, {now}) "
     again = "ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at"
     connection.execute(text(statement + again), {"id": process})
-    forgotten = processes.c.seen_at < literal_column(now) - _FORGOTTEN_AFTER
-    connection.execute(delete(processes).where(forgotten))
+    connection.execute(text(f"DELETE FROM processes WHERE seen_at < {now} - {_FORGOTTEN_AFTER}"))
 
 
 def forget_ended(connection: Connection) -> None:
@@ -87,11 +86,10 @@ def is_alive(connection: Connection, process: str | None) -> bool:
     return connection.execute(query).first() is not None
 
 
-def _recent(connection: Connection) -> ColumnElement[bool]:
+def _recent(connection: Connection) -> TextClause:
     """Return the condition that a server is alive. On SQLite there is one, and nobody else to see that it is."""
-    if connection.dialect.name == "sqlite":
-        return true()
-    return processes.c.seen_at > literal_column(_NOW["postgresql"]) - _DEAD_AFTER
+    since = f"{_NOW['postgresql']} - {_DEAD_AFTER}"
+    return text("1 = 1" if connection.dialect.name == "sqlite" else f"processes.seen_at > {since}")
 
 
 def is_free(connection: Connection, holder: ColumnElement[str | None], process: str) -> ColumnElement[bool]:

@@ -93,6 +93,7 @@ runs = _owned(
     Index("runs_of_key", "key_id", "status"),
     Index("runs_of_thread", "thread_id", "number"),
     Index("one_run_at_a_time", "thread_id", unique=True, sqlite_where=text("holds"), postgresql_where=text("holds")),
+    Index("runs_of_driver", "driver", "status"),
     Index("runs_by_status", "status", "created_at"),
     Index("runs_of_tenant_by_status", "tenant", "status", "number"),
     Index("runs_of_agent", "tenant", "agent", "number"),
