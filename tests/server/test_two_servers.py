@@ -135,7 +135,7 @@ def test_a_store_has_a_file_once(two: Two) -> None:
 
 def test_no_change_of_a_thread_is_lost(two: Two) -> None:
     path = f"/v1/threads/{two.made('/v1/threads')}"
-    resources = {"code_interpreter": {"file_ids": []}}
+    resources: Any = {"code_interpreter": {"file_ids": []}}
     works = [
         partial(one.ask, "POST", path, given)
         for one, given in zip(two.servers, ({"metadata": {"a": "b"}}, {"tool_resources": resources}), strict=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal
 
 from sqlalchemy import Connection
@@ -30,7 +29,7 @@ from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
 from .leases import Lease, acquire_epoch, is_new, is_suspect, park_runs
 from .log_writer import BACK_OFF, LogWriter
-from .notifier import LocalNotifier, PollingNotifier
+from .notifier import notifier_of
 from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
 from .thread_messages import messages_of
@@ -41,8 +40,7 @@ DriveEnd = Literal["ended", "waiting", "fenced", "parked"]
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """The agent and input that a run's request resolves to. A resumed run takes its question and history from its
-    log."""
+    """The agent and input of a run. A resumed run takes its question and history from its log."""
 
     agent: Agent
     question: str = ""
@@ -72,13 +70,13 @@ class Runs:
         self.database = database
         self.turns = turns or FairScheduler()
         self._live: dict[str, Run] = {}
-        here = PollingNotifier(database, lambda: self._live) if database.is_shared else LocalNotifier()
-        self.followers = Subscriptions(database, here)
+        self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
         self._assign = assign
         self._ended = ended
         self._human_ttl = human_ttl
         self._conclude = conclude
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.here = self._tasks.keys()  # the runs that this process drives, or is about to
         self._wanted: set[str] = set()  # to be driven again
         self._interrupted: set[str] = set()
         self._beside: set[asyncio.Task[None]] = set()
@@ -109,11 +107,6 @@ class Runs:
             self._interrupted.add(run_id)
             self.turns.let_by(run_id)
         return run_id in self._tasks
-
-    @property
-    def here(self) -> Collection[str]:
-        """The runs that this process drives, or is about to."""
-        return self._tasks.keys()
 
     async def close(self, grace: float) -> None:
         """Give running drives `grace` seconds to finish, then park the rest; parked runs resume at the next start."""
@@ -170,12 +163,10 @@ class Runs:
         took it over ("fenced"); or this process stops and leaves it to the next one ("parked"). Raises
         `StoreUnavailable` if the database is unavailable; the run can be resumed."""
         failpoint("before claim")
-        try:
-            lease = await self.database.submit(
-                partial(acquire_epoch, run_id=run_id, process=self.database.process, request=request)
-            )
-        except StoreConflict:
-            lease = None
+        lease: Lease | None = None
+        with suppress(StoreConflict):
+            claim = partial(acquire_epoch, run_id=run_id, process=self.database.process, request=request)
+            lease = await self.database.submit(claim)
         if lease is None:
             return "fenced"
         failpoint("after claim")
@@ -289,13 +280,13 @@ class Runs:
         writer: LogWriter,
         event: Finished | Stopped,
         code: str = "server_error",
-        tools: Mapping[str, Tool] = MappingProxyType({}),
+        tools: Mapping[str, Tool] | None = None,
     ) -> DriveEnd:
         failpoint("before the end")
         writer.put(event)
 
         def change(now: RunRow) -> Change:
-            values = final_values(now, writer.log, tools, code)
+            values = final_values(now, writer.log, tools or {}, code)
             if values["status"] == "requires_action":
                 values["expires_at"] = int(writer.log[-1].at) + self._human_ttl
             said = list(messages_of(now, writer.log, values["status"]))

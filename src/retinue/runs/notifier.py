@@ -62,11 +62,11 @@ class LocalNotifier:
 class PollingNotifier(LocalNotifier):
     """Also notifies of what other processes write to the database, by looking at it while there are subscribers.
 
-    `here` returns the runs that this process drives. Their news are published; of them, only a drive by another process
-    is looked for.
+    `here` has the runs that this process drives. Their news are published; of them, only a drive by another process is
+    looked for.
     """
 
-    def __init__(self, database: Database, here: Callable[[], Collection[str]]) -> None:
+    def __init__(self, database: Database, here: Collection[str]) -> None:
         super().__init__()
         self._database = database
         self._here = here
@@ -89,13 +89,18 @@ class PollingNotifier(LocalNotifier):
             await asyncio.sleep(_EVERY)
 
     async def _look(self) -> None:
-        followed, here = list(self.subscribed), self._here()
+        followed = list(self.subscribed)
         found = await self._database.read(partial(marks_of, run_ids=followed))
         before, self._marks = self._marks, {}
         for run_id in followed:
             mark = found.get(run_id)
-            if mark is not None and run_id in here:
+            if mark is not None and run_id in self._here:
                 mark = RunMark(mark.epoch)
             self._marks[run_id] = mark
             if run_id not in before or mark != before[run_id]:  # the first time: it may have had news since it was read
                 self.publish(run_id)
+
+
+def notifier_of(database: Database, here: Collection[str]) -> Notifier:
+    """Return the notifier for a database; `here` has the runs that this process drives."""
+    return PollingNotifier(database, here) if database.is_shared else LocalNotifier()

@@ -90,8 +90,7 @@ def submit_decisions(
         usage=run.usage or Usage(),
         **({} if further is None else further._asdict()),
     )
-    free = RunValues(driver=None, attempts=0, progress=None)  # whichever process is first goes on with it
-    run = update_run(
-        connection, run, status="queued", expires_at=now + ttl, waiting=(), turns=submission.number, **free
-    )
+    values = RunValues(status="queued", expires_at=now + ttl, waiting=(), turns=submission.number)
+    values |= RunValues(driver=None, attempts=0, progress=None)  # whichever process is first goes on with it
+    run = update_run(connection, run, **values)
     return insert_submission(connection, run, submission)
