@@ -107,6 +107,7 @@ class Client:
         self._at = at
         self._session = session
         self._assistant = ""
+        self._making = asyncio.Lock()
 
     async def once(
         self, method: str, path: str, body: Any = None, *, server: Served | None = None, key: str = ""
@@ -154,8 +155,9 @@ class Client:
 
     async def begin(self, server: Served | None, thread: str, *, key: str = "", **body: Any) -> Json:
         """A run on a thread, asked for once. Raises `Gone` or `Refused`."""
-        if not self._assistant:
-            self._assistant = (await self.ask("POST", "/assistants", {"model": "worker"}))["id"]
+        async with self._making:
+            if not self._assistant:
+                self._assistant = (await self.ask("POST", "/assistants", {"model": "worker"}))["id"]
         given = {"assistant_id": self._assistant, **body}
         return await self.once("POST", f"/threads/{thread}/runs", given, server=server, key=key)
 

@@ -85,6 +85,16 @@ def test_an_idempotency_key_makes_one_run(two: Two) -> None:
     assert two.counted(runs) == before + 1
 
 
+@pytest.mark.parametrize("table", ["requests", "runs"])
+def test_an_idempotency_key_begins_one_run_of_a_thread(two: Two, table: str) -> None:
+    """Whoever is second does not find the first one's run in its way."""
+    thread, assistant = two.made("/v1/threads"), two.made("/v1/assistants", {"model": "agent-1"})
+    headers = {"Idempotency-Key": f"three {table}"}
+    said = two.both(table, "POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant}, headers=headers)
+    assert [one.status for one in said] == [200, 200]
+    assert said[0].text == said[1].text
+
+
 def test_an_idempotency_key_stands_for_one_request(two: Two) -> None:
     headers = {"Idempotency-Key": "two"}
     works = [
