@@ -125,7 +125,7 @@ def test_a_model_of_its_own_comes_before_the_documents_scores() -> None:
 
 @pytest.mark.parametrize("score", [None, float("nan"), float("inf")])
 def test_documents_without_a_score_are_refused(score: float | None) -> None:
-    with pytest.raises(UsageError, match=r"came without a score .*; put a Ranker before it or give it a cross_encoder"):
+    with pytest.raises(UsageError, match=r"has no score .*; put a Ranker before it or give it a cross_encoder"):
         TopPSampler().run("q", [Document("a", score=1.0), Document("b", score=score)])
 
 
