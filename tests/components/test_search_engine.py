@@ -207,7 +207,7 @@ def test_odd_answers_are_read_or_refused(name: str, body: Any) -> None:
         ({"top_k": 0}, "top_k must be at least 1"),
         ({"allowed_domains": ["a b"]}, "'a b' is not a domain"),
         ({"allowed_domains": ["a.com OR site:b.com"]}, "is not a domain"),
-        ({"language": "d&e"}, "no code of a language"),
+        ({"language": "d&e"}, "not the code of a language"),
         ({"provider": "tavily", "language": "de"}, "Tavily does not support language; it supports domains, country"),
         ({"provider": "wikipedia", "allowed_domains": "a.com"}, "Wikipedia does not support domains"),
     ],

@@ -148,7 +148,7 @@ class DeclaredComponent(Component):
         unknown = [] if self.takes_all else [name for name in values if name not in self.inputs]
         if unknown:
             known = ", ".join(self.inputs) or "nothing"
-            raise UsageError(f"{self.name!r} has no input {unknown[0]!r}; its inputs are: {known}")
+            raise UsageError(f"{self.name!r} has no input {unknown[0]!r}; it has: {known}")
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Select this component's inputs from `values` and check them. Raises `UsageError`."""
