@@ -56,7 +56,7 @@ def test_a_near_name_in_python_too() -> None:
     pipeline = Pipeline()
     pipeline.add_node(find, "Finder")
     assert pipeline.run("a", params={"Finder": {"top_k": 1}})["results"] == "a"
-    with pytest.raises(UsageError, match=r"no node 'top_k'; 'Finder' takes it: params=\{'Finder': \{'top_k': …\}\}"):
+    with pytest.raises(UsageError, match=r"no node 'top_k'; 'Finder' has it: params=\{'Finder': \{'top_k': …\}\}"):
         pipeline.run("a", params={"top_k": 1})  # type: ignore[dict-item]
     with pytest.raises(UsageError, match=r"no node 'Findr'; did you mean 'Finder'\?"):
         pipeline.run("a", params={"Findr": {"top_k": 1}})
