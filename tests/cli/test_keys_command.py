@@ -53,7 +53,7 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert made["expires_at"] - made["created_at"] == 5400
     assert (made["tenant"], made["scopes"], made["limits"]) == ("default", ["all"], {"tokens": 5})
     assert main(["keys", "revoke", made["id"], *db]) == 0
-    assert capsys.readouterr().out == f"{made['id']} of default is revoked\n"
+    assert capsys.readouterr().out == f"{made['id']} of default was revoked\n"
     assert main(["keys", "revoke", made["id"], *db]) == 0  # once more changes nothing
     capsys.readouterr()
     assert main(["keys", "list", "--json", *db]) == 0

@@ -111,7 +111,7 @@ def revoke(id_: str, db: str) -> int:
         key = keys.revoke_key(connection, id_)
     if key is None:
         raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
-    click.echo(f"{key.id} of {key.tenant} is revoked")
+    click.echo(f"{key.id} of {key.tenant} was revoked")
     return 0
 
 

@@ -124,7 +124,7 @@ class SpecWriter:
             return known
         entry = {"callable_api": known or self._function(tool), **said, **options}
         if self._tools.setdefault(tool.name, entry) != entry:
-            raise UsageError(f"two different tools are called {tool.name!r}; in a file a name stands for one")
+            raise UsageError(f"two different tools are called {tool.name!r}; names in a file must be unique")
         return tool.name
 
     def _server(self, server: MCPTools, agent: Agent) -> str:
@@ -250,7 +250,7 @@ class SpecWriter:
         name = item["name"]
         there = {name: one for items in self._sections.values() for name, one in items.items()}
         if name in there and there[name] != item:
-            raise UsageError(f"two different things are called {name!r}; in a file a name stands for one")
+            raise UsageError(f"two different things are called {name!r}; names in a file must be unique")
         self._sections[section][name] = item
 
     def _named(self, something: Any, name: str) -> str:

@@ -149,7 +149,7 @@ class _Reader:
         message = _PLAINER.get(said, said)
         place = min(place, _end(text))  # libyaml counts the end of the text as an additional line
         if _BREAK.split(text)[place.line - 1][place.column - 1 :].startswith("\t"):
-            message = "a tab cannot indent; use spaces"
+            message = "tabs cannot be used for indentation; use spaces"
         self.problems.append(Problem(self.file, *place, message))
 
     def _event(self, event: Any) -> None:
