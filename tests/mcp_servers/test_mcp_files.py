@@ -65,7 +65,7 @@ def test_from_approving_to_answering(
         assert "weather_add (new, read)\n    Add two numbers.\n" in shown
         assert "weather_forget" not in shown  # it is not chosen
         assert main(["pin", str(file)]) == 0  # there is nothing to ask
-        assert "approved already" in capsys.readouterr().out
+        assert "already approved" in capsys.readouterr().out
         agent = Agent.load_from_yaml(file)
         assert [(one.name, one.approval) for one in agent.tools[:2]] == [
             ("weather_add", True),

@@ -80,7 +80,7 @@ def test_names_come_from_components_and_are_made_different() -> None:
         (shout, "a.b", None, "a node cannot be called 'a.b'"),
         (shout, "a\nb", None, "want a text without dots and line breaks"),
         (shout, "", None, "a node cannot be called ''"),
-        (3, "x", None, "node 'x': 3 is no component"),
+        (3, "x", None, "node 'x': 3 is not a component"),
         (Retriever, "x", None, "node 'x': Retriever is a class"),
         (shout, "x", [], "node 'x' is not connected: it has no inputs"),
         (shout, "x", "Query", r"inputs are a list: \['Query'\]"),
@@ -179,7 +179,7 @@ def node(name: str, *inputs: str) -> Node:
         (
             [Node(3, "a"), node("b", "a"), node("c", "x.y.z")],
             [
-                "node 'a': 3 is no component: it cannot be called, and has no run or run_async",
+                "node 'a': 3 is not a component: it is not callable and has no run or run_async",
                 "node 'c': cannot read the input 'x.y.z' (want NODE or NODE.output_2, e.g. \"Query\")",
             ],
         ),

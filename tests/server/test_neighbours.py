@@ -186,6 +186,14 @@ def counts_each_time(family: str, served: Serving) -> None:
     assert (refused.status, words in refused.error["message"]) == (400, True)
 
 
+def test_a_request_names_so_many_files_at_most_also_empty_ones(served: Serving) -> None:
+    file = upload(served, "a.txt", b"").body["id"]
+    parts = [{"type": "input_file", "file_id": file}] * 101
+    said = served.ask("POST", "/v1/responses", {"model": "agent-1", "input": [{"role": "user", "content": parts}]})
+    assert (said.status, said.error["param"]) == (400, "input[0].content[100]")
+    assert "at most 100 files" in said.error["message"]
+
+
 @pytest.mark.anyio
 async def test_a_share_that_rests_is_free_again_whatever_came_of_the_work() -> None:
     shares = Shares(1)

@@ -14,7 +14,8 @@ from ..executor import Executor
 from ..strategies import STRATEGIES
 from ..strategies.planner import Planner
 from ..strategies.react import React
-from ..strategies.wrappers.instructions import WithInstructions
+from ..strategies.wrappers.instructions import Instructions
+from ..strategies.wrappers.wrapper import Wrapper
 
 AddComponent = Callable[[Any, str], str]
 
@@ -47,8 +48,8 @@ def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
 
 
 def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
-    if isinstance(strategy, WithInstructions):
-        return _strategy(agent, strategy.inner) | {"instructions": strategy.text}
+    if isinstance(strategy, Wrapper) and isinstance(strategy.reason, Instructions):
+        return _strategy(agent, strategy.inner) | {"instructions": strategy.reason.text}
     if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
         return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
     if isinstance(strategy, React) and replace(strategy, prompt="") == React():

@@ -131,7 +131,7 @@ class Execution:
             inputs[source] = seen
             if wire.parameter:
                 if wire.key not in seen:
-                    raise UsageError(f"node {component.name!r}: {wire.source!r} gave no {wire.key!r}")
+                    raise UsageError(f"node {component.name!r}: {wire.source!r} returned no {wire.key!r}")
                 mapped[wire.parameter] = seen[wire.key][1]
         arriving = merge(node, list(inputs.values()), self._plan.before)
         self._arriving[node] = arriving

@@ -46,7 +46,7 @@ def make_resolver(
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await database.read(partial(resources_of, run=run))
             more = await hosted.tools(TenantView(run.tenant), wishes, resources)
-        async with large.rested(run.tenant) if (size := _schemas(run)) > _LARGE else nullcontext():
+        async with large.rested(run.tenant) if (size := _schema_size(run)) > _LARGE else nullcontext():
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
@@ -63,7 +63,7 @@ def make_resolver(
     return assign
 
 
-def _schemas(run: RunRow) -> int:
+def _schema_size(run: RunRow) -> int:
     """Return the characters of JSON schemas in the run's request; large ones take a while to parse."""
     sent = [run.request.get("tools") or (), wanted_schema(run.request.get("response_format")) or ()]
     return len(json.dumps(sent)) if any(sent) else 0

@@ -20,8 +20,7 @@ from ..models.settings import Settings
 from ..store.run_row import RunRow
 from ..strategies.auto import Auto
 from ..strategies.tool_calling import ToolCalling
-from ..strategies.wrappers.instructions import WithInstructions
-from ..strategies.wrappers.wrapper import with_tool_names
+from ..strategies.wrappers.wrapper import Wrapper, with_tool_names
 from .declared_tools import left
 from .deployment import Deployment
 
@@ -75,7 +74,7 @@ def sampling_of(model: Model) -> dict[str, Any]:
 
 def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
     """Return the strategy with the request's `tool_choice` and `parallel_tool_calls`, if it supports them."""
-    if isinstance(strategy, WithInstructions):
+    if isinstance(strategy, Wrapper):
         return replace(strategy, inner=_choosing(strategy.inner, wishes))
     if isinstance(strategy, Auto):
         calling = _choosing(strategy.calling, wishes)

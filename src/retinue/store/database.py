@@ -90,14 +90,13 @@ class Database:
         `check` does."""
         return await run_in_thread(self._look)
 
-    @property
-    def patience(self) -> float:
+    def deadline(self) -> float:
         """The deadline, in `time.monotonic` seconds, for a write submitted now."""
         return time.monotonic() + self._patience
 
     async def write(self, work: Work[T], *, alone: bool = False, until: float | None = None) -> T:
         """Run `work`, commit, and return its result; if it raises, nothing is committed. `alone` runs it in a
-        transaction of its own. `until` is the deadline (from `patience`) of a request that has already waited."""
+        transaction of its own. `until` is the deadline (from `deadline`) of a request that has already waited."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn:
             self._given.extend([*self._ready, self._piece(work, future, until, alone=alone, may_refuse=True)])
@@ -161,7 +160,7 @@ class Database:
             return work(connection)
 
     def _piece(self, work: Work[T], future: asyncio.Future[T], until: float | None = None, **how: bool) -> Piece[T]:
-        return Piece(work, future, self.patience if until is None else until, **how)
+        return Piece(work, future, self.deadline() if until is None else until, **how)
 
     def _begin(self) -> None:
         with self._turn:

@@ -37,7 +37,7 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 async def create(body: ResponseCreate, context: ContextDep, request: Request) -> Any:
     """Create a response."""
     _check(body, context.server, request)
-    found = await found_items(context, as_items(body.sent().get("input")))
+    found = await found_items(context, as_items(body.sent().get("input")), conversation_named(body))
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
         made = start_response(connection, scope, context.server, body, found, context.own)
@@ -61,7 +61,7 @@ async def input_tokens(body: InputTokens, context: ContextDep, request: Request)
     """Estimate the input tokens of such a response."""
     _check(body, context.server, request)
     sent = body.sent()
-    found = await found_items(context, as_items(sent.get("input")))
+    found = await found_items(context, as_items(sent.get("input")), conversation_named(body))
 
     def work(connection: Connection, scope: TenantView) -> int:
         conversation_id = conversation_named(body)
