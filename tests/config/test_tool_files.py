@@ -167,7 +167,7 @@ def test_a_tool_of_a_package_that_may_be_named(tmp_path: Path, monkeypatch: pyte
     (package / "good.py").write_text("from retinue import tool\n@tool\ndef double(n: int): return 2 * n\n")
     monkeypatch.syspath_prepend(tmp_path)
     text = "a: {callable_api: our_package_of_tools.good.double}"
-    with pytest.raises(DataError, match="may not be called; want"):
+    with pytest.raises(DataError, match="is not allowed; want"):
         tools_of(tmp_path, text)
     tools = tools_of(tmp_path, text, loading=Loading(roots=("our_package_of_tools",)))
     assert called(tools["a"], {"n": 4}) == "8"

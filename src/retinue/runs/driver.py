@@ -86,7 +86,7 @@ class Runs:
         task = self._tasks.get(run_id)
         self._wanted.add(run_id)
         if task is None or task.done():
-            work = supervise(f"the driving of {run_id}", partial(self._keep_driving, run_id, run))
+            work = supervise(f"driving the run {run_id}", partial(self._keep_driving, run_id, run))
             task = self._tasks[run_id] = asyncio.create_task(work, name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return task

@@ -68,7 +68,7 @@ class Indexer:
         self._woken.set()
         self._changed |= set(changed)
         if self._task is None or self._task.done():
-            work = supervise("the indexing of files", self._work)
+            work = supervise("indexing files", self._work)
             self._task = asyncio.create_task(work, name="indexing", context=Context())  # outlives the request
 
     async def close(self) -> None:
