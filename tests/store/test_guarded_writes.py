@@ -87,7 +87,7 @@ PAIRS = [
     for situation, (values, writes) in SITUATIONS.items()
     for first in writes
     for second in writes
-    if (first, second) not in {(cancel, end), (cancel, give_up), (end, end)}  # one driver, which ends what was cancelled
+    if (first, second) not in {(cancel, end), (cancel, give_up), (end, end)}  # see below; one driver ends it
 ]
 
 
