@@ -68,7 +68,7 @@ class Indexer:
         self._woken.set()
         self._changed |= set(changed)
         if self._task is None or self._task.done():
-            work = supervise("the indexing of files", self._work)
+            work = supervise("indexing files", self._work)
             self._task = asyncio.create_task(work, name="indexing", context=Context())  # outlives the request
 
     async def close(self) -> None:
@@ -90,13 +90,11 @@ class Indexer:
         await self.known()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while True:
-                    step = asyncio.create_task(self._step.wait())
-                    if await self._database.read(partial(queue.is_settled, store_ids=store_ids)):
-                        step.cancel()
-                        return
-                    await asyncio.wait([step], timeout=_EVERY)  # another server may index them
-                    step.cancel()
+                step = self._step
+                while not await self._database.read(partial(queue.is_settled, store_ids=store_ids)):
+                    with suppress(TimeoutError):  # another server may index them
+                        await asyncio.wait_for(step.wait(), _EVERY)
+                    step = self._step
 
     async def _work(self) -> None:
         under_way: dict[int, asyncio.Task[None]] = {}  # by the rows' numbers
