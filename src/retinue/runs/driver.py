@@ -236,9 +236,8 @@ class Runs:
 
     async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:
         """Persist the events of `live` as they occur."""
-        free = {name for name, tool in tools.items() if tool.effects == "read"}  # may run before the call is written
-        if is_suspect(run.attempts):  # write calls first, to know which one killed the process
-            free.clear()
+        trusted = not is_suspect(run.attempts)  # else calls are written first, to know which one kills the process
+        free = {name for name, tool in tools.items() if tool.effects == "read" and trusted}
         async with aclosing(live.events()) as events:
             async for event in events:
                 if self._parking and isinstance(event, Stopped):
@@ -267,7 +266,8 @@ class Runs:
                     writer.write()
                 else:  # the intent is persisted before the effect
                     failpoint("before intent")
-                    await writer.written()
+                    if not await writer.may_act():
+                        self.interrupt(writer.run.id)
                     failpoint("after intent")
             case _:
                 failpoint("before event")

@@ -63,11 +63,14 @@ def park_runs(connection: Connection, run_ids: Sequence[str], process: str) -> N
             update_run(connection, run, driver=None, attempts=0, progress=None)
 
 
-def unfinished_runs(connection: Connection, process: str, but: Collection[str]) -> list[tuple[str, RunRow | None, int]]:
-    """Return the runs that `process` may drive, except those in `but`, oldest first: id, row, and number of drives
-    since it last made progress. An unreadable row is `None`: the driver handles it, and the other runs still start."""
-    found = runs_to_drive(connection, process)
-    return [(run_id, *_left(connection, run_id)) for run_id in found if run_id not in but]
+def unfinished_runs(
+    connection: Connection, process: str, but: Collection[str], most: int | None = None
+) -> list[tuple[str, RunRow | None, int]]:
+    """Return the runs that `process` may drive, except those in `but`, oldest first, and at most so many: id, row, and
+    number of drives since it last made progress. An unreadable row is `None`: the driver handles it, and the other runs
+    still start."""
+    found = [run_id for run_id in runs_to_drive(connection, process) if run_id not in but]
+    return [(run_id, *_left(connection, run_id)) for run_id in found[:most]]
 
 
 def _left(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:

@@ -17,7 +17,7 @@ from .driver import Runs
 from .recovery import Recovery
 
 logger = logging.getLogger(__name__)
-_HEEDS, _RECOVERS = 0.5, 3.0  # seconds
+_HEEDS, _RECOVERS = 0.5, 1.0  # seconds
 
 
 class Peers:

@@ -28,10 +28,13 @@ class Recovery:
         self._suspects: set[str] = set()  # that wait for one another
 
     async def recover(self) -> int:
-        """Start what may be driven and is not. Return the number of runs."""
+        """Start what may be driven and is not: of a database that others share, as much as this process has room for.
+        Return the number of runs."""
         runs = self._runs
         but = {*runs.here, *self._suspects}
-        found = await runs.database.read(partial(unfinished_runs, process=runs.database.process, but=but))
+        most = max(0, runs.turns.at_once - len(but)) if runs.database.is_shared else None
+        left = partial(unfinished_runs, process=runs.database.process, but=but, most=most)
+        found = await runs.database.read(left)
         suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]
         for run_id, run, tries in found:
             if run is None or not is_suspect(tries):
