@@ -18,7 +18,7 @@ from retinue.store.run_store import find_run
 from retinue.store.tables import run_metadata
 
 WAITING = [{"id": "call_2_0", "tool": "pay", "tool_input": "1", "arguments": {"input": "1"}, "asked": 2}]
-DECIDED = {"kind": "respond", "tool_input": None, "message": "21 °C; don't\n\nforget 100 %"}
+DECIDED: dict[str, Any] = {"kind": "respond", "tool_input": None, "message": "21 °C; don't\n\nforget 100 %"}
 USED = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12, "cached_tokens": 2}
 STATE: dict[str, Any] = {
     "metadata": {"topic": "weather", "empty": ""},
