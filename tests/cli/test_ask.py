@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
 from fakes.openai_server import Answer, OpenAIServer, failure
 
 COMMANDS = ["--help", "ask", "run", "check", "init", "migrate", "models", "serve"]
@@ -26,10 +27,9 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def retinue(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "retinue", *arguments]
     if "--base-url" in arguments and "--strategy" not in arguments:
-        words += ["--strategy", "react"]  # what is replied here is in its form; `auto` would try tool calls first
-    return subprocess.run(words, capture_output=True, text=True, env=environment(**more), timeout=60)
+        arguments += ("--strategy", "react")  # what is replied here is in its form; `auto` would try tool calls first
+    return fork_server.retinue(*arguments, env=environment(**more))
 
 
 @pytest.mark.parametrize("how", ["--stream", "--no-stream"])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
 from fakes.openai_server import Answer, OpenAIServer, failure
 
 GOOD = """\
@@ -49,7 +48,7 @@ def printed(folder: Path, model: str, tool: str = GOOD, question: str = QUESTION
     program.write_text(PROGRAM.format(tool=tool, model=model, question=question))
     environment = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
     environment |= {"RETINUE_CACHE": str(folder)}
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, env=environment, timeout=60)
+    done = fork_server.python([program], env=environment)
     return done.stdout.strip(), done.stderr.splitlines(), done.returncode
 
 
