@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from fakes import fork_server
 from retinue import (
     Agent,
     AgentAction,
@@ -364,8 +365,7 @@ print(result.answer, "|", result.steps[0].observations[0].text)
 )
 def test_a_child_that_a_tool_forks_off_runs_nothing_of_ours(name: str, how: str, status: int, tmp_path: Any) -> None:
     ledger = tmp_path / "ledger"
-    words = [sys.executable, "-c", FORKS, str(ledger), how, name]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = fork_server.python(["-c", FORKS, ledger, how, name])
     assert done.stdout == f"done | child {status}\n", done.stderr
     assert ledger.read_text() == "after\n"
 

@@ -62,33 +62,12 @@ class StrategySubject:
 
 
 @dataclass
-class Playing:
-    """A model that replies to each request by a function, and keeps what it was `asked`."""
+class Played:
+    """A model with these abilities that replies as a function does, and keeps what it was `asked`."""
 
-    play: Play
+    replies: Callable[[Ask], Chunks]
     able: Capabilities
-    name: str = "playing"
-    asked: list[Ask] = field(default_factory=list)
-
-    async def abilities(self, *, native: bool = False) -> Capabilities:
-        """Those that it passes for."""
-        return self.able
-
-    async def reply(self, request: Ask) -> Chunks:
-        """What the function says."""
-        self.asked.append(request)
-        await asyncio.sleep(0)  # others may go on meanwhile
-        reply = self.play(request)
-        yield Reply(reply.text, Usage(1, 1, 0, 1), reply.finish, calls=reply.calls)
-
-
-@dataclass
-class Scripted:
-    """A script, in the place of a model with these abilities."""
-
-    script: PromptModel
-    able: Capabilities
-    name: str = "scripted"
+    name: str = "played"
     asked: list[Ask] = field(default_factory=list)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
@@ -96,14 +75,25 @@ class Scripted:
         return self.able
 
     def reply(self, request: Ask) -> Chunks:
-        """The script's."""
+        """What the function says."""
         self.asked.append(request)
-        return self.script.reply(request)
+        return self.replies(request)
 
 
-def scripted(subject: StrategySubject, *rules: Any) -> Scripted:
+def playing(subject: StrategySubject, play: Play) -> Played:
+    """A model that replies to each request by a function."""
+
+    async def replies(request: Ask) -> Chunks:
+        await asyncio.sleep(0)  # others may go on meanwhile
+        reply = play(request)
+        yield Reply(reply.text, Usage(1, 1, 0, 1), reply.finish, calls=reply.calls)
+
+    return Played(replies, subject.abilities)
+
+
+def scripted(subject: StrategySubject, *rules: Any) -> Played:
     """A model that follows `rules`, put into the form of whatever strategy asks."""
-    return Scripted(PromptModel(script=rules), subject.abilities)
+    return Played(PromptModel(script=rules).reply, subject.abilities)
 
 
 def lookups(count: int, *last: Any) -> list[Any]:
