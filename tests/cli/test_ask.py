@@ -15,6 +15,8 @@ import pytest
 from fakes import fork_server
 from fakes.openai_server import Answer, OpenAIServer, failure
 
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
+
 COMMANDS = ["--help", "ask", "run", "check", "init", "migrate", "models", "serve"]
 ROOT = Path(__file__).parents[2]
 ACTION = " I need to calculate.\nAction: Calculator\nAction Input: 47^0.23\n"

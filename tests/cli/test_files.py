@@ -13,6 +13,8 @@ import pytest
 from fakes import fork_server
 from fakes.config_files import SEED
 
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
+
 QUESTION = "How many people live in Paris and Lyon?"
 
 

@@ -10,6 +10,8 @@ from docs.test_docs import blocks
 from fakes import fork_server
 from retinue.config import check
 
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

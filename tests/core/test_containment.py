@@ -363,6 +363,7 @@ print(result.answer, "|", result.steps[0].observations[0].text)
 @pytest.mark.parametrize(
     ("how", "status"), [("exits", 4), ("sys.exit", 4), ("raises", 1), ("returns", 0), ("waits", 0)]
 )
+@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_a_child_that_a_tool_forks_off_runs_nothing_of_ours(name: str, how: str, status: int, tmp_path: Any) -> None:
     ledger = tmp_path / "ledger"
     done = fork_server.python(["-c", FORKS, ledger, how, name])

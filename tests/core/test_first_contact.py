@@ -10,6 +10,8 @@ import pytest
 from fakes import fork_server
 from fakes.openai_server import Answer, OpenAIServer, failure
 
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
+
 GOOD = """\
 @tool
 def population(city: str) -> int:

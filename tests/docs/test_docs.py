@@ -55,6 +55,7 @@ def with_python() -> list[object]:
 
 
 @pytest.mark.parametrize("page", with_python())
+@pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 def test_a_pages_python_runs(page: Path, tmp_path: Path) -> None:
     code = "\n".join(blocks(page.read_text(encoding="utf-8"), "python"))
     said = run(code, {} if page.name in ASKING else {"RETINUE_CACHE": str(tmp_path)})

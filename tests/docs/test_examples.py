@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from fakes import fork_server
 from fakes.seed_000 import TRANSCRIPT
 from retinue.config.registry import COMPONENTS
 
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -147,7 +147,7 @@ def retinue(
     return python(["-m", "retinue", *words], env=env, cwd=cwd)
 
 
-def _ask(order: list[object], files: Sequence[int], told: socket.socket, after: tuple[str, ...]) -> int:
+def _ask(order: Sequence[object], files: Sequence[int], told: socket.socket, after: tuple[str, ...]) -> int:
     """Have a process started; its id."""
     with _lock:
         if after not in _servers:
@@ -226,8 +226,9 @@ def _run(words: list[str]) -> None:
         sys.argv[:], sys.path[0] = ["-c", *words[2:]], ""
         code = compile(words[1], "<string>", "exec", dont_inherit=True)
     else:
-        sys.argv[:], sys.path[0], main.__file__ = words, str(Path(words[0]).resolve().parent), words[0]
-        code = compile(Path(words[0]).read_bytes(), words[0], "exec", dont_inherit=True)
+        file = Path(words[0]).absolute()
+        sys.argv[:], sys.path[0], main.__file__ = words, str(file.resolve().parent), str(file)
+        code = compile(file.read_bytes(), file, "exec", dont_inherit=True)
     exec(code, vars(main))  # noqa: S102 - what `python` does
 
 
