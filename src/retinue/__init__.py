@@ -1,13 +1,13 @@
 """Retinue: agents that decide, act and observe, on any language model.
 
-Nothing here but the log's context imports anything until it is used, so `import retinue` costs almost nothing.
+Apart from the logging context, names are imported on first use, so `import retinue` costs almost nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._internal.moved import install
-from .core import log_context as log_context  # the tree of loggers is quiet, and its records have ids
+from .core import log_context as log_context  # installs the quiet logger tree, whose records carry run and request ids
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run

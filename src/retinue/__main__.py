@@ -1,4 +1,4 @@
-"""`python -m retinue`."""
+"""Entry point of `python -m retinue`."""
 
 import sys
 

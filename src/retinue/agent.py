@@ -1,4 +1,4 @@
-"""`Agent`: model + strategy + tools + budget. What users construct; each call is a run of its own."""
+"""`Agent`: a model, a strategy, tools and a budget. Users construct one; each question is a run of its own."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
 
-Params = Mapping[str, Mapping[str, Any]]  # values for parameters, by node
-_BUNDLED = ("calculator", "passages")  # tools that come along
+Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
+_BUNDLED = ("calculator", "passages")  # built-in tools
 
 
 class Agent(YamlSerializable):
     """Answers questions by deciding, acting and observing in a loop.
 
-    `model` is a `Model` or what `PromptModel` takes (`"local"`, `"openai:gpt-5-mini"`, …). `tools` may
-    be `Tool`s, functions, or anything with `run`; without any, it just answers. `strategy` is a `Strategy` or a name
-    in `STRATEGIES`; `auto` chooses by what the engine can do when a run begins. `instructions` stand before every
-    prompt, as its system message: who it is, and how it is to answer.
-    `human` is asked, with an action and the reason, before a tool marked `approval` runs; without it,
-    or while it returns `None`, such a run parks (`AWAITING_HUMAN`) and `resume` goes on with it.
-    `require_human_feedback`: mark all tools so, or those of these names. `answer_schema`, a pydantic model
-    or a JSON Schema: the answer is JSON that conforms (parsed, in `return_values["answer"]`), or the
-    run stops as `INVALID_ANSWER`. `prompt_node`, in place of `model`, is a `PromptNode`: its model, its stop
-    words, its template as `react`'s prompt. `memory`: one conversation's memory, or several of them; without
-    it, an agent keeps nothing of its runs, and may be used for many conversations at once. `trace`: show on standard
-    error what a run thinks, does and sees, as it happens; if `None`, `run` and `resume` do in an interactive terminal.
-    `limits` are parts of the budget by other frameworks' names: `max_steps`, `max_iterations`, `max_execution_time`, …
-    (`budgets.Limits`).
+    Raises `UsageError` for unknown names, or if `PromptModel` cannot be constructed.
 
-    Raises `UsageError` for unknown names, and for what keeps `PromptModel` from being made.
+    Args:
+        model: A `Model`, or a name that `PromptModel` accepts (`"local"`, `"openai:gpt-5-mini"`, …).
+        tools: `Tool`s, functions, or objects with `run`. Without tools the agent just answers.
+        instructions: System message before every prompt.
+        strategy: A `Strategy`, or a name in `STRATEGIES`; `auto` chooses by the engine's capabilities.
+        human: Called with an action and the reason before a tool marked `approval` runs. Without it, or while
+            it returns `None`, the run parks (`AWAITING_HUMAN`) until `resume`.
+        require_human_feedback: Requires approval for all tools, or for those named.
+        answer_schema: A pydantic model or JSON Schema for the answer (parsed, in `return_values["answer"]`).
+            An answer that does not conform stops the run as `INVALID_ANSWER`.
+        prompt_node: A `PromptNode` instead of `model`: its model, stop words, and template as `react`'s prompt.
+        memory: Memories of one conversation. Without any, the agent may serve many conversations at once.
+        trace: Show each step on standard error. `None` does so for `run` and `resume` in a terminal.
+        limits: Budget limits by other frameworks' names: `max_steps`, `max_execution_time`, … (`budgets.Limits`).
     """
 
     def __init__(  # noqa: PLR0913 -- the parts an agent is put together from
@@ -106,18 +106,18 @@ class Agent(YamlSerializable):
             self.add_tool(tool)
 
     def add_tool(self, tool: Any, something: Any = None, description: str = "", **options: Any) -> None:
-        """`add_tool("Search", search, "useful for …")` as in Haystack's Agent proposal, PR 3925, or
+        """Add a tool: `add_tool("Search", search, "useful for …")` as in Haystack's Agent proposal, PR 3925, or
         `add_tool(tool_or_function)`.
 
-        `options` are those of `Tool`. Raises `UsageError` for a name that is not valid or is taken.
+        `options` are those of `Tool`. Raises `UsageError` for an invalid or duplicate name.
         """
         if isinstance(tool, str) and something is None:
             raise UsageError(f"{tool!r} is only a name; a tool is a function, or anything with `run`{_bundled(tool)}")
         new = Tool(tool, something, description, **options) if isinstance(tool, str) else tool_of(tool, **options)
         if self.require_human_feedback is True or new.name in (self.require_human_feedback or ()):
             new = replace(new, approval=True)
-        Toolbox([*self.tools, new])  # refuses a name that is taken,
-        _ = new.signature  # and this, arguments that a model cannot give
+        Toolbox([*self.tools, new])  # raises if the name is taken
+        _ = new.signature  # raises for parameters that a model cannot supply
         self.tools.append(new)
 
     not_done = (ModelError,)
@@ -125,40 +125,42 @@ class Agent(YamlSerializable):
 
     @classmethod
     def load_from_yaml(cls, path: str | Path, agent_name: str | None = None) -> Self:
-        """The agent in a file; of several, the one called `agent_name`. Raises `DataError` and `UsageError`."""
+        """Load an agent from a file; `agent_name` selects one of several. Raises `DataError` and `UsageError`."""
         agent: Self = load_section(path, "agents", agent_name)
         return agent
 
     def with_memory(self, memory: Memory | Sequence[Memory]) -> Self:
-        """The same agent in another conversation, which `memory` has."""
+        """Return a copy for another conversation, with its own `memory`."""
         other = self._copy()
         other.memories = as_tuple(memory)
         return other
 
     def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
-        """The same agent, whose answers are JSON that conforms to `schema`."""
+        """Return a copy whose answers are JSON that conforms to `schema`."""
         other = self._copy()
         other._answer_schema = schema_of(schema)
         return other
 
     def with_params(self, params: Params) -> Self:
-        """The same agent, whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`. Raises
-        `UsageError` for a node that none of them has."""
-        from .pipelines.bound_parameters import bind_parameters  # few agents need it
+        """Return a copy whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`.
+
+        Raises `UsageError` if no pipeline has a node of that name.
+        """
+        from .pipelines.bound_parameters import bind_parameters  # imported here because few agents need it
 
         other = self._copy()
         other.tools = bind_parameters(self.tools, params)
         return other
 
     def _copy(self) -> Self:
-        """An equal one, whose tools are its own."""
+        """Return a copy with its own list of tools."""
         other = copy.copy(self)
         other.tools = list(self.tools)
         return other
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON Schema of its answers, if they have one."""
+        """The JSON Schema of the answers, or `None`."""
         return self._answer_schema[0] if self._answer_schema else None
 
     def __repr__(self) -> str:
@@ -166,7 +168,7 @@ class Agent(YamlSerializable):
         return one_line_repr(self, self.name, model=self.model.name, strategy=self.strategy.name, tools=tools)
 
     def state(self) -> Any:
-        """What may have changed since it was made."""
+        """Return the settings, which may have changed since construction."""
         memories = [type(memory).__name__ for memory in self.memories]
         parts = self.strategy.name, self.instructions, self.budget, self.model.name
         return [tool.name for tool in self.tools], parts, memories
@@ -176,10 +178,10 @@ class Agent(YamlSerializable):
     def start(
         self, question: str, *, history: Sequence[Message] = (), params: Params | None = None, key: str = ""
     ) -> Run:
-        """A run that has not begun: iterate over its `events`, `cancel` it, read its `result`.
+        """Create a run without starting it: iterate over its `events`, `cancel` it, read its `result`.
 
-        `params`: for the nodes of its pipelines, as of `with_params`. `key`: under which services that its tools ask
-        know the run; a random one if empty. Raises `UsageError` for an empty question.
+        `params` are parameters of pipeline nodes, as in `with_params`. `key` is the idempotency key that tools send
+        to external services; random if empty. Raises `UsageError` for an empty question.
         """
         return Run(self.with_params(params) if params else self, question, history, key=key)
 
@@ -193,14 +195,14 @@ class Agent(YamlSerializable):
         return await self.start(question, history=history, params=params).finish()
 
     def run(self, question: str, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
-        """`run_async`, blocking, and shown in an interactive terminal (see `trace`)."""
+        """Run `run_async` and block. In an interactive terminal the run is shown (see `trace`)."""
         return run_blocking(run_watched(self.run_async, question, history=history, params=params))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
-        """`run_async` for each question, at most `at_once` of them at a time; results in their order.
+        """Call `run_async` for each question, at most `at_once` at a time. Results are in the order of the questions.
 
-        Once the model has answered one of them, one that it never answers is a result with its `error`.
-        Raises as `run_async` does otherwise, and `UsageError` for an `at_once` below 1.
+        If the model has replied to at least one question, those without a reply yield a result with its `error`.
+        Otherwise raises as `run_async` does. Raises `UsageError` if `at_once` is below 1.
         """
         answered = False
 
@@ -219,23 +221,23 @@ class Agent(YamlSerializable):
         return await gather_bounded(one, questions, at_once)
 
     def run_batch(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(questions, at_once=at_once))
 
     def stream_async(
         self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
     ) -> AsyncGenerator[Event | Delta, None]:
-        """The events of a run as they happen, and the model's text as `Delta`s. Raises as `run_async` does."""
+        """Yield the events of a run as they happen, and the model's text as `Delta`s. Raises as `run_async` does."""
         return self.start(question, history=history, params=params).events()
 
     def stream(
         self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
     ) -> Iterator[Event | Delta]:
-        """`stream_async`, blocking."""
+        """Iterate over `stream_async` and block."""
         return iterate_blocking(self.stream_async(question, history=history, params=params))
 
     def run_spec(self) -> RunSpec:
-        """What a run that is made now goes by. Raises `UsageError` if its parts do not fit each other."""
+        """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
         return RunSpec(
             self.name,
             self.model,
@@ -258,16 +260,15 @@ class Agent(YamlSerializable):
         budget: Budget | None = None,
         key: str = "",
     ) -> RunResult:
-        """Go on with a run where its `log` (a result's `events`) ends: parked, cancelled, cut short, or out of
-        its budget (then with a larger `budget`).
+        """Continue a parked, cancelled or interrupted run from the end of its `log` (a result's `events`).
 
-        `decisions` are a person's, by call id; `key` is the one the run had. What is recorded is not done again;
-        a `once` tool whose outcome is not recorded waits for a decision. Raises `LogMismatch` if this agent did
-        not write it.
+        `decisions` are a person's, by call id; `budget` may be larger; `key` is the original run's. Recorded work is
+        not repeated. A `once` tool without a recorded outcome waits for a decision. Raises `LogMismatch` if this
+        agent did not write the log.
         """
         started = log[0] if log else None
         if not isinstance(started, Started):
-            raise LogMismatch("a log begins with the event 'started'")
+            raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
             return result(log)
         run = Run(self, started.question, started.history, log, decisions, key)
@@ -282,7 +283,7 @@ class Agent(YamlSerializable):
         budget: Budget | None = None,
         key: str = "",
     ) -> RunResult:
-        """`resume_async`, blocking, and shown in an interactive terminal."""
+        """Run `resume_async` and block. In an interactive terminal the run is shown."""
         return run_blocking(run_watched(self.resume_async, log, decisions, budget=budget, key=key))
 
 
@@ -293,6 +294,6 @@ def _check_names(limits: Mapping[str, Any]) -> None:
 
 
 def _bundled(name: str) -> str:
-    """Where the tool that comes along and may be meant is found."""
+    """Return a hint on where to import the built-in tool that `name` probably means."""
     near = nearest(name, _BUNDLED)
     return f"; did you mean `from retinue.tools import {near}`?" if near else ""

@@ -29,10 +29,10 @@ from .strategies.auto import Auto, choose_strategy
 
 
 class Run:
-    """One run of an agent. Its `log` grows as it goes; `result` is what it has come to so far.
+    """One run of an agent. `log` grows as the run proceeds; `result` is its outcome so far.
 
-    `key`: the run's own, under which services know its calls (`toolbox.idempotency_key`); a random one if empty. One
-    that goes on where a `log` ends should have the same key as before.
+    `key` is the idempotency key that services receive with calls (`toolbox.idempotency_key`); random if empty. A run
+    that continues a `log` should have the original key.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Run:
             raise UsageError("the question is empty; ask something")
         spec = agent.run_spec()
         if not key.isascii() or not key.isprintable():
-            raise UsageError(f"a run's key goes into headers: want printable ASCII, not {key[:80]!r}")
+            raise UsageError(f"a run's key is sent in HTTP headers: want printable ASCII, not {key[:80]!r}")
         self.key = key or uuid.uuid4().hex
         self.log = list(log)
         self._begun = tuple(log)
@@ -64,10 +64,13 @@ class Run:
         return one_line_repr(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
-        """The run itself: its events as they happen. Raises `ModelError` if the model never says anything (before the
-        first event, or after `Stopped`), and other `RetinueError`s if it cannot even begin."""
+        """Drive the run and yield its events as they happen.
+
+        Raises `ModelError` if the model never replies (before the first event, or after `Stopped`), and other
+        `RetinueError`s if the run cannot begin.
+        """
         began = time.perf_counter()
-        if current_context().run == self.key:  # who drives it has said so
+        if current_context().run == self.key:  # the run's driver has already set the context
             self._context = current_context()
         try:
             driven = self._driven(await self._beginning())
@@ -90,11 +93,11 @@ class Run:
             charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
 
     async def _beginning(self) -> Started:
-        """How it begins, as far as that is found out: as its log has it, if it goes on where that ends."""
+        """Return the first event as far as it is known; a continued run takes it from its log."""
         return beginning(self._begun) or Started(
             self._task.question,
             self._spec.name,
-            strategy="",  # which is chosen
+            strategy="",  # chosen later
             model=self._spec.model.name,
             tools=(),
             abilities=await self._abilities(),
@@ -103,7 +106,7 @@ class Run:
         )
 
     def _driven(self, begun: Started) -> Events:
-        """The run, as it began, driven from there."""
+        """Drive the run from its first event."""
         abilities = begun.abilities
         task = replace(
             self._task,
@@ -127,7 +130,9 @@ class Run:
         return drive(flow, replaying(world, self.log), started, self.budget, self._deadline)
 
     def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
-        """The reasoning; `instructions` are `None` in older logs. Raises `UsageError` if it cannot begin."""
+        """Return the strategy's generator; `instructions` is `None` in older logs. Raises `UsageError` if it cannot
+        begin.
+        """
         named = getattr(strategy, "name", type(strategy).__name__)
         told = self._spec.instructions if instructions is None else instructions
         try:
@@ -137,11 +142,13 @@ class Run:
                 raise
             raise UsageError(f"the strategy {named!r} failed: {describe_error(error)}") from error
         if not isinstance(flow, Generator):
-            raise UsageError(f"the strategy {named!r} gave a {type(flow).__name__}; want a generator")
+            raise UsageError(f"the strategy {named!r} returned a {type(flow).__name__}; want a generator")
         return flow
 
     async def finish(self) -> RunResult:
-        """Run to the end, shown if its agent's `trace` says so; what it came to. Raises as `events` does."""
+        """Run to the end and return the result; the run is shown if the agent's `trace` asks for it. Raises as `events`
+        does.
+        """
         with log_context(self._context):
             try:
                 if should_show(self._spec.trace):
@@ -154,35 +161,35 @@ class Run:
         return self.result
 
     async def _abilities(self) -> Capabilities:
-        """What the model can do."""
+        """Return the model's capabilities."""
         self._deadline.start(None)
         try:
             return await self._deadline.wait(self._found())
         except Exception as error:
             if is_own_error(error) or isinstance(error, Interrupted):
                 raise
-            raise ModelError(f"the model cannot say what it can do: {describe_error(error)}") from error
+            raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
 
     async def _found(self) -> Capabilities:
-        """What its engine says, and for native tool calls, what trying them out has shown."""
+        """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
         model, strategy = self._spec.model, self._spec.strategy
         native = bool(self._task.tools) and calls_natively(strategy)
-        if native and isinstance(strategy, Auto):  # which has no use for them where the model is held to a pattern
+        if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
             found = await model.abilities()
             if found.constrains or found.scripted:
                 return found
         return await model.abilities(native=native)
 
     async def _history(self) -> tuple[Message, ...]:
-        """The conversation before: what the memories recall, and then what was given."""
+        """Return the earlier conversation: recalled memories first, then the history passed in."""
         found = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
         return (*found, *self._task.history)
 
     def cancel(self) -> None:
-        """End it as `CANCELLED`, at once. May be called from any thread."""
+        """Cancel the run at once; it ends as `CANCELLED`. Thread-safe."""
         self._deadline.cancel()
 
     @property
     def result(self) -> RunResult:
-        """What the run has come to so far."""
+        """The outcome of the run so far."""
         return result(self.log, self._seconds)

@@ -1,26 +1,26 @@
 """The tree of errors, named for who must act.
 
 RetinueError
-├── UsageError        you called Retinue in a way that cannot work (the message says how to)
-├── DataError         a file or text you gave is not what it must be (place, what, what would be right)
-├── ModelError        the model's side failed and the run ends
-│   ├── ModelRefused      it said no: wrong key, unknown model, bad request; trying again will not help
-│   │   ├── ModelNotFound     the engine has no model of this name; the message suggests one that it has
-│   │   └── WindowExceeded    the prompt is too long for the model; a shorter one may do
-│   └── ModelUnavailable  it could not be reached or broke off, also after retries
-├── NodeFailed        a node of a pipeline raised; names the node, and `__cause__` is what it raised
-├── StoreUnavailable  the database is away, locked or full; what is under way is parked and goes on later
-│   └── StoreLost         its file or its log was deleted, replaced or cut off; somebody has to put it back
-├── StrategyFailed    a strategy raised, or asked for what there is not; `__cause__` is what it raised
-├── LogMismatch       a recorded run does not fit the strategy that should continue it
-├── ForeignExit       code that was called raised what is no error (`SystemExit`, …), which is the `__cause__`
-└── ToolError         raise it in a tool: the model reads the message and can try something else
-    └── NotDone           raise it in a tool: it failed before it changed anything, so it may be called again
+├── UsageError        Retinue was called in a way that cannot work; the message says what would
+├── DataError         a file or text is invalid (the message gives the place, the fault and the remedy)
+├── ModelError        the model failed and the run ends
+│   ├── ModelRefused      wrong key, unknown model or bad request; a retry will not help
+│   │   ├── ModelNotFound     the engine has no model of this name; the message suggests one
+│   │   └── WindowExceeded    the prompt is too long for the model's context window
+│   └── ModelUnavailable  unreachable or disconnected, even after retries
+├── NodeFailed        a node of a pipeline raised; names the node, `__cause__` is the original
+├── StoreUnavailable  the database is unreachable, locked or full; runs are parked and continue later
+│   └── StoreLost         its file or log was deleted, replaced or truncated; an operator must restore it
+├── StrategyFailed    a strategy raised or yielded an invalid request; `__cause__` is the original
+├── LogMismatch       a recorded run does not match the strategy that should continue it
+├── ForeignExit       foreign code raised a non-`Exception` (`SystemExit`, …), kept as `__cause__`
+└── ToolError         raised by tools: the model reads the message and can try something else
+    └── NotDone           raised by tools: the call failed before it changed anything and may be repeated
 """
 
 
 class RetinueError(Exception):
-    """The root: `except RetinueError` catches whatever Retinue raises on purpose."""
+    """Root of the tree: `except RetinueError` catches everything that Retinue raises on purpose."""
 
 
 class UsageError(RetinueError):
@@ -28,34 +28,37 @@ class UsageError(RetinueError):
 
 
 class DataError(RetinueError):
-    """A file or a text is not what it must be; the message names the place."""
+    """A file or text is invalid; the message names the place."""
 
 
 class ModelError(RetinueError):
-    """The model's side failed in a way that ends the run. `code` says how, for programs: `context_length_exceeded`,
-    `invalid_request`, `model_refused`, `rate_limit_exceeded` or `model_unavailable`."""
+    """The model failed in a way that ends the run.
+
+    `code` names the failure for programs: `context_length_exceeded`, `invalid_request`, `model_refused`,
+    `rate_limit_exceeded` or `model_unavailable`.
+    """
 
     code = "model_refused"
 
 
 class ModelRefused(ModelError):
-    """The engine said no (key, model, request); the same request would be refused again."""
+    """The engine rejected the key, model or request; repeating the request will not help."""
 
 
 class ModelNotFound(ModelRefused):
-    """The engine has no model of this name; the message says which it has."""
+    """The engine has no model of this name; the message lists those it has."""
 
 
 class WindowExceeded(ModelRefused):
-    """The engine says that prompt and reply do not fit into the model's window."""
+    """Prompt and reply do not fit into the model's context window."""
 
     code = "context_length_exceeded"
 
 
 class ModelUnavailable(ModelError):
-    """The engine could not be reached, timed out or broke off, also after retries.
+    """The engine could not be reached, timed out or dropped the connection, even after retries.
 
-    `retry_after` is the engine's own wish in seconds, if it named one.
+    `retry_after` is the delay in seconds that the engine asked for, if any.
     """
 
     code = "model_unavailable"
@@ -66,7 +69,7 @@ class ModelUnavailable(ModelError):
 
 
 class NodeFailed(RetinueError):
-    """A node of a pipeline raised an error, which is the `__cause__`; `node` is its name."""
+    """A node of a pipeline raised; `node` is its name and `__cause__` the original error."""
 
     def __init__(self, node: str, problem: str) -> None:
         super().__init__(f"node {node!r}: {problem}")
@@ -74,12 +77,14 @@ class NodeFailed(RetinueError):
 
 
 class StoreUnavailable(RetinueError):
-    """The database cannot be reached, is locked or is full: nobody's fault, and never a run's outcome."""
+    """The database is unreachable, locked or full. This is never the outcome of a run."""
 
 
 class StoreLost(StoreUnavailable):
-    """What would be committed would not be found again: the file of the database, or its log, is not the one that was
-    opened. Waiting does not help; the message says what does. `only_log`: its file is as it should be."""
+    """The database file, or its write-ahead log, is no longer the one that was opened, so commits would be lost.
+
+    Waiting does not help; the message says what does. `only_log`: the database file itself is intact.
+    """
 
     def __init__(self, message: str, *, only_log: bool = False) -> None:
         super().__init__(message)
@@ -87,25 +92,26 @@ class StoreLost(StoreUnavailable):
 
 
 class StrategyFailed(RetinueError):
-    """A strategy raised, or asked for what there is not."""
+    """A strategy raised, or yielded a request that cannot be served."""
 
     code = "server_error"
 
 
 class LogMismatch(RetinueError):
-    """A recorded run does not fit the strategy that should continue it; names the event."""
+    """A recorded run does not match the strategy that should continue it; the message names the event."""
 
 
 class ForeignExit(RetinueError):
-    """Code that Retinue called (a tool, a component, a strategy, a callback) raised what is no `Exception`, such as
-    `SystemExit`, or cancelled itself. It is the `__cause__`, if it is at hand."""
+    """Foreign code (a tool, component, strategy or callback) raised a non-`Exception` such as `SystemExit`, or
+    cancelled itself. `__cause__` is the original, if available.
+    """
 
 
 class ToolError(RetinueError):
-    """For tools to raise: the message goes to the model as the observation.
+    """Raised by tools: the model reads the message as the observation.
 
-    By itself it does not say that nothing happened: after it, the outcome of a call with the effects `once` is not
-    known. `kinds` are the names of what a tool's own process raised, with those of its classes.
+    It does not imply that nothing happened: after it, the outcome of a call with the effects `once` is unknown.
+    `kinds` are the class names, base classes included, of what a tool's subprocess raised.
     """
 
     def __init__(self, *message: object, kinds: tuple[str, ...] = ()) -> None:
@@ -114,4 +120,4 @@ class ToolError(RetinueError):
 
 
 class NotDone(ToolError):
-    """For tools to raise: the call failed before it changed anything, so that it may be made again."""
+    """Raised by tools: the call failed before it changed anything, so it is safe to repeat."""

@@ -1,4 +1,4 @@
-"""`Executor`: tools without a model."""
+"""`Executor`: runs tools without a model."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ Actions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 class Executor(Agent):
-    """Runs the actions that it is given, with all that holds for an agent's: checked input, time limits,
-    a person's approval, a log.
+    """Runs given actions with an agent's guarantees: checked input, time limits, human approval and a log.
 
     >>> from retinue.tools import calculator
     >>> Executor([calculator]).run({"tool": "Calculator", "input": "2^3"}).answer
@@ -51,7 +50,7 @@ class Executor(Agent):
     def start(
         self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None, key: str = ""
     ) -> Run:
-        """A run of the actions: `{"tool": NAME, "input": …}`, a list of these, or either as JSON."""
+        """Create a run of the actions: `{"tool": NAME, "input": …}`, a list of these, or either as JSON."""
         text = question if isinstance(question, str) else json.dumps(question)
         return super().start(text, history=history, params=params, key=key)
 
@@ -62,19 +61,19 @@ class Executor(Agent):
         return await self.start(question, history=history, params=params).finish()
 
     def run(self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(run_watched(self.run_async, question, history=history, params=params))
 
 
 class NoModel:
-    """Stands where an agent has its model."""
+    """Placeholder for an agent's model."""
 
     name = "no model"
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """None."""
+        """Return no capabilities."""
         return Capabilities()
 
     def reply(self, request: Ask) -> Chunks:
-        """Raises `ModelRefused`."""
+        """Raise `ModelRefused`."""
         raise ModelRefused("an executor has no model to ask")

@@ -1,4 +1,4 @@
-"""`RunSpec`: what a run goes by. What becomes of its agent while it runs does not change it."""
+"""`RunSpec`: the frozen parts that a run uses. Changing the agent meanwhile does not affect the run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .strategies.wrappers.structured_output import with_structured_output
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """The parts of an agent as they are when a run is made; `Agent` says what they are.
+    """The parts of an agent when a run is created; `Agent` documents them.
 
-    `answers`: what a structured answer must be. Raises `UsageError` for parts that do not fit each other.
+    `answers` describes a structured answer. Raises `UsageError` for parts that do not fit together.
     """
 
     name: str
@@ -40,18 +40,19 @@ class RunSpec:
 
     def __post_init__(self) -> None:
         if not self.tools and isinstance(self.strategy, GivenActions):
-            raise UsageError(f"{self.name} has no tools to run; give it some: Executor([…])")
+            raise UsageError(f"{self.name} has no tools to run; pass some: Executor([…])")
         asked = self.require_human_feedback
         if asked and asked is not True:
             names = [tool.name for tool in self.tools]
             if unknown := [name for name in asked if name not in names]:
                 raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggestion(unknown[0], names)}")
-        if self.answers is not None:  # no tool's result is the answer then
+        if self.answers is not None:  # no tool's result may be the answer then
             object.__setattr__(self, "tools", tuple(replace(tool, return_direct=False) for tool in self.tools))
 
     def flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
-        """The reasoning for one run: `strategy` with the instructions, reflection and a checked answer, where they are
-        wanted."""
+        """Return the generator for one run: `strategy`, wrapped with instructions, reflection and answer checks as
+        configured.
+        """
         strategy = with_instructions(strategy, instructions)
         if any(tool.reflections for tool in task.tools):
             strategy = with_reflection(strategy)
@@ -61,8 +62,8 @@ class RunSpec:
 
 
 class Specified(Protocol):
-    """An agent: something that has runs."""
+    """An object that has runs, such as an agent."""
 
     def run_spec(self) -> RunSpec:
-        """What a run that is made now goes by."""
+        """Return the specification of a run created now."""
         ...

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -235,11 +235,13 @@ async def _references(session: aiohttp.ClientSession) -> AsyncIterator[int]:
 
 
 async def _named_files(session: aiohttp.ClientSession) -> AsyncIterator[int]:
-    """Small requests that name large files."""
-    files = [(await _upload(session, "a.txt", b'a,{[:"Action: x\n' * 15_600))["id"] for _ in range(4)]
-    chat = [{"type": "file", "file": {"file_id": one}} for one in files]
-    parts = [{"type": "input_file", "file_id": one} for one in files]
-    while True:
+    """Small requests that name large files, more than are remembered."""
+    texts = [f"{number} ".encode() + b'a,{[:"Action: x\n' * 15_600 for number in range(40)]
+    files = [(await _upload(session, "a.txt", text))["id"] for text in texts]
+    for begin in cycle(range(0, 40, 4)):
+        four = files[begin : begin + 4]
+        chat = [{"type": "file", "file": {"file_id": one}} for one in four]
+        parts = [{"type": "input_file", "file_id": one} for one in four]
         yield await _sent(session, "/v1/chat/completions", {**_HELLO, "messages": [{"role": "user", "content": chat}]})
         yield await _sent(session, "/v1/responses", {"model": "short", "input": [{"role": "user", "content": parts}]})
 

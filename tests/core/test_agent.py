@@ -204,7 +204,7 @@ def test_an_agent_without_tools_just_answers(strategy: str) -> None:
 
 
 def test_an_executor_without_tools_is_refused_with_what_to_do() -> None:
-    with pytest.raises(UsageError, match=r"executor has no tools to run; give it some: Executor\(\["):
+    with pytest.raises(UsageError, match=r"executor has no tools to run; pass some: Executor\(\["):
         Executor().run({"tool": "x"})
 
 
@@ -276,9 +276,9 @@ def test_limits_have_the_names_of_other_frameworks_as_well() -> None:
         3, 2.5, early_stopping_method="force"
     )
     assert agent(max_iterations=4, budget=Budget(tokens=9)).budget == Budget(4, tokens=9)
-    with pytest.raises(UsageError, match="max_iterations is max_steps by another name"):
+    with pytest.raises(UsageError, match="max_iterations is the same limit as max_steps"):
         agent(max_steps=3, max_iterations=3)
-    with pytest.raises(UsageError, match="max_steps is the steps of budget by another name"):
+    with pytest.raises(UsageError, match="max_steps is the same limit as steps of budget"):
         agent(max_steps=3, budget=Budget(steps=2))
 
 

@@ -62,11 +62,11 @@ def test_a_json_schema_checks(value: Any, problem: str) -> None:
     [
         ({"type": "objekt"}, r"not a JSON Schema: \$.type: 'objekt' is not valid"),
         ({"properties": {"a": {"type": 5}}}, r"\$.properties.a.type"),
-        ({"$ref": "http://127.0.0.1:1/city"}, "leads nowhere"),
-        ({"$ref": "#/$defs/city"}, "leads nowhere"),
+        ({"$ref": "http://127.0.0.1:1/city"}, "cannot be resolved"),
+        ({"$ref": "#/$defs/city"}, "cannot be resolved"),
         ({"type": object}, "not JSON serializable"),
-        (3, "is no type; want a pydantic model or a JSON Schema"),
-        (lambda: 1, "is no type"),
+        (3, "is not a type; want a pydantic model or a JSON Schema"),
+        (lambda: 1, "is not a type"),
         (type("Strange", (), {}), "has no JSON Schema"),
     ],
 )

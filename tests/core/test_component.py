@@ -145,11 +145,11 @@ def test_the_first_error_of_a_batch_is_raised_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "'Retriever' needs 'query', which was not given (there is: nothing)"),
+        ({}, "'Retriever' needs 'query', which is missing (available: nothing)"),
         ({"query": 3}, "'Retriever': 'query' must be str, not int 3"),
         ({"query": None}, "'Retriever': 'query' must be str, not NoneType None"),
         ({"query": "x", "top_k": "3"}, "'Retriever': 'top_k' must be int, not str '3'"),
-        ({"query": "x", "topk": 3}, "'Retriever' takes no 'topk'; it takes: query, top_k"),
+        ({"query": "x", "topk": 3}, "'Retriever' has no input 'topk'; it has: query, top_k"),
     ],
 )
 def test_wrong_inputs_are_one_clear_error(values: dict[str, Any], message: str) -> None:
@@ -186,10 +186,10 @@ class Liar:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({}, "'Liar' gave no 'documents', which it declares; it gave: nothing"),
+        ({}, "'Liar' declares an output 'documents' but returned: nothing"),
         ({"documents": "x"}, r"'Liar': its output 'documents' must be list\[Document\], not str 'x'"),
-        (({}, "left"), "'Liar': a branch is called \"output_1\", \"output_2\", …, not str 'left'"),
-        ({1: 2}, "'Liar': the names of outputs are texts, not int 1"),
+        (({}, "left"), "'Liar': branches are named \"output_1\", \"output_2\", …, not str 'left'"),
+        ({1: 2}, "'Liar': output names must be strings, not int 1"),
     ],
 )
 def test_wrong_outputs_are_one_clear_error(value: Any, message: str) -> None:
@@ -202,7 +202,7 @@ def test_a_branch_that_is_not_declared_is_an_error() -> None:
     def choose() -> Any:
         return {}, "output_3"
 
-    with pytest.raises(UsageError, match="'choose' chose output_3, and it has only 2"):
+    with pytest.raises(UsageError, match="'choose' chose output_3, but has only 2"):
         choose.run()
 
 
@@ -213,12 +213,12 @@ def test_a_function_that_should_be_async_is_an_error() -> None:
 
 @pytest.mark.parametrize("something", [3, None, "text", Retriever])
 def test_what_is_no_component_says_so(something: Any) -> None:
-    with pytest.raises(UsageError, match=r"is no component|is a class"):
+    with pytest.raises(UsageError, match=r"is not a component|is a class"):
         component(something) if something is not None else component(object())
 
 
 def test_positional_only_parameters_cannot_be_given_by_name() -> None:
-    with pytest.raises(UsageError, match="a pipeline passes values by name"):
+    with pytest.raises(UsageError, match="a pipeline passes inputs by name"):
         component(lambda a, /: a)
 
 

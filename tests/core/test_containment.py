@@ -428,7 +428,7 @@ def test_a_strategy_that_gives_something_else_is_told_what_is_wanted(what: Any) 
         f"the strategy returned a {kind}; want an AgentFinish",
     )
     result = Agent(PromptModel(script=["x"]), [bad], strategy=Gives(what, asked=True)).run(QUESTION)
-    assert result.error == f"the strategy asked for a {kind}; want Ask, Act or HumanRequest"
+    assert result.error == f"the strategy yielded a {kind}; want Ask, Act or HumanRequest"
 
 
 @pytest.mark.parametrize("what", [None, "Final Answer: x", [None], 47])
@@ -438,7 +438,7 @@ def test_a_parser_that_gives_something_else_is_told_what_is_wanted(what: Any) ->
     result = Agent(PromptModel(script=["x"]), [bad], strategy=own).run(QUESTION)
     kind = type(what[0] if isinstance(what, list) else what).__name__
     assert result.error == (
-        f"parse of the strategy 'own' gave a {kind}; want an AgentAction, a list of these, or an AgentFinish"
+        f"parse of the strategy 'own' returned a {kind}; want an AgentAction, a list of these, or an AgentFinish"
     )
 
 
@@ -470,7 +470,7 @@ def test_a_strategy_that_is_no_generator_is_refused() -> None:
             raise SystemExit(3)
 
     tools = [Tool("bad", lambda query: "fine", effects="read")]
-    with pytest.raises(UsageError, match="the strategy 'plain' gave a NoneType; want a generator"):
+    with pytest.raises(UsageError, match="the strategy 'plain' returned a NoneType; want a generator"):
         Agent(PromptModel(script=["x"]), tools, strategy=Plain()).run(QUESTION)
     with pytest.raises(UsageError, match="the strategy 'exits' failed: SystemExit: 3"):
         Agent(PromptModel(script=["x"]), tools, strategy=Exits()).run(QUESTION)
@@ -487,14 +487,14 @@ def test_whatever_human_raises_is_the_runs_end(name: str, awaited: bool) -> None
     pay = Tool("bad", lambda query: "fine", approval=True)
     result = Agent(one_call(), [pay], human=human).run(QUESTION)
     assert result.stop_reason is StopReason.ERROR
-    assert result.error.startswith("human failed when it was asked about bad: ")
+    assert result.error.startswith("human failed when asked about bad: ")
     assert result.resumable
 
 
 def test_a_human_that_decides_nothing_known_is_told_what_is_wanted() -> None:
     pay = Tool("bad", lambda query: "fine", approval=True)
     result = Agent(one_call(), [pay], human=lambda action, problem: True).run(QUESTION)  # type: ignore[arg-type,return-value]
-    assert result.error == "human gave a bool; want a Decision, or None if there is none yet"
+    assert result.error == "human returned a bool; want a Decision, or None while pending"
 
 
 class Talks:
@@ -526,7 +526,7 @@ def test_whatever_a_model_raises_is_the_runs_end(name: str) -> None:
     tools = [Tool("bad", lambda query: "fine", effects="read")]
     result = Agent(Talks(name), tools).run(QUESTION)
     assert result.stop_reason is StopReason.ERROR
-    with pytest.raises(RetinueError, match="the model cannot say what it can do"):
+    with pytest.raises(RetinueError, match="the model's `abilities` failed"):
         Agent(Talks(name, able=False), tools).run(QUESTION)
 
 

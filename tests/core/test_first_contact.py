@@ -104,7 +104,7 @@ def test_a_wrong_key(local: OpenAIServer, tmp_path: Path) -> None:
     _, lines, _ = printed(tmp_path, f"'m', base_url={local.url!r}, api_key='wrong-wrong'")
     assert refused(lines).endswith("(is the API key right?)")
     _, lines, _ = printed(tmp_path, f"'m', base_url={local.url!r}")
-    assert refused(lines).endswith("(none was given: say api_key=…)")
+    assert refused(lines).endswith("(no key was given: pass api_key=…)")
 
 
 def test_an_empty_question(local: OpenAIServer, tmp_path: Path) -> None:

@@ -171,3 +171,20 @@ def test_many_optional_properties_may_come_in_any_order() -> None:
     for text in ("{}", '{"p3": null}', '{"p19": null, "p0": null}'):
         assert re.fullmatch(regex(pattern), text)
     assert not re.fullmatch(regex(pattern), '{"p20": null}')
+
+
+def test_a_dynamic_reference_depends_on_those_before_it() -> None:
+    def of(kind: str) -> dict[str, Any]:
+        return {"$id": kind, "$ref": "list", "$defs": {"T": {"$dynamicAnchor": "T", "type": kind}}}
+
+    inner = {"inner": {"items": {"$dynamicRef": "#T"}}, "T": {"$dynamicAnchor": "T"}}
+    of_any = {"$id": "list", "allOf": [{"$ref": "#/$defs/inner"}], "$defs": inner}
+    schema = {
+        "$id": "http://localhost/root",
+        "anyOf": [{"$ref": "string"}, {"$ref": "integer"}],
+        "$defs": {"string": of("string"), "integer": of("integer"), "list": of_any},
+    }
+    errors = errors_of(schema)
+    assert not errors([1])
+    assert not errors(["a"])
+    assert errors([1, "a"])

@@ -262,8 +262,8 @@ def test_any_text_is_arguments_or_invalid(text: str) -> None:
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        (positional, "tool positional: a model passes arguments by name, so 'city: 'str'' cannot be one"),
-        (many, "tool many: a model passes arguments by name, so '*cities: 'str'' cannot be one"),
+        (positional, "tool positional: a model passes arguments by name, so 'city: 'str'' is not supported"),
+        (many, "tool many: a model passes arguments by name, so '*cities: 'str'' is not supported"),
         (underscore, "tool underscore: a model cannot pass its parameters: Fields must not use names with leading"),
         (no_schema, "tool no_schema: a model cannot pass its parameters: Unable to generate pydantic-core schema for"),
     ],
@@ -282,12 +282,12 @@ def test_type_hints_that_name_nothing_are_refused_and_not_dropped() -> None:
     def lost(city: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821
         return ""
 
-    with pytest.raises(UsageError, match="tool lost: its type hints name what cannot be found: name 'Nowhere'"):
+    with pytest.raises(UsageError, match="tool lost: its type hints refer to unknown names: name 'Nowhere'"):
         read_signature(lost)
 
 
 def test_a_callable_whose_parameters_are_hidden_is_refused() -> None:
-    with pytest.raises(UsageError, match="tool dict: what it takes cannot be found out; wrap it in a function"):
+    with pytest.raises(UsageError, match="tool dict: it has no readable signature; wrap it in a function"):
         read_signature(dict)
 
 

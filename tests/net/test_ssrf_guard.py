@@ -276,7 +276,7 @@ def test_ports_may_be_more_but_addresses_stay_public(pages: PagesServer) -> None
 
 @pytest.mark.parametrize("allow", ["127.0.0.1", "http://127.0.0.1:80", "a b:80", "*:80", "a@b:80", "x:http", ":80", ""])
 def test_what_cannot_be_allowed(allow: str) -> None:
-    with pytest.raises(UsageError, match="is no server; want host:port"):
+    with pytest.raises(UsageError, match="is not a server; want host:port"):
         LinkContentFetcher(allow=[allow])
 
 

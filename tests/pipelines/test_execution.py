@@ -155,9 +155,9 @@ def test_params_are_for_single_nodes_and_for_this_run() -> None:
     ("options", "message"),
     [
         ({"params": {"C": {}}}, "params: no node 'C'; there are: Choose, One"),
-        ({"params": {"One": 3}}, "params are by node"),
-        ({"params": {"Choose": {"top_k": 3}}}, "params: node 'Choose' takes no 'top_k'; it takes: query"),
-        ({"documents": []}, r"takes no 'documents' \(it takes: query\)"),
+        ({"params": {"One": 3}}, "want params by node"),
+        ({"params": {"Choose": {"top_k": 3}}}, "params: node 'Choose' has no input 'top_k'; it has: query"),
+        ({"documents": []}, r"has no input 'documents' \(its inputs are: query\)"),
     ],
 )
 def test_wrong_parameters_are_said_before_anything_runs(options: dict[str, Any], message: str) -> None:
@@ -166,7 +166,7 @@ def test_wrong_parameters_are_said_before_anything_runs(options: dict[str, Any],
 
 
 def test_a_missing_input_and_a_wrong_type_name_the_node() -> None:
-    with pytest.raises(UsageError, match="node 'Choose' needs 'query', which was not given"):
+    with pytest.raises(UsageError, match="node 'Choose' needs 'query', which is missing"):
         branched().run()
     pipeline = Pipeline()
     pipeline.add_node(lambda: {"count": "three"}, "Count")
@@ -185,10 +185,10 @@ def test_what_a_run_finds_missing_names_the_node() -> None:
     pipeline = Pipeline()
     pipeline.add_node(lambda: {"a": 1}, "A")  # what it gives is not declared, so nobody could know
     pipeline.add_node(lambda b: b, "B")
-    with pytest.raises(UsageError, match=r"^node 'B' needs 'b', which was not given \(there is: query, a\)$"):
+    with pytest.raises(UsageError, match=r"^node 'B' needs 'b', which is missing \(available: query, a\)$"):
         pipeline.run("x")
     pipeline.add_node(lambda b: b, "C", {"b": "A.b"})
-    with pytest.raises(UsageError, match=r"^node 'C': 'A' gave no 'b'$"):
+    with pytest.raises(UsageError, match=r"^node 'C': 'A' returned no 'b'$"):
         pipeline.run("x", targets="C")
 
 

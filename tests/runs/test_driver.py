@@ -284,7 +284,7 @@ async def test_what_nobody_foresaw_ends_the_run_and_is_named(url: str, caplog: p
         await kept.driver.start(await kept.add())
         row = await kept.row()
         assert row.status == "failed"
-        assert row.state["last_error"]["message"].startswith("The run failed by an error of the server.")
+        assert row.state["last_error"]["message"].startswith("The run failed because of a server error.")
         assert "the strategy failed: KeyError: 'what is this?'" in caplog.text  # clients are not told
 
 

@@ -109,8 +109,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     [
         ({}, 400, "model", "Missing required parameter: 'model'."),
         ({"model": "gpt-4"}, 404, "model", "The model 'gpt-4' does not exist."),
-        ({"model": "with-tool", "tools": [function("get_weather")]}, 400, "tools", "a tool 'get_weather' of its own"),
-        ({"model": "with-tool", "tools": [function("get-weather")]}, 400, "tools", "a tool 'get-weather' of its own"),
+        ({"model": "with-tool", "tools": [function("get_weather")]}, 400, "tools", "already has a tool 'get_weather'"),
+        ({"model": "with-tool", "tools": [function("get-weather")]}, 400, "tools", "already has a tool 'get-weather'"),
         ({"model": "agent-1", "tools": [function("a"), function("a")]}, 400, "tools", "two tools are called 'a'."),
         ({"model": "agent-1", "tools": [function("a", **{"b/c": {}})]}, 400, "tools", "cannot be called 'b/c'"),
     ],
@@ -155,10 +155,10 @@ def test_opeas_assistants(two: Serving, wishes: dict[str, Any], expected: dict[s
     ("config", "param", "words"),
     [
         ({"temperature": "hot"}, "temperature", "expected a decimal"),
-        ({"strategy": "nonsense"}, "strategy", "'nonsense' is not how 'agent-1' reasons, which is 'auto'"),
-        ({"strategy": "plan_execute"}, "strategy", "Leave it out, or name an agent that reasons so."),
-        ({"tools": "x.yaml"}, "tools", "A request may say agent_name, strategy, role_description, "),
-        ({"llm_engine": "vllm"}, "llm_engine", "the rest is said in this server's file"),
+        ({"strategy": "nonsense"}, "strategy", "'nonsense' is not the strategy of 'agent-1': it is 'auto'"),
+        ({"strategy": "plan_execute"}, "strategy", "Leave it out, or name an agent with that strategy."),
+        ({"tools": "x.yaml"}, "tools", "A request may set agent_name, strategy, role_description, "),
+        ({"llm_engine": "vllm"}, "llm_engine", "this server's file sets the rest"),
     ],
 )
 def test_what_is_not_heeded_of_opeas_assistants_is_refused(
@@ -175,4 +175,4 @@ def test_an_assistant_as_rfc_003_prints_it_is_the_only_agent_of_the_file(served:
     assert (made["model"], made["name"], made["instructions"]) == ("agent-1", "guide", "Be brief.")
     said = two.ask("POST", "/v1/assistants", printed)
     assert said.status == 400
-    assert said.error["message"].endswith("none is meant unless it is named: agent-1, with-tool.")
+    assert said.error["message"].endswith("several models; name one of: agent-1, with-tool.")

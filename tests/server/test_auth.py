@@ -125,4 +125,4 @@ def test_a_request_names_one_host(served: Serving, head: str, status: int) -> No
         connection.sendall(f"{head}Connection: close\r\n\r\n".encode())
         said = b"".join(iter(lambda: connection.recv(10_000), b""))
     assert said.split()[1] == str(status).encode()
-    assert (b"HTTP/1.1 wants one header 'Host'" in said) == (status == 400)
+    assert (b"HTTP/1.1 requires exactly one 'Host' header" in said) == (status == 400)

@@ -139,7 +139,7 @@ async def test_what_would_be_lost_is_not_acknowledged(server: Served, harm: Call
     lines = [json.loads(line)["message"] for line in server.log.splitlines() if "not ready" in line]
     assert len(lines) == 1
     assert HARMS[harm] in lines[0]
-    assert lines[0].endswith("start the server again" if "has lost" in lines[0] else "start it again")
+    assert lines[0].endswith("restart the server" if "has lost" in lines[0] else "start it again")
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -231,7 +231,7 @@ async def test_the_lock_of_postgresql_is_taken_again_or_the_server_is_not_ready(
         await threads(server, 1)
         with psycopg.connect(url, autocommit=True) as beside:
             beside.execute(END_OF_LOCK)
-            await until_async(lambda: said_in_log(server, "was lost with its connection, and taken again"))
+            await until_async(lambda: said_in_log(server, "was lost with its connection, and has been retaken"))
             await threads(server, 1)
         other = psycopg.connect(url, autocommit=True)
         with closing(other), psycopg.connect(url, autocommit=True) as beside:

@@ -274,8 +274,8 @@ def test_durations_are_written_as_openai_does(seconds: float, said: str) -> None
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"metadata": {"a": "1", "a": "2"}}', "the key 'a' is there twice in one object"),
-        ('{"messages": [], "messages": []}', "the key 'messages' is there twice"),
+        ('{"metadata": {"a": "1", "a": "2"}}', "duplicate key 'a' in an object"),
+        ('{"messages": [], "messages": []}', "duplicate key 'messages' in an object"),
         ('{"a":' * 20_000 + "1" + "}" * 20_000, "nested more than 64 levels deep"),
     ],
     ids=["twice", "twice at the top", "deep objects"],

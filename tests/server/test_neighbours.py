@@ -186,6 +186,14 @@ def counts_each_time(family: str, served: Serving) -> None:
     assert (refused.status, words in refused.error["message"]) == (400, True)
 
 
+def test_a_request_names_so_many_files_at_most_also_empty_ones(served: Serving) -> None:
+    file = upload(served, "a.txt", b"").body["id"]
+    parts = [{"type": "input_file", "file_id": file}] * 101
+    said = served.ask("POST", "/v1/responses", {"model": "agent-1", "input": [{"role": "user", "content": parts}]})
+    assert (said.status, said.error["param"]) == (400, "input[0].content[100]")
+    assert "at most 100 files" in said.error["message"]
+
+
 @pytest.mark.anyio
 async def test_a_share_that_rests_is_free_again_whatever_came_of_the_work() -> None:
     shares = Shares(1)
@@ -201,14 +209,14 @@ async def test_a_share_that_rests_is_free_again_whatever_came_of_the_work() -> N
 def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None:
     body = b"{" + b",".join(b'"%d":1' % number for number in (*range(20_000), 19_999)) + b"}"
     said = served.ask("POST", "/v1/threads", data=io.BytesIO(body), headers={"Content-Type": "application/json"})
-    assert (said.status, "the key '19999' is there twice" in said.error["message"]) == (400, True)
+    assert (said.status, "duplicate key '19999' in an object" in said.error["message"]) == (400, True)
 
 
 @pytest.mark.parametrize("path", ["/v1/assistants", "/v1/vector_stores", "/v1/threads"])
 def test_only_uploads_may_be_large(path: str, served: Serving) -> None:
     body = io.BytesIO(b'{"name":"' + b"x" * 4_000_000 + b'"}')
     said = served.ask("POST", path, data=body, headers={"Content-Type": "application/json"})
-    words = "The body of your request is too large: at most 4 MB are taken."
+    words = "The body of your request is too large: the limit is 4 MB."
     assert (said.status, said.error["message"]) == (413, words)
 
 
@@ -222,7 +230,7 @@ def small(tmp_path: Path) -> Iterator[Serving]:
 
 
 def refused(said: Answer, what: str) -> bool:
-    words = f"Storage limit reached: you may keep {what}. Delete some, or ask who runs this server for more."
+    words = f"Storage limit reached: you may keep {what}. Delete some, or ask the server's operator for more."
     return (said.status, said.error["code"], said.error["message"]) == (400, "storage_limit_reached", words)
 
 

@@ -101,10 +101,7 @@ async def test_a_model_that_is_not_there(client: Any) -> None:
 
 async def test_an_assistant_needs_a_model(client: Any) -> None:
     there_are = ", ".join([one.id async for one in each(client.models.list()) if one.id != "minilm"])
-    said = (
-        "Missing required parameter: 'model'. This server has several, and none is meant unless it is named: "
-        f"{there_are}."
-    )
+    said = f"Missing required parameter: 'model'. This server has several models; name one of: {there_are}."
     with refused(openai.BadRequestError, said, "missing_required_parameter", "model"):
         await of(client.post("/assistants", body={"name": "Kim"}, cast_to=object))
 

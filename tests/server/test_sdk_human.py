@@ -131,7 +131,7 @@ async def test_each_of_several_calls_is_decided_on(client: Any, ledger: Ledger) 
 )
 async def test_a_decision_that_says_something_twice_decides_nothing(client: Any, ledger: Ledger, decision: str) -> None:
     run = await waiting(client)
-    with refused(openai.BadRequestError, "Invalid decision: a key is there twice in one object."):
+    with refused(openai.BadRequestError, "Invalid decision: an object has a duplicate key."):
         await decided(client, run, decision)
     assert ledger.new == []
     assert (await decided(client, run, "approve")).status == "completed"

@@ -136,7 +136,9 @@ def test_a_second_server_on_the_same_database_is_refused(kind: str, request: pyt
     db = request.getfixturevalue("a_postgres").database() if kind == "postgresql" else ""
     with site(db=db) as at:
         more = ["--db", db] if db else []
-        with pytest.raises(AssertionError, match=r"another server has .* open; stop it, or give this one another --db"):
+        with pytest.raises(
+            AssertionError, match=r"another server has .* open; stop it, or give this server another --db"
+        ):
             Served(at.server.db.with_name("agents.yml"), {"CHAOS_WORLD": at.world}, more)
         assert at.server.process.poll() is None
         at.server.kill()

@@ -241,7 +241,7 @@ async def test_pages_give_all_in_order(database: Database, order: Any) -> None:
 
 def test_a_second_server_is_refused_until_the_first_lets_go(any_url: str) -> None:
     first = Database(any_url)
-    with pytest.raises(UsageError, match=r"another server has .* open; stop it, or give this one another --db"):
+    with pytest.raises(UsageError, match=r"another server has .* open; stop it, or give this server another --db"):
         Database(any_url)
     first.close()
     Database(any_url).close()
@@ -251,7 +251,7 @@ def test_a_database_of_somebody_else_is_left_alone(any_url: str) -> None:
     engine = engine_of(any_url)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE precious (a INTEGER)"))
-    with pytest.raises(DataError, match="holds tables of somebody else; give another --db"):
+    with pytest.raises(DataError, match="holds tables of another application; give another --db"):
         Database(any_url)
     with engine.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM precious")).scalar() == 0

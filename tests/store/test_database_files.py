@@ -61,7 +61,7 @@ async def test_one_that_there_was_no_room_to_make_longer_is_looked_into(tmp_path
     db = await half_checkpointed(tmp_path)
     database = Database(f"sqlite:///{db}")
     os.utime(db)  # as if it had just been tried
-    with pytest.raises(StoreUnavailable, match="is shorter than it says it is"):
+    with pytest.raises(StoreUnavailable, match="is shorter than its header says"):
         database.check()
     await database.look()
     database.check()

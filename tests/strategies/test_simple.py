@@ -110,13 +110,13 @@ def test_a_parser_that_gives_anything_else_ends_the_run_and_is_told_what_to_give
     strategy = own(parse=lambda text: given)
     result = Agent(Said(["x"]), [LOOK], strategy=strategy, budget=Budget(steps)).run("Why?")
     assert result.stop_reason is StopReason.ERROR
-    assert result.error == f"parse of the strategy 'own' gave a {kind}; {WANT}"
+    assert result.error == f"parse of the strategy 'own' returned a {kind}; {WANT}"
 
 
 def test_a_prompt_that_is_no_text_ends_the_run_and_is_told_so() -> None:
     result = Agent(Said(["x"]), [LOOK], strategy=own(prompt=lambda inputs: None)).run("Why?")
     assert (result.stop_reason, result.error) == (
-        StopReason.ERROR, "prompt of the strategy 'own' gave a NoneType; want the whole prompt, a str",
+        StopReason.ERROR, "prompt of the strategy 'own' returned a NoneType; want the whole prompt, a str",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`CodeInterpreter`: runs Python that a model wrote, and says what it printed."""
+"""`CodeInterpreter`: runs Python code written by a model and returns its output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sandbox import Sandbox, SandboxLimits
 
 
 class CodeInterpreter:
-    """A sandbox as an interactive Python. Raises `UsageError` if the extra `sandbox` is not installed."""
+    """A sandbox that behaves like interactive Python. Raises `UsageError` without the extra `sandbox`."""
 
     effects = "read"
 

@@ -1,4 +1,4 @@
-"""An agent made in code, in the words that a file has for it."""
+"""Exports an agent built in code as the parameters of a file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ..executor import Executor
 from ..strategies import STRATEGIES
 from ..strategies.planner import Planner
 from ..strategies.react import React
-from ..strategies.wrappers.instructions import WithInstructions
+from ..strategies.wrappers.instructions import Instructions
+from ..strategies.wrappers.wrapper import Wrapper
 
 AddComponent = Callable[[Any, str], str]
 
 
 def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
-    """Its parameters without its tools; `add` adds a component to the file. Raises `UsageError`."""
+    """Return the agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
     params: dict[str, Any] = {}
     if isinstance(agent, Executor):
         params["role"] = "executor"
@@ -47,8 +48,8 @@ def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
 
 
 def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
-    if isinstance(strategy, WithInstructions):
-        return _strategy(agent, strategy.inner) | {"instructions": strategy.text}
+    if isinstance(strategy, Wrapper) and isinstance(strategy.reason, Instructions):
+        return _strategy(agent, strategy.inner) | {"instructions": strategy.reason.text}
     if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
         return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
     if isinstance(strategy, React) and replace(strategy, prompt="") == React():
@@ -58,4 +59,4 @@ def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
     for name, known in STRATEGIES.items():
         if known == strategy:
             return {"strategy": name}
-    raise UsageError(f"{agent.name}: a strategy of its own ({strategy.name}) cannot be written; name one of STRATEGIES")
+    raise UsageError(f"{agent.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")

@@ -1,1 +1,1 @@
-"""The core: values, events and protocols; the loop that turns a strategy's requests into events; what a tool is."""
+"""The core: values, events and protocols; the loop that turns a strategy's requests into events; the tool contract."""

@@ -1,4 +1,4 @@
-"""What a structured answer must be: a JSON Schema, and a check that says what is wrong with a value."""
+"""Structured answers: their JSON Schema, and a check that explains why a value does not conform."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .json_schema import check_schema, errors_of
 from .schema_keywords import TooMuch
 
 Check = Callable[[Any], str]
-"""Says what is wrong with a value of JSON, and where; nothing if it conforms."""
+"""Returns what is wrong with a JSON value and where, or `None` if it conforms."""
 
 
 def schema_of(answer_schema: type | Mapping[str, Any]) -> tuple[dict[str, Any], Check]:
-    """The JSON Schema of a pydantic model (or another type that pydantic knows), or the one given; and its check.
+    """Return the JSON Schema of a type that pydantic knows, or the schema passed in, together with its check.
 
-    Raises `UsageError` for what is neither.
+    Raises `UsageError` for anything else.
     """
     if isinstance(answer_schema, Mapping):
         return _of_schema(dict(answer_schema))
@@ -30,7 +30,7 @@ def _of_type(kind: type) -> tuple[dict[str, Any], Check]:
 
     wanted = "want a pydantic model or a JSON Schema"
     if not isinstance(kind, type) and get_origin(kind) is None:
-        raise UsageError(f"answer_schema: {kind!r} is no type; {wanted}")
+        raise UsageError(f"answer_schema: {kind!r} is not a type; {wanted}")
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         schema = adapter.json_schema()
@@ -53,14 +53,14 @@ def _check(schema: dict[str, Any]) -> None:
     try:
         text = json.dumps(schema)
     except (TypeError, ValueError, RecursionError):
-        check_schema(schema)  # says what of it is no JSON
+        check_schema(schema)  # raises for values that are not JSON
     else:
         _check_text(text)
 
 
 @lru_cache(maxsize=64)
 def _check_text(schema: str) -> None:
-    """Clients send the same schema again and again, and to look at a large one takes a fifth of a second."""
+    """Check the serialized schema. Cached: clients resend the same schema, and a large one takes 0.2 s to check."""
     check_schema(json.loads(schema))
 
 
@@ -73,7 +73,7 @@ def _of_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Check]:
         raise UsageError(f"answer_schema: {error}") from error
     for reference in _references(schema):
         if not _is_there(reference, schema):
-            raise UsageError(f"answer_schema: $ref {reference!r} leads nowhere; want #/$defs/… of the schema itself")
+            raise UsageError(f"answer_schema: $ref {reference!r} cannot be resolved; want #/$defs/… within the schema")
 
     errors = errors_of(schema)
 
@@ -101,7 +101,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _is_there(reference: str, schema: Any) -> bool:
-    """Whether a reference such as `#/$defs/city` leads to something in the schema."""
+    """Return whether a reference such as `#/$defs/city` resolves within the schema."""
     begin, *path = reference.split("/")
     for key in (part.replace("~1", "/").replace("~0", "~") for part in path):
         if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):

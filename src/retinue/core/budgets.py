@@ -1,4 +1,4 @@
-"""What a run may use up, and when it has to stop."""
+"""Budgets: what a run may use, and when it has to stop."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from .events import Asked, Event, Replied
 from .values import Observation, StopReason, Usage
 
 T = TypeVar("T")
-WARN_AT = 0.7  # of a budget
-TOKENS = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # as `Usage` has
+WARN_AT = 0.7  # fraction of a budget
+TOKENS = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # of `Usage`
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of one run; `None` is no limit.
+    """Limits of one run; `None` means no limit.
 
-    `steps` counts the model's replies, without the checks beside them. `seconds` interrupts whatever is
-    under way. `tokens` counts input and output of all requests, `input_tokens` and `output_tokens` either alone.
-    `stale_steps`: turns of tool use in a row that bring nothing new. When any of these is nearly used up, the
-    strategy asks for nothing but an answer (`generate`), or the run simply stops (`force`):
-    `early_stopping_method`, as in LangChain.
+    When a limit is nearly reached, the strategy asks only for an answer (`generate`) or the run stops (`force`), as
+    `early_stopping_method` says (LangChain's parameter).
+
+    Args:
+        steps: Replies of the model, not counting its checks beside the steps.
+        seconds: Wall-clock time; interrupts whatever is in progress.
+        tokens: Input and output tokens of all requests; `input_tokens` and `output_tokens` limit either alone.
+        stale_steps: Consecutive turns of tool use that bring nothing new.
     """
 
     steps: int | None = 10
@@ -47,7 +50,7 @@ class Budget:
 
 
 class Limits(TypedDict, total=False):
-    """Limits by the names that other frameworks have for them; the first three are all a budget's `steps`."""
+    """Limits under the names of other frameworks; the first three all mean a budget's `steps`."""
 
     max_steps: int
     max_iterations: int
@@ -57,15 +60,15 @@ class Limits(TypedDict, total=False):
 
 
 def with_limits(budget: Budget, limits: Mapping[str, Any]) -> Budget:
-    """`budget` with `limits`, which are those of `Limits`. Raises `UsageError` for one that is said twice."""
+    """Return `budget` with `limits` applied. Raises `UsageError` if a limit is unknown or set twice."""
     changes: dict[str, Any] = {}
     said: dict[str, str] = {}
     for name, value in limits.items():
         if name not in _MEANS:
-            raise UsageError(f"no limit is called {name!r}; {suggestion(name, _MEANS)}")
+            raise UsageError(f"there is no limit {name!r}; {suggestion(name, _MEANS)}")
         means = _MEANS[name]
         if means in said or getattr(budget, means) != getattr(Budget(), means):
-            raise UsageError(f"{name} is {said.get(means) or f'the {means} of budget'} by another name; keep one")
+            raise UsageError(f"{name} is the same limit as {said.get(means) or f'{means} of budget'}; set only one")
         said[means] = name
         changes[means] = value
     return replace(budget, **changes) if changes else budget
@@ -80,7 +83,7 @@ _MEANS = {
 
 @dataclass(slots=True)
 class _Tokens:
-    """The tokens of one kind: how many a run may use, has used, and used for its largest request."""
+    """Usage of one kind of tokens: the limit, the total so far, and the largest single request."""
 
     name: str
     counted: str
@@ -99,13 +102,13 @@ class _Tokens:
 
     @property
     def scarce(self) -> list[str]:
-        """What the model is told of them, once that is worth it."""
+        """The warning for the model once the limit is close."""
         told = f"{self.left} of {self.limit} {self.name.replace('_', ' ')}"
         return [told] if self.used >= WARN_AT * self.limit else []
 
 
 class Meter:
-    """What a run used of its budget: a fold over its events."""
+    """Measures how much of its budget a run has used: a fold over its events."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -116,7 +119,7 @@ class Meter:
             for name, counted in TOKENS.items()
             if (limit := getattr(budget, name)) is not None
         ]
-        self._slowest = 0.0  # seconds of the longest reply so far
+        self._slowest = 0.0  # of the longest reply so far
 
     def add(self, event: Event) -> None:
         """Count `event`."""
@@ -128,7 +131,7 @@ class Meter:
             self._slowest = max(self._slowest, event.reply.seconds)
 
     def saw(self, observations: Sequence[Observation]) -> None:
-        """Count a turn of tool use, with the tokens of agents that are tools."""
+        """Count a turn of tool use, including the tokens of agents used as tools."""
         for observation in observations:
             for tokens in self._tokens:
                 tokens.used += getattr(observation.usage, tokens.counted)
@@ -137,12 +140,13 @@ class Meter:
 
     @property
     def stagnated(self) -> bool:
-        """Whether too many turns in a row brought nothing new."""
+        """Whether too many consecutive turns brought nothing new."""
         return self.budget.stale_steps is not None and self.stale_steps >= self.budget.stale_steps
 
     def nearest(self, seconds_left: float | None) -> StopReason | None:
-        """The limit because of which the next reply should be the answer: after it, there would not be
-        enough for another (they grow)."""
+        """Return the limit that forces the next reply to be final: after it, there would not be enough left for
+        another, since prompts grow.
+        """
         steps = self.budget.steps
         if self.stagnated:
             return StopReason.STAGNATED
@@ -155,7 +159,7 @@ class Meter:
         return None
 
     def warning(self, seconds_left: float | None) -> str:
-        """What the model should be told of its budgets: once 70 % of one is spent, and it may still act."""
+        """Return the budget warning for the model: once 70 % of a budget is spent and it may still act."""
         if self.nearest(seconds_left):
             return ""
         budget, left = self.budget, []
@@ -169,17 +173,17 @@ class Meter:
 
     @property
     def tokens_left(self) -> int | None:
-        """Tokens that the budget still allows a reply, if it limits them."""
+        """How many tokens the budget still allows for a reply, or `None` without a limit."""
         return min((tokens.left for tokens in self._tokens if tokens.name != "input_tokens"), default=None)
 
     @property
     def scarcest(self) -> str:
-        """What is said of tokens that ran out: which, and how many there were."""
+        """Describe the token budget that ran out."""
         scarcest = min(self._tokens, key=lambda tokens: tokens.left - 2.25 * tokens.dearest)
         return f"{scarcest.name}: {scarcest.used} of {scarcest.limit} are used"
 
     def exceeded(self, *, aside: bool = False) -> StopReason | None:
-        """Why the model may not be asked again, if so."""
+        """Return the reason why the model may not be asked again, if any."""
         if not aside and self.budget.steps is not None and self.steps >= self.budget.steps:
             return StopReason.MAX_ITERATION_EXCEEDED
         if self._tokens and any(tokens.left == 0 for tokens in self._tokens):
@@ -188,7 +192,7 @@ class Meter:
 
 
 class Interrupted(Exception):
-    """The run's time is up, or somebody cancelled it."""
+    """The run timed out or was cancelled."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason)
@@ -196,11 +200,10 @@ class Interrupted(Exception):
 
 
 class Deadline:
-    """Ends whatever a run waits for when its time is up or it is cancelled.
+    """Ends whatever a run waits for when it times out or is cancelled.
 
-    Every wait of the loop goes through `wait`, and nothing else does: nothing is interrupted while an
-    event is in the reader's hands. (One timer for the whole run: `asyncio.timeout` would set one for
-    each piece of each reply.)
+    Every wait of the loop goes through `wait`, and nothing else does, so an event in the reader's hands is never
+    interrupted. One timer serves the whole run: `asyncio.timeout` would set one for each delta.
     """
 
     def __init__(self) -> None:
@@ -212,34 +215,37 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, seconds: float | None) -> None:
-        """Begin; `seconds` from now the time is up (`None`: never)."""
+        """Start the timer, which expires after `seconds` (`None`: never)."""
         self.stop()
         self._loop = asyncio.get_running_loop()
         self._at = None if seconds is None else self._loop.time() + seconds
         self._timer = None if self._at is None else self._loop.call_at(self._at, self._end)
 
     def stop(self) -> None:
-        """The run is over; there is nothing left to end."""
+        """Stop the timer; the run is over."""
         if self._timer is not None:
             self._timer.cancel()
 
     @property
     def left(self) -> float | None:
-        """Seconds until the time is up; `None`: there is no limit."""
+        """The seconds until the timer expires, or `None` without a limit."""
         return None if self._at is None or self._loop is None else max(0.0, self._at - self._loop.time())
 
     def cancel(self) -> None:
-        """End the run as `CANCELLED`, at once. May be called from any thread, any number of times."""
+        """End the run as `CANCELLED`, at once. Thread-safe and idempotent."""
         self._cancelled = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end)
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
-        """The awaitable's result. Raises `Interrupted`, and cancels the awaitable, if it takes too long, and an
-        `Exception` for whatever foreign code in it raises."""
+        """Return the awaitable's result.
+
+        On a timeout or cancellation, cancels the awaitable and raises `Interrupted`. Whatever foreign code in it
+        raises becomes an `Exception`.
+        """
         if self._over or self._cancelled:
             close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
-            if close is not None:  # it was never begun
+            if close is not None:  # a coroutine that was never started
                 close()
             raise self._interrupted
         task = self._waiting = asyncio.current_task()

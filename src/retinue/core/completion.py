@@ -1,4 +1,4 @@
-"""Asking a model once, without any strategy."""
+"""A single request to a model, without a strategy."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ async def ask_once(
     max_tokens: int | None = None,
     constraint: Constraint | None = None,
 ) -> Reply:
-    """The model's reply to a text or a conversation; `constraint` as in `Ask`. Raises `ModelError`."""
+    """Return the model's reply to a text or a conversation; `constraint` as in `Ask`. Raises `ModelError`."""
     messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
     if not messages:
-        raise UsageError("a model needs something to reply to")
+        raise UsageError("the prompt is empty; give the model something to reply to")
     prompted = Prompt(messages[0]).add(*messages[1:])
     request = Ask(prompted, messages[-1].content, _plain, tuple(stop), constraint, max_tokens)
     if not isinstance(prompt, str):
@@ -42,5 +42,5 @@ async def _reply(model: Model, request: Ask) -> Reply:
 
 
 def _plain(decided: Decided) -> Reply:
-    """An answer as it is: nobody asked for a strategy's form."""
+    """Write an answer as it is, since no strategy asked for a format."""
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")

@@ -1,4 +1,4 @@
-"""A component: something to call, with declared inputs and outputs. Pipelines are made of these."""
+"""Components: callables with declared inputs and outputs, from which pipelines are built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Outputs = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input of a component: its type hint, and whether it must be given."""
+    """An input of a component: its type hint, and whether it is required."""
 
     kind: Any = Any
     required: bool = True
@@ -31,10 +31,10 @@ class Input:
 
 
 class Component:
-    """What components of your own may inherit from: define `run` or `run_async`, and you have both, and the batches.
+    """Base class for custom components: define `run` or `run_async`, and the other and the batch methods follow.
 
-    Inputs are that method's parameters, outputs its return type, as for a function (`component`). `name`,
-    `output_variable`, `outputs` and `outgoing_edges` may be said as attributes.
+    Inputs are that method's parameters and outputs its return type, as for a function (`component`). The attributes
+    `name`, `output_variable`, `outputs` and `outgoing_edges` override them.
 
     >>> class Shout(Component):
     ...     def run(self, text: str) -> dict[str, str]:
@@ -44,7 +44,7 @@ class Component:
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Raises `UsageError` for a class that has neither `run` nor `run_async`."""
+        """Raise `UsageError` for a class that has neither `run` nor `run_async`."""
         super().__init_subclass__(**options)
         if "run" in vars(cls) and "run_async" not in vars(cls):
             cls.run_async = _awaited(cls.run)  # type: ignore[method-assign]
@@ -54,16 +54,17 @@ class Component:
             raise UsageError(f"{cls.__name__} needs a method `run` or `run_async`")
 
     async def run_async(self, *args: Any, **values: Any) -> Any:
-        """`run`, in a thread."""
+        """Run `run` in a thread."""
         raise NotImplementedError
 
     def run(self, *args: Any, **values: Any) -> Any:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         raise NotImplementedError
 
     async def run_batch_async(self, batch: Iterable[Any], *, at_once: int = 4) -> list[Any]:
-        """`run_async` for the values of each of `batch` (by name, or the one it takes), at most `at_once` at a time;
-        results in their order."""
+        """Call `run_async` for each item of `batch` (values by name, or a single input), at most `at_once` at a time.
+        Results are in the order of the batch.
+        """
 
         async def one(values: Any) -> Any:
             return await (self.run_async(**values) if isinstance(values, Mapping) else self.run_async(values))
@@ -71,7 +72,7 @@ class Component:
         return await gather_bounded(one, batch, at_once)
 
     def run_batch(self, batch: Iterable[Any], *, at_once: int = 4) -> list[Any]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(batch, at_once=at_once))
 
 
@@ -93,12 +94,16 @@ def _blocked(run_async: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class DeclaredComponent(Component):
-    """Something to call by name, with what it takes and gives. Made by `component(…)`.
+    """A named callable with declared inputs and outputs, made by `component(…)`.
 
-    `function` returns a dict of outputs, or `(dict, "output_2")` where the text names the branch it
-    chose; any other value is the output `output`. `whole`: so is a dict. `outputs`: what it gives, with
-    types, and `None` where that is not declared; `always`: which of these it must give. `branches`: how
-    many it has, `None` where that is not declared. `takes_all`: it takes whatever is there.
+    Args:
+        function: Returns a dict of outputs, or `(dict, "output_2")` to choose a branch. Any other value becomes the
+            output `output`.
+        whole: A returned dict, too, becomes the output `output`.
+        outputs: Types of the outputs by name, or `None` if undeclared.
+        always: Outputs that must be present.
+        branches: Number of branches, or `None` if undeclared.
+        takes_all: Accepts every available value.
     """
 
     name: str
@@ -124,34 +129,34 @@ class DeclaredComponent(Component):
         return outputs if self.branches in (None, 1) and branch == FIRST else (outputs, branch)
 
     def run(self, **values: Any) -> Outputs | tuple[Outputs, str]:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(**values))
 
     @cached_property
     def is_async(self) -> bool:
-        """Whether it is awaited; if not, it runs in a thread."""
+        """Whether the function is awaited; otherwise it runs in a thread."""
         function = self.function
         return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """The names of the inputs that must be given."""
+        """The names of the required inputs."""
         return frozenset(name for name, taken in self.inputs.items() if taken.required)
 
     def check_names(self, values: Iterable[str]) -> None:
-        """Raise `UsageError` if one of `values` is no input of this component."""
+        """Raise `UsageError` if one of `values` is not an input of this component."""
         unknown = [] if self.takes_all else [name for name in values if name not in self.inputs]
         if unknown:
             known = ", ".join(self.inputs) or "nothing"
-            raise UsageError(f"{self.name!r} takes no {unknown[0]!r}; it takes: {known}")
+            raise UsageError(f"{self.name!r} has no input {unknown[0]!r}; it has: {known}")
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What it takes of `values`, checked. Raises `UsageError`."""
+        """Select this component's inputs from `values` and check them. Raises `UsageError`."""
         inputs = self.inputs
         taken = dict(values) if self.takes_all else {name: values[name] for name in inputs if name in values}
         for name in self.required:
             if name not in taken:
-                raise UsageError(f"{self.name!r} needs {name!r}, which was not given (there is: {_listed(values)})")
+                raise UsageError(f"{self.name!r} needs {name!r}, which is missing (available: {_listed(values)})")
         for name, declared in inputs.items():
             if name in taken and taken[name] is not declared.default:
                 wrong = mismatch(taken[name], declared.kind)
@@ -160,37 +165,37 @@ class DeclaredComponent(Component):
         return taken
 
     def outcome(self, value: Any) -> tuple[Outputs, str]:
-        """The outputs and the chosen branch in what the function returned. Raises `UsageError`."""
+        """Split the function's return value into outputs and chosen branch. Raises `UsageError`."""
         outputs, branch = self._read(value)
         if branch != FIRST and self.branches is not None and int(branch.removeprefix("output_")) > self.branches:
-            raise UsageError(f"{self.name!r} chose {branch}, and it has only {self.branches} (output_1 to …)")
+            raise UsageError(f"{self.name!r} chose {branch}, but has only {self.branches} (output_1 to …)")
         for name, kind in (self.outputs or {}).items():
             if name in outputs:
                 wrong = mismatch(outputs[name], kind)
                 if wrong:
                     raise UsageError(f"{self.name!r}: its output {name!r} {wrong}")
             elif name in self.always:
-                raise UsageError(f"{self.name!r} gave no {name!r}, which it declares; it gave: {_listed(outputs)}")
+                raise UsageError(f"{self.name!r} declares an output {name!r} but returned: {_listed(outputs)}")
         return outputs, branch
 
     def _read(self, value: Any) -> tuple[Outputs, str]:
         if inspect.isawaitable(value):
             if inspect.iscoroutine(value):
                 value.close()
-            raise UsageError(f"{self.name!r} returned something to await, but is no `async def`; make it one")
+            raise UsageError(f"{self.name!r} returned an awaitable but is not an `async def`; make it one")
         if self.whole:
             return {self.output: value}, FIRST
         branch = FIRST
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
             if not isinstance(value[1], str) or not _BRANCH.fullmatch(value[1]):
                 raise UsageError(
-                    f'{self.name!r}: a branch is called "output_1", "output_2", …, not {describe_value(value[1])}'
+                    f'{self.name!r}: branches are named "output_1", "output_2", …, not {describe_value(value[1])}'
                 )
             value, branch = value
         if isinstance(value, dict):
             odd = [name for name in value if not isinstance(name, str)]
             if odd:
-                raise UsageError(f"{self.name!r}: the names of outputs are texts, not {describe_value(odd[0])}")
+                raise UsageError(f"{self.name!r}: output names must be strings, not {describe_value(odd[0])}")
             return value, branch
         return {self.output: value}, branch
 

@@ -1,4 +1,4 @@
-"""What a component takes and gives, read from its function, its class or its own word."""
+"""Inputs and outputs of a component, read from its function, its class or an explicit declaration."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def component(
     branches: int | None = ...,
 ) -> Callable[[Callable[..., Any]], DeclaredComponent]: ...
 def component(something: Any = None, /, **declared: Any) -> Any:
-    """`something` as a `Component`: a function, or anything with `run` or `run_async`. Also a decorator.
+    """Turn a function, or an object with `run` or `run_async`, into a `Component`. Also a decorator.
 
-    Inputs are the parameters and their type hints; outputs, a `TypedDict` as the return type, or those
-    declared here. `output`: the name of a value that is no dict of outputs. A class may declare the same
-    as attributes `outputs`, `output_variable` and `outgoing_edges`.
+    Inputs are the parameters and their type hints. Outputs come from a `TypedDict` return type or are declared here.
+    `output` names the value if the function does not return a dict of outputs. A class may declare the same as
+    attributes `outputs`, `output_variable` and `outgoing_edges`.
 
     >>> @component(output="length")
     ... def measure(text: str) -> int:
@@ -64,20 +64,20 @@ def _declare(
 
 
 def as_component(something: Any) -> DeclaredComponent:
-    """`something` as a component. Raises `UsageError` if it is none."""
+    """Return `something` as a component. Raises `UsageError` if it is not one."""
     if isinstance(something, DeclaredComponent):
         return something
     if isinstance(something, Tool):
         return replace(as_component(something.something), name=something.name)
     if isinstance(something, type):
-        raise UsageError(f"{something.__name__} is a class; give an object of it: {something.__name__}(…)")
+        raise UsageError(f"{something.__name__} is a class; pass an instance: {something.__name__}(…)")
     if callable(own := getattr(something, "as_component", None)):
         said = own()
-        assert isinstance(said, DeclaredComponent), f"{something!r}.as_component() gives a Component"
+        assert isinstance(said, DeclaredComponent), f"{something!r}.as_component() must return a Component"
         return said
     function = getattr(something, "run_async", None) or getattr(something, "run", None) or something
     if not callable(function):
-        raise UsageError(f"{something!r} is no component: it cannot be called, and has no run or run_async")
+        raise UsageError(f"{something!r} is not a component: it is not callable and has no run or run_async")
     hints = _hints(function)
     inputs, takes_all = _inputs(function, hints)
     output = str(getattr(something, "output_variable", "results"))
@@ -96,7 +96,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     for source in (function, getattr(function, "func", None), type(function).__call__):
         try:
             return get_type_hints(source)
-        except (NameError, TypeError):  # names only type checkers know; a partial, a callable object
+        except (NameError, TypeError):  # names that only type checkers know; a partial or a callable object
             continue
     return {}
 
@@ -104,7 +104,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 def _inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[dict[str, Input], bool]:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # written in C, and says nothing of itself
+    except ValueError:  # a C function without a signature
         return {}, True
     inputs: dict[str, Input] = {}
     takes_all = False
@@ -112,7 +112,7 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[dic
         if parameter.kind is parameter.VAR_KEYWORD:
             takes_all = True
         elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
-            raise UsageError(f"{_name(function)}: a pipeline passes values by name, so '{parameter}' cannot be given")
+            raise UsageError(f"{_name(function)}: a pipeline passes inputs by name, so '{parameter}' is not supported")
         elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             required = parameter.default is parameter.empty
             inputs[parameter.name] = Input(hints.get(parameter.name, Any), required, parameter.default)
@@ -120,7 +120,7 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[dic
 
 
 def _outputs(hint: Any, output: str) -> tuple[dict[str, Any] | None, frozenset[str]]:
-    """The outputs that a return type declares, and those that are always there."""
+    """Return the outputs declared by a return type, and those that are always present."""
     if get_origin(hint) is tuple and len(get_args(hint)) == 2 and is_typeddict(get_args(hint)[0]):
         return get_type_hints(get_args(hint)[0]), frozenset()
     if is_typeddict(hint):
@@ -132,7 +132,7 @@ def _outputs(hint: Any, output: str) -> tuple[dict[str, Any] | None, frozenset[s
 
 
 def _with_attributes(read: DeclaredComponent, something: Any) -> DeclaredComponent:
-    """`as_component` with what the object's class declares of its outputs and branches."""
+    """Apply the outputs and branches declared by the object's class."""
     outputs = getattr(something, "outputs", None)
     if isinstance(outputs, Sequence) and not isinstance(outputs, str):
         outputs = dict.fromkeys(outputs, Any)

@@ -1,8 +1,8 @@
-"""A prompt that outgrows the model's window: its oldest observations are shortened first.
+"""Shortens prompts that outgrow the model's context window, oldest observations first.
 
-The strategy's own prompt stays whole; what is sent is a fitted copy of it, extended like the original.
-Shortening makes room at once for many steps, so the prefix that a provider has cached changes rarely,
-and only from the first shortened message on.
+The strategy's own prompt stays whole; the model is sent a fitted copy, extended along with the original.
+Shortening makes room for many steps at a time, so the prefix cached by a provider changes rarely, and only from the
+first shortened message on.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from dataclasses import replace
 from .prompt import Prompt, PromptCache
 from .values import Message, Reply
 
-ROOM = 0.6  # of the window, for the prompt, after shortening
-REPLY = 512  # tokens kept for a reply that has no limit of its own
+ROOM = 0.6  # fraction of the window for the prompt, after shortening
+REPLY = 512  # tokens reserved for a reply that has no limit of its own
 _KEPT = 240  # characters of a shortened message, two thirds from its beginning
 _CUT = " … (shortened) … "
 
 
 class Window:
-    """The model's window of `tokens` (`None`: not known), and the fitted forms of the prompts in it."""
+    """The model's context window of `tokens` (`None`: unknown), and the fitted copies of prompts."""
 
     def __init__(self, tokens: int | None) -> None:
         self._tokens = tokens
         self._fitted: PromptCache[Prompt] = PromptCache()
         self._sizes: PromptCache[int] = PromptCache()
-        self._per_token = 3.0  # characters; calibrated by what engines count
+        self._per_token = 3.0  # characters per token; calibrated by the engine's counts
         self._any = False
 
     def fit(self, prompt: Prompt) -> Prompt:
-        """What is sent for `prompt`."""
+        """Return the fitted copy of `prompt`."""
         if not self._any:
             return prompt
         kept, new = self._fitted.extend(prompt)
@@ -39,21 +39,21 @@ class Window:
         return fitted
 
     def size(self, fitted: Prompt) -> int:
-        """Its characters."""
+        """Return its length in characters."""
         kept, new = self._sizes.extend(fitted)
         size = (kept or 0) + sum(map(_length, new))
         self._sizes.keep(fitted, size)
         return size
 
     def target(self, fitted: Prompt, max_tokens: int | None) -> int:
-        """The characters to shorten `fitted` to, if it and a reply do not fit; else 0."""
+        """Return the characters to shorten `fitted` to, so that a reply of `max_tokens` fits; 0 if it already does."""
         if self._tokens is None:
             return 0
         room = (self._tokens - min(max_tokens or REPLY, self._tokens // 2)) * self._per_token
         return int(room * ROOM) if self.size(fitted) > room else 0
 
     def shorten(self, prompt: Prompt, characters: int) -> bool:
-        """Fit `prompt` into so many characters, as well as can be; whether that changed anything."""
+        """Fit `prompt` into `characters` as well as possible; return whether anything changed."""
         fitted = self.fit(prompt)
         messages = list(fitted.messages)
         short = _shortened(messages, characters)
@@ -69,7 +69,7 @@ class Window:
         return True
 
     def learn(self, fitted: Prompt, reply: Reply) -> None:
-        """Take note of how many tokens the engine counted in `fitted`."""
+        """Calibrate with the number of tokens that the engine counted in `fitted`."""
         if self._tokens is not None and reply.usage.input_tokens > 0:
             self._per_token = max(1.0, self.size(fitted) / reply.usage.input_tokens)
 
@@ -79,8 +79,10 @@ def _length(message: Message) -> int:
 
 
 def _shortened(messages: Sequence[Message], characters: int) -> list[Message]:
-    """Oldest first, each message that is no model's and not the opening loses its middle; if that is not
-    enough, more of it; the newest come last, and lose only as much as they must."""
+    """Cut the middle out of messages, oldest first, except the opening and the model's own.
+
+    If that is not enough, the cuts get larger; the newest messages come last and lose only as much as needed.
+    """
     short = list(messages)
     excess = sum(map(_length, short)) - characters
     opening = next((at for at, message in enumerate(short) if message.role == "user"), 0)

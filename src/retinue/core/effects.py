@@ -20,7 +20,7 @@ Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | Non
 
 
 class LibraryEffects:
-    """Asks `model`, runs the tools of `toolbox`, and takes decisions from those given, else from `human`."""
+    """Asks `model`, runs the tools of `toolbox`, and takes decisions from those passed in or else from `human`."""
 
     def __init__(self, model: Model, human: Human | None, toolbox: Toolbox, decisions: Mapping[str, Decision]) -> None:
         self._model = model
@@ -29,66 +29,66 @@ class LibraryEffects:
         self._decisions = decisions
 
     def ask(self, request: Ask) -> Chunks:
-        """The model's reply to `request`."""
+        """Stream the model's reply to `request`."""
         return self._model.reply(request)
 
     async def call(self, action: AgentAction) -> Observation:
-        """What came of `action`; never raises for what a tool does."""
+        """Run `action` and return its observation; errors of the tool become observations."""
         return await self._toolbox.run(action)
 
     def must_ask(self, action: AgentAction, *, begun: bool) -> str:
-        """Why a person must be asked before this action runs; empty if none need be."""
+        """Return why a person must approve this action, or an empty string."""
         return self._toolbox.needs_human(action, begun=begun)
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """A person's decision, or `None` if there is none yet. Raises `UsageError` if `human` fails."""
+        """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails."""
         decision = self._decisions.get(action.id)
         begins = None if decision is None else decision.lets(action)
-        if begins is not None and self._toolbox.has_news(begins):  # it was said before that
+        if begins is not None and self._toolbox.has_news(begins):  # the decision predates that
             decision = None
         if decision is not None or self._human is None:
             return decision
         try:
             decision = await await_isolated(_asked(self._human, action, problem))
         except Exception as error:
-            raise UsageError(f"human failed when it was asked about {action.tool}: {describe_error(error)}") from error
+            raise UsageError(f"human failed when asked about {action.tool}: {describe_error(error)}") from error
         if not isinstance(decision, Decision | None):
-            raise UsageError(f"human gave a {type(decision).__name__}; want a Decision, or None if there is none yet")
+            raise UsageError(f"human returned a {type(decision).__name__}; want a Decision, or None while pending")
         return decision
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
-        """Whether the two are equal calls."""
+        """Return whether the two are equal calls."""
         return self._toolbox.same(one, other)
 
     def restore(self, action: AgentAction, observation: Observation | None) -> None:
-        """Take note of a call that a former drive began: of what came of it, `None` if that is not known."""
+        """Restore a call begun in an earlier drive, with its outcome (`None`: unknown)."""
         self._toolbox.restore(action, observation)
 
     def recall(self, action: AgentAction, observation: Observation) -> None:
-        """Take note of an observation, also of a recorded one."""
+        """Note an observation, live or recorded."""
         self._toolbox.remember(action, observation)
 
     def tell(self, event: Event | Delta) -> Awaitable[None]:
-        """Hand `event` to the reader of the run; comes back when the reader wants the next."""
+        """Pass `event` to the run's reader; resumes when the reader wants the next one."""
         return tell(event)
 
     def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
-        """Nothing: this is the first drive."""
+        """Return nothing: this is the first drive."""
         return ()
 
     def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
-        """The nearest."""
+        """Return the nearest limit."""
         return nearest if closes else None
 
     def room(self, characters: int) -> int:
-        """As many as it should have now."""
+        """Return the current target."""
         return characters
 
     elapsed = 0.0
 
 
 async def _asked(human: Human, action: AgentAction, problem: str) -> Decision | None:
-    """What `human` says; like a tool, it is called in a thread if it has no async."""
+    """Call `human`, in a thread if it is not async."""
     asked = human if inspect.iscoroutinefunction(human) else partial(run_in_thread, human)
     answer = await asked(action, problem)
     return await answer if inspect.isawaitable(answer) else answer

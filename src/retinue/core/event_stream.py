@@ -1,8 +1,8 @@
-"""Events that a coroutine tells as it goes on, read as an async generator of them.
+"""Turns a coroutine that emits events into an async generator of them.
 
-What an async generator comes to, it cannot return, and where several stand in one another, each event climbs through
-all of them. So what tells events is a coroutine here, which calls others and gets back what they return; at
-`await tell(event)` the event goes straight to who reads, and the coroutine waits until the reader wants the next.
+An async generator cannot return a value, and in nested ones each event climbs through all levels. So code that emits
+events is a coroutine here, which calls others and gets their return values. `await tell(event)` passes the event
+straight to the reader, and the coroutine waits until the reader wants the next one.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _TOLD = frozenset({*KINDS.values(), Delta})
 
 
 class _NobodyReads(BaseException):
-    """Raised in a coroutine, where it tells something, when its reader has left."""
+    """Raised at `tell` in a coroutine whose reader has left."""
 
 
 @types.coroutine
 def tell(event: Event | Delta) -> Generator[Event | Delta, None, None]:
-    """Hand `event` to the reader of `told`, and wait until the reader wants the next."""
+    """Pass `event` to the reader of `told`, and wait until the reader wants the next one."""
     yield event
 
 
 async def told(work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event | Delta, None]:
-    """What `work` tells until it returns. Raises what it raises; when it is closed, `work` ends where it stands."""
+    """Yield the events of `work` until it returns. Raises what it raises; closing the generator stops `work`."""
     running = work()
     while (event := await _next(running)) is not None:
         try:
@@ -38,7 +38,7 @@ async def told(work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[
 
 
 async def _end(running: Coroutine[Any, Any, None]) -> None:
-    """Let it clean up; that may take its time."""
+    """Let the coroutine clean up, which may take time."""
     try:
         await _next(running, _NobodyReads())
     except _NobodyReads:
@@ -50,7 +50,7 @@ async def _end(running: Coroutine[Any, Any, None]) -> None:
 def _next(
     running: Coroutine[Any, Any, None], thrown: BaseException | None = None
 ) -> Generator[Any, Any, Event | Delta | None]:
-    """Go on with it until it tells something; `None` at its end. What it waits for until then, the event loop gets."""
+    """Advance to the next event, or `None` at the end; everything else it awaits goes to the event loop."""
     while True:
         try:
             got = running.send(None) if thrown is None else running.throw(thrown)

@@ -1,4 +1,4 @@
-"""The log of a run: a closed union of events. Everything shown, stored or counted is read from it."""
+"""The log of a run: a closed union of events. Everything shown, stored or counted is derived from it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from .values import AgentAction, Capabilities, Decision, Message, Observation, R
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run began. `tools` are the names the model may use; `abilities` are the engine's and the model's.
-    `instructions` stand before every prompt; `None` in logs that are older than this."""
+    """The run began.
+
+    `tools` are the names that the model may use; `abilities` are those of the engine and model. `instructions` is the
+    system message, `None` in older logs.
+    """
 
     question: str
     agent: str
@@ -28,11 +31,11 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The model is asked: `messages` are those it has not yet seen in this `prompt` (numbered from 0).
+    """The model is asked; `messages` are the new ones in this `prompt` (numbered from 0).
 
-    `closing`: this is the last allowed step. `problem`: why the former reply could not be used.
-    `aside`: this is no step but a check beside it. `shortened`: the prompt outgrew the model's window, so
-    the oldest observations in it were shortened until it had about so many characters.
+    `closing`: this is the last allowed step. `problem`: why the previous reply could not be parsed. `aside`: a check
+    beside the steps. `shortened`: the prompt outgrew the context window, so its oldest observations were shortened
+    until it had about this many characters.
     """
 
     step: int
@@ -46,7 +49,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """The engine failed; it is asked again after `seconds`. Text shown of this reply is void."""
+    """The engine failed and is asked again after `seconds`. Text already shown of this reply is void."""
 
     step: int
     problem: str
@@ -55,7 +58,7 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """The model answered."""
+    """The model replied."""
 
     step: int
     reply: Reply
@@ -71,7 +74,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What came back for the action with the observation's `call_id`."""
+    """The observation for the action with this `call_id`."""
 
     step: int
     observation: Observation
@@ -79,7 +82,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """An action waits for a person: `problem` says why."""
+    """An action waits for a person; `problem` says why."""
 
     step: int
     action: AgentAction
@@ -105,9 +108,12 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The run was ended; `detail` says more, in words for a person. `answer` is the one it was made to give,
-    `best` what it would have said by then, `partial` the piece of an answer that had been shown. `code` is that of the
-    `ModelError` that ended it, `retry_after` the seconds for which the engine wants to be left alone."""
+    """The run ended without a normal finish; `detail` explains it to a person.
+
+    `answer` is the answer that the closing question produced, `best` the best one so far, `partial` the part of an
+    answer already shown. `code` is that of the `ModelError` that ended the run; `retry_after` is the delay in seconds
+    that the engine asked for.
+    """
 
     reason: StopReason
     detail: str = ""
@@ -119,7 +125,7 @@ class Stopped:
 
 
 def stopped_by(error: RetinueError, best: str = "", partial: str = "") -> Stopped:
-    """The end that an error puts to a run."""
+    """Return the final event for an error."""
     cause = error.__cause__ if isinstance(error, NodeFailed) else error
     code = cause.code if isinstance(cause, ModelError | StrategyFailed) else "" if cause is error else "server_error"
     wait = cause.retry_after if isinstance(cause, ModelUnavailable) else None
@@ -128,10 +134,10 @@ def stopped_by(error: RetinueError, best: str = "", partial: str = "") -> Stoppe
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of the reply as it arrives. For live readers only: never part of the log.
+    """A piece of the reply as it arrives. Only for live readers, never part of the log.
 
-    `answer`: the piece of the run's answer in it, without the thoughts and the form around it. What is not yet
-    certain to stay is held back, so at a run's end more of the answer may follow than was shown.
+    `answer` is the piece of the run's answer in it, without reasoning or formatting. Text that may still turn out not
+    to belong to the answer is held back, so the final answer may be longer than what was shown.
     """
 
     text: str
@@ -140,9 +146,10 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A `Delta` that was shown to readers who may come back: kept before it is told, so that they are told the same
-    again. Only logs that are kept have it; a run that goes on passes it over. `offset`: characters of the answer that
-    this reply had shown before.
+    """A `Delta` shown to readers who may reconnect, persisted before it is sent so that they see the same again.
+
+    Only persisted logs contain it; replay skips it. `offset` counts the characters of the answer that this reply had
+    shown before.
     """
 
     text: str
@@ -159,12 +166,12 @@ KINDS: Mapping[str, type[Event]] = {
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run came to: a fold over its events.
+    """The outcome of a run: a fold over its events.
 
-    `answer` is empty if there is none; `best_answer` is then what the run would have said when it was stopped,
-    maybe only a thought. `return_values` are all that the strategy returned, the answer under `output`.
-    `transcript` is the whole text as the model saw and wrote it. `error` says what went wrong when
-    the stop reason is `ERROR`. `events` is the log: with it the run can be resumed or replayed.
+    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought.
+    `return_values` is everything the strategy returned, with the answer under `output`. `transcript` is the full text
+    as the model read and wrote it. `error` explains the stop reason `ERROR`. `events` is the log, from which the run
+    can be resumed or replayed.
     """
 
     question: str
@@ -181,12 +188,12 @@ class RunResult:
 
     @property
     def evidence(self) -> tuple[Observation, ...]:
-        """What its tools found, oldest first."""
+        """The tools' observations, oldest first."""
         return tuple(seen for step in self.steps for seen in step.observations if seen.outcome == "result")
 
     @property
     def resumable(self) -> bool:
-        """Whether `agent.resume(result.events)` can go on with it: as it stands, or with a larger budget."""
+        """Whether `agent.resume(result.events)` can continue the run, as it is or with a larger budget."""
         return self.stop_reason in RESUMABLE
 
     def __str__(self) -> str:
@@ -207,7 +214,7 @@ RESUMABLE = frozenset(StopReason) - {
 
 
 def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
-    """What a run came to. `seconds` is the wall-clock time it took, as its caller saw it."""
+    """Fold events into a result. `seconds` is the wall-clock time that the caller measured."""
     question, answer, best, reason, detail = "", "", "", StopReason.CANCELLED, ""
     values = dict[str, Any]()
     for event in events:
@@ -236,7 +243,7 @@ def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
 
 
 def usage_of(events: Iterable[Event]) -> Usage:
-    """The tokens of all requests to the model, and of the agents that are its tools."""
+    """Sum the tokens of all requests to the model, and of agents used as its tools."""
     total = Usage()
     for event in events:
         if isinstance(event, Replied):
@@ -247,7 +254,7 @@ def usage_of(events: Iterable[Event]) -> Usage:
 
 
 def steps(events: Iterable[Event]) -> Iterator[Step]:
-    """The turns in which tools were used, with the observations in the order of the actions."""
+    """Yield the turns in which tools were used, with observations in the order of the actions."""
     called: dict[int, dict[str, AgentAction]] = {}
     seen: dict[str, Observation] = {}
     for event in events:
@@ -262,9 +269,9 @@ def steps(events: Iterable[Event]) -> Iterator[Step]:
 
 
 def transcript(events: Iterable[Event]) -> str:
-    """All that the model saw and wrote, prompt by prompt in the order they were begun."""
+    """Return everything the model read and wrote, prompt by prompt in order of creation."""
     texts: dict[int, str] = {}
-    replies: dict[int, str] = {}  # by prompt: the reply that no later message has taken up yet
+    replies: dict[int, str] = {}  # by prompt: the reply that no later message has included yet
     prompt = 0
     for event in events:
         if isinstance(event, Asked):

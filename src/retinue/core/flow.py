@@ -1,4 +1,4 @@
-"""Driving a strategy's generator by one step."""
+"""Advances a strategy's generator by one step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from .values import AgentFinish
 
 
 def advance(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
-    """What `flow` wants next (`sent` is `None` at its beginning), or what it came to. Raises `UsageError` if that is
-    no `AgentFinish`."""
+    """Send `sent` (`None` at the start) and return the next request or the final result.
+
+    Raises `UsageError` if the strategy does not return an `AgentFinish`.
+    """
     try:
         return next(flow) if sent is None else flow.send(sent)
     except StopIteration as stop:

@@ -1,8 +1,9 @@
-"""JSON Schema, bounded: a schema is held to a size, and to check a value costs no more than a multiple of its size.
+"""JSON Schema with bounded cost: schemas are limited in size, and checking a value costs at most a multiple of its
+size.
 
-A schema may come from a stranger, and is checked where everything else waits for it. So patterns are matched in linear
-time, by RE2, and each keyword that is looked at is counted: references that branch at each level, or a million values
-held against each other, end in `TooMuch`, always at the same place, so that a run that is replayed ends as it did.
+Schemas may come from strangers and are checked on the event loop. So patterns are matched in linear time by RE2, and
+every keyword evaluation is counted: references that branch at each level, or a million values compared with each
+other, end in `TooMuch`. They always end at the same point, so that replay is deterministic.
 """
 
 from __future__ import annotations
@@ -19,19 +20,23 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 MAX_NODES = 2_000  # values in a schema
-MAX_CHARS = 120_000  # characters of it, as JSON
-_BASE, _EACH = 5_000, 100  # what a check may cost: so much, and so much more for each value in what is checked,
-_MOST = 500_000  # but no more than this
+MAX_CHARS = 120_000  # characters of a schema, as JSON
+_BASE, _EACH = 5_000, 100  # cost limit of a check: a base, plus an amount for each value that is checked,
+_MOST = 500_000  # up to this maximum
 _MERGED = ("properties", "$defs")
 _RECURSIVE, _ITSELF = '"$recursiveRef": "#"', '"$ref": "#"'
-_LITERAL = ("const", "enum", "default", "examples")  # what is in these is no schema
+_DYNAMIC = ('"$dynamicRef"', '"$recursiveRef"')
+_LITERAL = ("const", "enum", "default", "examples")  # their contents are not schemas
 
 Errors = Callable[[Any], "list[ValidationError]"]
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raises `DataError` for what is no JSON Schema, is larger than 2,000 values, or has a pattern that cannot be
-    matched in linear time: one with look-around or back-references."""
+    """Raise `DataError` unless `schema` is a JSON Schema of at most 2,000 values with patterns that match in linear
+    time.
+
+    Look-around and back-references do not.
+    """
     from jsonschema.exceptions import best_match
 
     _bounded(schema)
@@ -40,7 +45,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         with at_most(1_000 * MAX_NODES):
             error = best_match(counted(kind)(_flat(kind)).iter_errors(schema))
     except (TooMuch, RecursionError) as too_much:
-        raise DataError("not a JSON Schema that can be checked: it is too large") from too_much
+        raise DataError("cannot check this JSON Schema: it is too large") from too_much
     if error is not None:
         raise DataError(f"not a JSON Schema: {error.json_path}: {error.message:.300}")
     for pattern in _patterns(schema):
@@ -48,14 +53,16 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 
 def errors_of(schema: Mapping[str, Any]) -> Errors:
-    """What says how a value does not fit `schema`, which was checked. The function raises `TooMuch`."""
+    """Return a function that yields why a value does not fit a checked `schema`. The function raises `TooMuch`."""
     from referencing import Registry
 
     validator = counted(_kind_of(schema))(schema, registry=Registry())  # an empty registry fetches nothing
+    text = json.dumps(schema)
+    dynamic = any(keyword in text for keyword in _DYNAMIC)
 
     def errors(value: Any) -> list[ValidationError]:
         try:
-            with at_most(min(_BASE + _EACH * size_of(value), _MOST)):
+            with at_most(min(_BASE + _EACH * size_of(value), _MOST), dynamic=dynamic):
                 return list(validator.iter_errors(value))
         except (RecursionError, ArithmeticError) as error:
             raise TooMuch from error
@@ -65,8 +72,10 @@ def errors_of(schema: Mapping[str, Any]) -> Errors:
 
 @cache
 def _flat(kind: Any) -> dict[str, Any]:
-    """What a schema of a dialect has to be, in one schema: those of 2019 and later are in seven vocabularies, each of
-    which would look at every part of a schema."""
+    """Return a dialect's metaschema as a single schema.
+
+    Dialects from 2019 on split it into seven vocabularies, each of which would visit every part of a schema.
+    """
     from jsonschema_specifications import REGISTRY
 
     meta: dict[str, Any] = kind.META_SCHEMA

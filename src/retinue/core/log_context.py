@@ -1,8 +1,7 @@
-"""Which run, step and request a line of the log is about: `record.run`, `record.step`, `record.request`.
+"""Log records carry the run, step and request that they belong to: `record.run`, `record.step`, `record.request`.
 
-Every record of the tree `retinue` has them, and has no secret in its message; below
-warnings, the tree is quiet until somebody configures logging. `ContextFilter`, on a handler, gives them to the
-records of others, too.
+This holds for every record of the logger tree `retinue`; secrets in messages are redacted, and the tree stays quiet
+below warnings until logging is configured. As a handler's filter, `ContextFilter` adds the fields to other records.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from contextvars import ContextVar
 
 
 class LogContext:
-    """The ids of a run and of the request that began it, empty for none, and the number of the run's step so far."""
+    """The ids of a run and of the request that started it (empty: none), and the current step number."""
 
     __slots__ = ("request", "run", "step")
 
@@ -29,18 +28,18 @@ _NOTHING = LogContext()
 
 
 def current_context() -> LogContext:
-    """What is being done here."""
+    """Return the context of the current task."""
     return _current.get(_NOTHING)
 
 
 def enter_context(context: LogContext) -> None:
-    """From now on, and until its task ends, this is what a task does."""
+    """Set the context of the current task until the task ends."""
     _current.set(context)
 
 
 @contextmanager
 def log_context(context: LogContext) -> Iterator[None]:
-    """In the block, this is what is done."""
+    """Set the context within the block."""
     token = _current.set(context)
     try:
         yield
@@ -49,10 +48,10 @@ def log_context(context: LogContext) -> Iterator[None]:
 
 
 class ContextFilter(logging.Filter):
-    """Lets every record through, with `run`, `step` and `request`: those it was given (`extra`), else the current."""
+    """Adds `run`, `step` and `request` to every record, from `extra` or else from the current context."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add them."""
+        """Add the fields; never drop the record."""
         here, fields = _current.get(_NOTHING), vars(record)
         for name in ("run", "step", "request"):
             fields.setdefault(name, getattr(here, name))
@@ -64,7 +63,7 @@ _shown: ContextVar[bool] = ContextVar("retinue_run_shown", default=False)
 
 @contextmanager
 def run_is_shown() -> Iterator[None]:
-    """In the block, a person sees how a run goes, and need not be warned of that."""
+    """Suppress the run's warnings within the block, because a person watches the run."""
     token = _shown.set(True)
     try:
         yield
@@ -73,19 +72,21 @@ def run_is_shown() -> Iterator[None]:
 
 
 class _Root(logging.Handler):
-    """The handler of `retinue` itself: it is the first that sees each record of the tree. Where nobody has configured
-    logging, warnings go where Python's own go then."""
+    """The handler of `retinue` itself, which sees each record of the tree first.
+
+    While logging is not configured, it sends warnings where Python's default handler would.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         from .._internal.redaction import (
-            redact,  # not before there is something to say: `import retinue` is to cost next to nothing
+            redact,  # imported late: `import retinue` should cost next to nothing
         )
 
         ContextFilter().filter(record)
         try:
             message = record.getMessage()
         except (TypeError, ValueError, KeyError):
-            return  # who shows it complains
+            return  # the display shows it
         if (safe := redact(message)) != message:
             record.msg, record.args = safe, None
         known = _shown.get() and record.name == "retinue.run_log"

@@ -4,8 +4,8 @@
        ▲     ── Act ──▶ loop ──▶ tools ──▶ Observed ─┤
        └─────────────── send(what came back) ◀───────┘
 
-The loop tells events; a run is nothing else than their log. What it does to the world, and what depends on the clock,
-goes through its effects. So a recorded run is driven again with effects that answer from its log (`replay.py`).
+The loop emits events, and the run is their log. All I/O, and everything that depends on the clock, goes through
+effects. So a recorded run is replayed with effects that answer from its log (`replay.py`).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .values import AgentFinish, Decision, Message, Observation, Reply, StopReas
 
 logger = logging.getLogger(__name__)
 Events = AsyncGenerator[Event | Delta, None]
-FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's words
+FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
 
 
 def drive(flow: Flow, effects: Effects, started: Started, budget: Budget, deadline: Deadline) -> Events:
-    """Drive `flow` to its end; the events that `effects` tell.
+    """Drive `flow` to its end, emitting events through `effects`.
 
-    The last event is `Finished` or `Stopped`, also when the run is cancelled, its time is up, or the model or the flow
-    fails. Raises after `Stopped` the error of a model that never replied, and `LogMismatch` as the effects do.
+    The last event is `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy
+    fails. After `Stopped`, raises the error of a model that never replied. Raises `LogMismatch` as the effects do.
     """
     driven = _Drive(flow, effects, Meter(budget), deadline, Window(started.abilities.window))
     return told(partial(driven.run, started))
 
 
 class _Drive:
-    """The state of one drive; all of it is thrown away at the end, the log remains."""
+    """The state of one drive; it is discarded at the end, the log remains."""
 
     def __init__(self, flow: Flow, effects: Effects, meter: Meter, deadline: Deadline, window: Window) -> None:
         self._flow = flow
@@ -56,13 +56,13 @@ class _Drive:
         self._prompts: PromptCache[int] = PromptCache()
         self._prompt_count = 0
         self._consulted = 0
-        self._acted = 0  # actions of this step so far
-        self._limit: StopReason | None = None  # because of which the closing question was asked
+        self._acted = 0  # actions so far in this step
+        self._limit: StopReason | None = None  # the reason for the closing question
         self._best = ""
-        self._shown = ""  # of the answer in the last reply
+        self._shown = ""  # answer text shown from the last reply
 
     async def run(self, started: Started) -> None:
-        """All of it, to the event that ends it."""
+        """Drive the whole run up to its final event."""
         sent: Sent | Finished | Stopped | None = None
         try:
             await self._effects.tell(started)
@@ -79,15 +79,15 @@ class _Drive:
             raise
         except Exception as error:
             await self._effects.tell(self._stopped_by(error))
-            if isinstance(error, ModelError) and sent is None:  # nothing has ever come back
+            if isinstance(error, ModelError) and sent is None:  # the model has never replied
                 raise
         finally:
             self._deadline.stop()
-            with suppress(Exception):  # the run is over, whatever the strategy makes of that
+            with suppress(Exception):  # the run is over, whatever the strategy does
                 call_contained(self._flow.close)
 
     def _next(self, sent: Sent | None) -> Request | AgentFinish:
-        """What the strategy wants next, or what it came to. Raises `StrategyFailed`."""
+        """Return the strategy's next request or its result. Raises `StrategyFailed`."""
         try:
             return call_contained(advance, self._flow, sent)
         except Exception as error:
@@ -97,7 +97,7 @@ class _Drive:
             raise StrategyFailed(f"the strategy failed: {describe_error(error)}") from error
 
     async def _do(self, request: Request) -> Sent | Finished | Stopped:
-        """What comes back, or the end of the run."""
+        """Serve a request; return the result, or the end of the run."""
         match request:
             case Ask():
                 self._shown = ""
@@ -108,10 +108,10 @@ class _Drive:
                 return await self._act(request)
             case HumanRequest():
                 return await self._consult(request)
-        raise StrategyFailed(f"the strategy asked for a {type(request).__name__}; want Ask, Act or HumanRequest")
+        raise StrategyFailed(f"the strategy yielded a {type(request).__name__}; want Ask, Act or HumanRequest")
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
-        """The end, with the best answer so far."""
+        """Return the final event, with the best answer so far."""
         if reason is StopReason.TOKEN_BUDGET_EXCEEDED:
             detail = self._meter.scarcest
         return Stopped(reason, detail, best=self._best, partial=self._shown)
@@ -125,7 +125,7 @@ class _Drive:
         return replace(self._stopped(StopReason.ERROR, describe_error(error)), code="server_error")
 
     def _refusal(self, request: Ask) -> StopReason | None:
-        """Why the model may not be asked this, if so."""
+        """Return why this request is not allowed, if so."""
         if request.aside:
             return self._meter.exceeded(aside=True)
         answers = self._meter.budget.early_stopping_method == "generate" and request.closing and not self._limit
@@ -174,7 +174,7 @@ class _Drive:
                 return replied.reply
 
     def _closing(self, request: Ask) -> Ask | None:
-        """What to ask instead, if the answer must come now."""
+        """Return the closing question if the answer must come now."""
         if request.closing is None or request.aside:
             return None
         closes = self._meter.budget.early_stopping_method == "generate"
@@ -182,9 +182,9 @@ class _Drive:
         return request.closing() if self._limit else None
 
     def _fitted(self, request: Ask, *, again: bool) -> tuple[Prompt, int]:
-        """The prompt as it is sent, and the size to which it was shortened, 0 if it was not.
+        """Return the prompt to send and the size it was shortened to (0: not shortened).
 
-        `again`: the engine refused it as it was.
+        `again`: the engine refused the original as too long.
         """
         fitted, window = self._window.fit(request.prompt), self._window
         now = int(ROOM * window.size(fitted)) if again else window.target(fitted, request.max_tokens)
@@ -194,7 +194,7 @@ class _Drive:
         return fitted, 0
 
     def _numbered(self, prompt: Prompt) -> tuple[int, tuple[Message, ...]]:
-        """The prompt's number in the log, and the messages in it that the log does not have yet."""
+        """Return the prompt's number in the log and its messages that are not logged yet."""
         number, new = self._prompts.extend(prompt)
         if number is None:
             number, self._prompt_count = self._prompt_count, self._prompt_count + 1
@@ -229,7 +229,7 @@ class _Drive:
         return replied
 
     def _answering(self, chunk: Delta, answer: str) -> Delta:
-        """`chunk` with what is new in the `answer` so far; of a reply begun anew, what goes beyond the former."""
+        """Add the new part of `answer` to `chunk`; after a restarted reply, only what exceeds the text shown."""
         shown = self._shown
         if len(answer) <= len(shown) or not answer.startswith(shown):
             return chunk

@@ -1,4 +1,4 @@
-"""What a model is asked: a prompt that only grows, and the request that carries it."""
+"""Prompts, which are append-only, and the requests that carry them to a model."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from .tool import Tool
 from .values import AgentAction, AgentFinish, Message, Reply
 
 T = TypeVar("T")
-Decided = tuple[AgentAction, ...] | AgentFinish  # what a strategy reads out of a reply
+Decided = tuple[AgentAction, ...] | AgentFinish  # what a strategy parses from a reply
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Prompt:
     """An append-only conversation: a message, and the prompt it extends.
 
-    `add` gives a longer prompt and leaves this one alone, so a client may keep what it encoded for
-    this one and append. A chat engine sends the messages; a completion engine their contents joined,
-    so strategies put every line break into the messages.
+    `add` returns a longer prompt and leaves this one unchanged, so a client may cache what it encoded for this one and
+    append to it. Chat engines send the messages; completion engines send their contents joined, so strategies put every
+    line break into the messages.
     """
 
     message: Message
     before: Prompt | None = None
 
     def add(self, *messages: Message) -> Prompt:
-        """This prompt with `messages` at its end."""
+        """Return this prompt extended by `messages`."""
         prompt = self
         for message in messages:
             prompt = Prompt(message, prompt)
@@ -36,7 +36,7 @@ class Prompt:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All messages, oldest first."""
+        """Return all messages, oldest first."""
         found = []
         prompt: Prompt | None = self
         while prompt is not None:
@@ -46,23 +46,23 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """All contents joined: what a completion engine reads."""
+        """Return all contents joined, as a completion engine reads them."""
         return "".join(message.content for message in self.messages)
 
 
 class PromptCache(Generic[T]):
-    """Something kept for the longest known form of each prompt, e.g. how it was encoded.
+    """Caches a value for the longest known prefix of each prompt, e.g. its encoded form.
 
-    A prompt is looked up by walking back from its end, so the work is that of its new messages.
+    Lookup walks back from a prompt's end, so it costs as much as its new messages.
     """
 
     def __init__(self) -> None:
         self._kept: WeakKeyDictionary[Prompt, T] = WeakKeyDictionary()
 
     def extend(self, prompt: Prompt) -> tuple[T | None, tuple[Message, ...]]:
-        """What is kept for the nearest known beginning of `prompt`, and the messages added since.
+        """Return the cached value of the nearest known prefix of `prompt`, and the messages added since.
 
-        That beginning is forgotten: keep something for `prompt` instead.
+        The prefix's entry is removed; call `keep` for `prompt` instead.
         """
         new: list[Message] = []
         at: Prompt | None = prompt
@@ -73,7 +73,7 @@ class PromptCache(Generic[T]):
         return kept, tuple(reversed(new))
 
     def keep(self, prompt: Prompt, value: T) -> None:
-        """Keep `value` for `prompt`, as long as somebody holds the prompt."""
+        """Cache `value` for as long as `prompt` is referenced."""
         self._kept[prompt] = value
 
 
@@ -81,25 +81,23 @@ class PromptCache(Generic[T]):
 class Ask:
     """A strategy's request for a model's reply to `prompt`.
 
-    `stop`: the reply ends before any of these texts. `constraint`: what the reply must look like, for
-    engines that can hold a model to it. `closing` makes what is asked instead when this is the last step the
-    budget allows. `problem`: why this is asked again, when the former reply could not be read.
-
-    `tools` are offered to the engine for native tool calls; `tool_choice` says whether it may, must or
-    must not call one. `aside`: this is no step of the run but a check or a rewording, of which whoever
-    asks it asks only so many; the budget of steps does not count it.
-
-    `answer` gives the piece of the run's answer that can already be told from so much of a reply, and only grows
-    with it; `None` where a reply to this is not the run's answer.
-
-    `chat`: the messages are turns of a conversation, and no text that the model goes on writing.
-
-    `options`: sampling settings for this reply, over the model's own, in OpenAI's names (`temperature`, `top_p`,
-    `seed`, …). `tokens_left`: what the budget still allows, over which nobody may raise `max_tokens`.
-
-    `news` is what is new in the prompt, without the strategy's wording: the question, or what the tools
-    said; and `write` gives the reply in which a model would say a decision in the strategy's form. With
-    these two, a script can stand in for a model under any strategy.
+    Args:
+        stop: Texts before which the reply ends.
+        constraint: What the reply must look like, for engines with constrained decoding.
+        closing: Makes the question to ask instead if this is the last step within the budget.
+        problem: Why the previous reply could not be parsed, if this asks again.
+        tools: Offered to the engine for native tool calls; `tool_choice` says whether it may, must or must not call
+            one.
+        aside: This is a check or a rewording beside the run's steps, so it does not count as one. The strategy limits
+            how many it makes.
+        answer: Extracts the part of the run's answer known from an incomplete reply; it only grows. `None` if a reply
+            to this request is not the run's answer.
+        chat: The messages are turns of a conversation rather than a text to be continued.
+        options: Sampling settings that override the model's own, by OpenAI's names (`temperature`, `top_p`, `seed`, …).
+        tokens_left: Tokens that the budget still allows; an upper bound for `max_tokens`.
+        news: What is new in the prompt without the strategy's wording: the question, or the tools' output.
+        write: Formats a decision as the reply in which a model would express it. With `news` and `write`, a script can
+            replace a model under any strategy.
     """
 
     prompt: Prompt
@@ -119,4 +117,4 @@ class Ask:
     chat: bool = False
 
 
-Known = PromptCache  # the former name
+Known = PromptCache  # alias of the former name

@@ -1,4 +1,4 @@
-"""The doors between the core and everything else, on one page."""
+"""The protocols between the core and everything else, on one page."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .values import AgentAction, AgentFinish, Capabilities, Decision, Message, O
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a strategy is given: the question, the tools it may name, and the conversation before.
+    """Input of a strategy: the question, the tools it may name, and the earlier conversation.
 
-    `constrained`: the engine can hold the model to a pattern, so every reply will fit what is asked.
-    `calls_tools`: its native tool calls were tried and work. `scripted`: its replies are written beforehand.
+    `constrained`: the engine constrains every reply to the requested pattern. `calls_tools`: its native tool calls were
+    probed and work. `scripted`: its replies are scripted.
     """
 
     question: str
@@ -30,9 +30,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A strategy's request to run `actions`, side by side; it is sent their observations in this order.
+    """A strategy's request to run `actions` concurrently; it is sent their observations in the same order.
 
-    `answer`: the best answer so far, should the run end here.
+    `answer`: the best answer so far, in case the run ends here.
     """
 
     actions: tuple[AgentAction, ...]
@@ -41,9 +41,9 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class HumanRequest:
-    """A strategy's request for a person's `Decision` on something that is no tool's call, e.g. a plan.
+    """A strategy's request for a person's `Decision` on something other than a tool call, e.g. a plan.
 
-    `action` is what the person is shown (and may edit: its `tool_input`); `problem` says why.
+    `action` is shown to the person, who may edit its `tool_input`; `problem` says why it is asked.
     """
 
     action: AgentAction
@@ -56,49 +56,49 @@ Flow = Generator[Request, Sent, AgentFinish]
 
 
 class Strategy(Protocol):
-    """One way to reason: a pure generator that asks and acts, and returns what it came to.
+    """A reasoning strategy: a pure generator that yields requests and returns the result.
 
-    It does no I/O and reads no clock, so a recorded run can be replayed through it. One that can use an
-    engine's native tool calls has an attribute `native` that is true: they are tried before the run. One that is
-    of no use without tools has `needs_tools`: an agent that has none just converses.
+    It does no I/O and reads no clock, so recorded runs can be replayed through it. An attribute `native` that is true
+    means that it can use native tool calls; they are probed before the run. One with `needs_tools` requires tools; an
+    agent without tools converses instead.
     """
 
     @property
     def name(self) -> str:
-        """Its name in `STRATEGIES`, or your own."""
+        """Its name in `STRATEGIES`, or a custom one."""
         ...
 
     def __call__(self, task: Task) -> Flow:
-        """The reasoning itself: one generator for one run."""
+        """Return the generator for one run."""
         ...
 
 
 def calls_natively(strategy: Strategy) -> bool:
-    """Whether it can use an engine's native tool calls."""
+    """Return whether the strategy can use native tool calls."""
     return bool(getattr(strategy, "native", False))
 
 
 def needs_tools(strategy: Strategy) -> bool:
-    """Whether it is of no use without tools."""
+    """Return whether the strategy requires tools."""
     return bool(getattr(strategy, "needs_tools", False))
 
 
 def ask(request: Ask) -> Generator[Request, Sent, Reply]:
-    """`reply = yield from ask(...)`: a model's reply, typed."""
+    """Request a model's reply, typed: `reply = yield from ask(...)`."""
     sent = yield request
     assert isinstance(sent, Reply)
     return sent
 
 
 def act(*actions: AgentAction, answer: str = "") -> Generator[Request, Sent, tuple[Observation, ...]]:
-    """`seen = yield from act(...)`: the actions' observations, typed, in the order of the actions."""
+    """Request observations in the order of the actions, typed: `seen = yield from act(...)`."""
     sent = yield Act(actions, answer)
     assert isinstance(sent, tuple)
     return sent
 
 
 def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decision]:
-    """`decision = yield from consult(...)`: a person's decision, typed."""
+    """Request a person's decision, typed: `decision = yield from consult(...)`."""
     sent = yield HumanRequest(action, problem)
     assert isinstance(sent, Decision)
     return sent
@@ -106,7 +106,7 @@ def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decis
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """An engine failed and is asked again in `seconds`; what it said so far of this reply is void."""
+    """An engine failed and is asked again in `seconds`; the text it has streamed of this reply is void."""
 
     problem: str
     seconds: float
@@ -116,7 +116,7 @@ Chunks = AsyncGenerator[Delta | Retry | Reply, None]
 
 
 class Model(Protocol):
-    """One model at one engine."""
+    """A model at an engine."""
 
     @property
     def name(self) -> str:
@@ -124,16 +124,16 @@ class Model(Protocol):
         ...
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """What engine and model can do; `native`: find out whether tool calls work, once. Raises `ModelError`."""
+        """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""
         ...
 
     def reply(self, request: Ask) -> Chunks:
-        """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
+        """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         ...
 
 
 class Prompting(Protocol):
-    """What an agent needs of a `PromptNode`."""
+    """The part of `PromptNode` that an agent uses."""
 
     model: Model
     stop_words: tuple[str, ...]
@@ -142,81 +142,87 @@ class Prompting(Protocol):
 
 
 class Effects(Protocol):
-    """Everything between a run and the world: ask the model, call a tool, ask a person, tell what happens; and what
-    depends on the clock, or on what was done before."""
+    """Everything between a run and the outside world: model, tools, people and the reader of its events; also whatever
+    depends on the clock or on earlier drives.
+    """
 
     def ask(self, request: Ask) -> Chunks:
-        """The model's reply to `request`, as `Model.reply` gives it."""
+        """Stream the model's reply to `request`, as `Model.reply` does."""
         ...
 
     async def call(self, action: AgentAction) -> Observation:
-        """What came of `action`; never raises for what a tool does."""
+        """Run `action` and return its observation; errors of the tool become observations."""
         ...
 
     def must_ask(self, action: AgentAction, *, begun: bool) -> str:
-        """Why a person must be asked before this action runs; empty if none need be.
+        """Return why a person must approve this action, or an empty string.
 
-        `begun`: it was begun before, and its outcome is unknown; an equal call of unknown outcome counts alike.
+        `begun`: it was begun before with an unknown outcome; an equal call with an unknown outcome counts, too.
         """
         ...
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
-        """Whether the two are equal calls: of one tool, with inputs that mean the same."""
+        """Return whether the two are equal calls: the same tool, with equivalent inputs."""
         ...
 
     def restore(self, action: AgentAction, observation: Observation | None) -> None:
-        """Take note of a call that a former drive began: of what came of it, `None` if that is not known."""
+        """Restore a call begun in an earlier drive, with its outcome (`None`: unknown)."""
         ...
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """A person's decision, or `None` if there is none yet: the run is parked."""
+        """Return a person's decision, or `None` if it is pending and the run parks."""
         ...
 
     def recall(self, action: AgentAction, observation: Observation) -> None:
-        """Take note of an observation, also of a recorded one."""
+        """Note an observation, live or recorded."""
         ...
 
     def tell(self, event: Event | Delta) -> Awaitable[None]:
-        """Hand `event` to the reader of the run; comes back when the reader wants the next."""
+        """Pass `event` to the run's reader; resumes when the reader wants the next one."""
         ...
 
     def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
-        """What former drives did of these actions, oldest first: what they called, observed, and asked a person."""
+        """Return what earlier drives logged about these actions, oldest first: calls, observations, and human
+        decisions.
+        """
         ...
 
     def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
-        """The limit because of which the answer must come now, given the `nearest` one, and whether a run `closes`
-        with a question when it comes near one."""
+        """Return the limit that forces an answer now, given the `nearest` one; `closes` says whether the run ends with
+        a closing question.
+        """
         ...
 
     def room(self, characters: int) -> int:
-        """The characters to shorten a prompt to (0: it is sent as it is), given those that it should have now."""
+        """Return the length in characters to shorten a prompt to (0: send as is), given the current target."""
         ...
 
     @property
     def elapsed(self) -> float:
-        """The seconds that former drives took."""
+        """The seconds that earlier drives took."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a memory has for a question: the last turns, oldest first, and facts, a line each. All of it is data."""
+    """A memory's result for a question: the last turns, oldest first, and facts, one per line. All of it is untrusted
+    data.
+    """
 
     history: tuple[Message, ...] = ()
     facts: str = ""
 
 
 class Memory(Protocol):
-    """What one conversation leaves behind for its next question."""
+    """Memory of one conversation, carried from one question to the next."""
 
     async def recall(self, question: str) -> Recalled:
-        """What there is for `question`; asks no model."""
+        """Return what is relevant to `question`, without asking a model."""
         ...
 
     async def remember(self, question: str, answer: str) -> None:
-        """Take note of a turn, once it is over; what takes long is done in the background."""
+        """Store a completed turn; slow work happens in the background."""
         ...
 
 
-Consult = HumanRequest  # the former name
+Consult = HumanRequest  # alias of the former name

@@ -1,7 +1,7 @@
-"""A recorded run, driven again: the effects of its log are not done again, and what it told is not told again.
+"""Replay of a recorded run: its effects are not repeated, and its events are not emitted again.
 
-The loop goes through a recorded run as through any other. What it asks for is answered from the log until that ends
-(`ReplayingEffects`), and from there on by the world. What it tells is held against the log, and must be the same.
+The loop handles a recorded run like any other. `ReplayingEffects` answers from the log until the log ends, and from
+the outside world after that. Replayed events are compared with the log and must be equal.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _LIMITS = {
 
 
 def replaying(effects: Effects, log: Sequence[Event]) -> Effects:
-    """The effects of a run that goes on where `log` ends."""
+    """Return the effects of a run that continues at the end of `log`."""
     return ReplayingEffects(effects, log) if log else effects
 
 
 def beginning(log: Sequence[Event]) -> Started | None:
-    """How the run of `log` began, if it has begun."""
+    """Return the log's `Started` event, if there is one."""
     return next((event for event in log if isinstance(event, Started)), None)
 
 
 class ReplayingEffects:
-    """Answers from `log` until it ends, and then as `effects` do.
+    """Answers from `log` until it ends, and then delegates to `effects`.
 
-    How the run ended before (parked, cancelled, out of time) is not part of what is replayed; neither is the closing
-    question of a run that ended at a limit, so that with a larger budget it goes on.
+    The previous ending (parked, cancelled, timed out) is not replayed. Neither is the closing question of a run that
+    reached a limit, so the run continues if the budget is larger now.
     """
 
     def __init__(self, effects: Effects, log: Sequence[Event]) -> None:
@@ -53,11 +53,11 @@ class ReplayingEffects:
 
     @property
     def _next(self) -> Event | None:
-        """The next event of the log; `None` at its end."""
+        """The next event of the log, or `None` at its end."""
         return self._log[self._at] if self._at < len(self._log) else None
 
     async def tell(self, event: Event | Delta) -> None:
-        """Tell `event`, unless it is recorded. Raises `LogMismatch` if something else is."""
+        """Emit `event` unless it is recorded. Raises `LogMismatch` if the log has a different one."""
         recorded = self._next
         if recorded is not None and self._is(recorded, event):
             self._at += 1
@@ -65,7 +65,7 @@ class ReplayingEffects:
             await self._effects.tell(event)
 
     def _is(self, recorded: Event, event: Event | Delta) -> bool:
-        """Whether `event` is the `recorded` one. What was answered from the log is; what is asked must be the same."""
+        """Return whether `event` matches the `recorded` one. Answers come from the log; requests must be equal."""
         match event:
             case Started() | Asked():
                 if recorded != event:
@@ -83,8 +83,11 @@ class ReplayingEffects:
         )
 
     async def ask(self, request: Ask) -> Chunks:
-        """The recorded reply to `request`, else the model's. Raises `WindowExceeded` if the log has that the prompt
-        was shortened and asked again, and `LogMismatch` if it has something else."""
+        """Stream the recorded reply to `request`, or else the model's.
+
+        Raises `WindowExceeded` if the log shows that the prompt was shortened and sent again, and `LogMismatch` if it
+        has a different event.
+        """
         while isinstance(recorded := self._next, Retried):
             yield Retry(recorded.problem, recorded.seconds)
         match recorded:
@@ -100,40 +103,40 @@ class ReplayingEffects:
                 raise self._mismatch(recorded, request)
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """The recorded decision, else a person's."""
+        """Return the recorded decision, or else ask a person."""
         recorded = self._next
         if isinstance(recorded, Resumed) and recorded.call_id == action.id:
             return recorded.decision
         return await self._effects.consult(action, problem)
 
     def past(self, actions: Iterable[AgentAction]) -> Iterator[OfACall]:
-        """What the log has of the calls of these actions."""
+        """Yield what the log has on the calls of these actions."""
         calls = {action.id for action in actions}
         while isinstance(event := self._next, OfACall) and call_of(event) in calls:
             self._at += 1
             yield event
 
     def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
-        """As recorded, which may have been a matter of the clock."""
+        """Return the recorded limit, since it may have depended on the clock."""
         recorded = self._next
         if isinstance(recorded, Asked):
             return (nearest or StopReason.MAX_EXECUTION_TIME_EXCEEDED) if recorded.closing else None
         return self._effects.limit(nearest, closes=closes)
 
     def room(self, characters: int) -> int:
-        """As recorded, which may have been a matter of how the engine counts."""
+        """Return the recorded size, since it may have depended on the engine's token counts."""
         recorded = self._next
         return recorded.shortened if isinstance(recorded, Asked) else self._effects.room(characters)
 
     @property
     def elapsed(self) -> float:
-        """The seconds that models and tools took in the log."""
+        """The seconds that models and tools took according to the log."""
         replies = sum(event.reply.seconds for event in self._log if isinstance(event, Replied))
         return replies + sum(event.observation.seconds for event in self._log if isinstance(event, Observed))
 
 
 def _replayed(log: Sequence[Event]) -> list[Event]:
-    """What of `log` is replayed."""
+    """Return the part of `log` that is replayed."""
     kept: list[Event] = []
     for event in log:
         if isinstance(event, Stopped) and event.reason in _LIMITS:
@@ -144,7 +147,7 @@ def _replayed(log: Sequence[Event]) -> list[Event]:
 
 
 def _before_closing(log: list[Event]) -> list[Event]:
-    """`log` up to its closing question; all of it, if a tool was called after that: no call is forgotten."""
+    """Return `log` up to its closing question, or all of it if a tool was called later: no call is forgotten."""
     closing = [at for at, asked in enumerate(log) if isinstance(asked, Asked) and asked.closing]
     if not closing or any(isinstance(event, Called) for event in log[closing[-1] :]):
         return log
@@ -152,7 +155,7 @@ def _before_closing(log: list[Event]) -> list[Event]:
 
 
 def call_of(event: Event) -> str:
-    """The id of the call that an event is about; empty for none."""
+    """Return the id of the call that an event is about, or an empty string."""
     match event:
         case Called(action=action) | Paused(action=action):
             return action.id

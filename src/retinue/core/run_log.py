@@ -1,4 +1,4 @@
-"""A run's events as lines of the log: what an operator wants to know of it, as it happens."""
+"""Logs a run's events for operators."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from .values import StopReason
 logger = logging.getLogger("retinue.run_log")
 _FAILED = ("failed", "timed_out")
 _ON_PURPOSE = (StopReason.AWAITING_HUMAN, StopReason.CANCELLED)
-_MOST = 500  # characters of what others say
+_MOST = 500  # characters of foreign text
 _Line: TypeAlias = tuple[int, str, tuple[Any, ...]]
 
 
 def log_event(event: Event, context: LogContext) -> None:
-    """Log `event` of the run that `context` is of: an end without an answer and a tool that failed as warnings, what
-    was asked again, waits or is over as information, the rest for debugging. Texts are told by their sizes only."""
+    """Log `event` in the context of its run.
+
+    Endings without an answer and failed tools are warnings. Retries, waits and normal endings are info; everything else
+    is debug. Texts are represented by their length only.
+    """
     context.step = getattr(event, "step", context.step)
     if type(event) not in _LINES:
         return
@@ -92,12 +95,12 @@ def _stopped(event: Stopped) -> _Line:
 
 
 def _short(text: str) -> str:
-    """What others say, on one line."""
+    """Return foreign text shortened to one line."""
     text = " ".join(redact(text).split())
     return text if len(text) <= _MOST else f"{text[:_MOST]} …"
 
 
-_LINES: dict[type, tuple[int, Callable[[Any], _Line]]] = {  # by kind: the highest level that a line of it can have
+_LINES: dict[type, tuple[int, Callable[[Any], _Line]]] = {  # by event type: the highest level that its line can have
     Started: (logging.DEBUG, _started),
     Asked: (logging.INFO, _asked),
     Retried: (logging.INFO, _retried),

@@ -26,10 +26,12 @@ class TooMuch(Exception):
 
 
 class _Check:
-    """A check under way: what it may still cost, and what was wrong with values to which references were followed."""
+    """A check under way: what it may still cost, and what was wrong with values to which references were followed.
+    `dynamic`: what a reference leads to may depend on those that were followed before, so it is followed each time."""
 
-    def __init__(self, left: int) -> None:
+    def __init__(self, left: int, dynamic: bool) -> None:
         self.left = left
+        self.dynamic = dynamic
         self.following: set[tuple[int, int]] = set()
         self.known: dict[tuple[int, int], ValidationError | None] = {}
 
@@ -38,9 +40,10 @@ _checking: ContextVar[_Check] = ContextVar("checking")
 
 
 @contextmanager
-def at_most(cost: int) -> Iterator[None]:
-    """What is checked in the block costs no more than this, or ends in `TooMuch`."""
-    token = _checking.set(_Check(cost))
+def at_most(cost: int, *, dynamic: bool = False) -> Iterator[None]:
+    """Let a check in the block cost no more than this; beyond it raises `TooMuch`. `dynamic`: the schema has dynamic
+    references."""
+    token = _checking.set(_Check(cost, dynamic))
     try:
         yield
     finally:
@@ -157,9 +160,11 @@ def _ref(follow: Any) -> Any:
     def check(validator: Any, reference: str, instance: Any, schema: Any) -> Iterator[Any]:
         checking, key = _checking.get(), (id(schema), id(instance))
         known = checking.known
-        if key in checking.following:  # it leads to itself, of the same value
+        if checking.dynamic:
+            yield from follow(validator, reference, instance, schema)
+        elif key in checking.following:  # it leads to itself, of the same value
             raise TooMuch
-        if key not in known:
+        elif key not in known:
             checking.following.add(key)
             found = list(follow(validator, reference, instance, schema))
             checking.following.remove(key)

@@ -1,4 +1,4 @@
-"""Events as JSON and back: strict, and naming what is wrong. `from_json` is the inverse of `events.to_json`."""
+"""Strict serialization of events as JSON. `from_json` is the inverse of `events.to_json`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _ADAPTERS: dict[str, TypeAdapter[Event]] = {}
 
 
 def dump(event: Event) -> tuple[str, str]:
-    """The kind of `event`, and its fields as JSON: what a database keeps of it. Halves of surrogate pairs, which no
-    database takes, become question marks."""
+    """Return the kind of `event`, and its fields as JSON, for the database.
+
+    Lone surrogates, which no database accepts, become question marks.
+    """
     kind = type(event).__name__.lower()
     try:
         return kind, _adapter(kind).serializer.to_json(event).decode()
@@ -31,7 +33,7 @@ def dump(event: Event) -> tuple[str, str]:
 def load(kind: str, text: str) -> Event:
     """The inverse of `dump`. Raises `DataError`."""
     if kind not in KINDS:
-        raise DataError(f"no kind of event is called {kind!r} (there are {', '.join(KINDS)})")
+        raise DataError(f"unknown kind of event {kind!r} (known: {', '.join(KINDS)})")
     try:
         return _adapter(kind).validate_json(text)
     except ValidationError as error:
@@ -39,7 +41,7 @@ def load(kind: str, text: str) -> Event:
 
 
 def from_json(line: str) -> Event:
-    """The event of one line that `to_json` wrote. Raises `DataError`."""
+    """Parse a line that `to_json` wrote. Raises `DataError`."""
     try:
         values = json.loads(line)
         kind = values.pop("kind")
@@ -63,7 +65,7 @@ def _wrong(kind: str, error: ValidationError) -> DataError:
 
 
 def to_json(event: Event | Delta) -> str:
-    """`event` as one line of JSON: its kind (`"started"`, …) and its fields by name."""
+    """Serialize `event` as one line of JSON: its kind (`"started"`, …) and its fields by name."""
     return json.dumps({"kind": type(event).__name__.lower()} | _plain(event), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""What a tool's function takes: its JSON Schema from type hints, its descriptions from the docstring."""
+"""Signature of a tool's function: a JSON Schema from the type hints, descriptions from the docstring."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ Checked = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class InvalidInput(Exception):
-    """A tool's input does not fit its schema; the text says where and why, for the model to read."""
+    """A tool's input does not fit its schema; the message tells the model where and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
     """The input side of a tool.
 
-    `parameters` is a JSON Schema of type `object`. `text_argument` is the argument that plain text
-    goes to, if the tool takes exactly one string. `checked` gives values by name as they are to be
-    passed, or raises `InvalidInput`.
+    `parameters` is a JSON Schema of type `object`. `text_argument` is the argument that receives plain text, if the
+    tool takes exactly one string. `checked` converts values by name into arguments, or raises `InvalidInput`.
     """
 
     parameters: Mapping[str, Any]
@@ -40,12 +39,15 @@ class Signature:
     checked: Checked
 
     def arguments(self, tool_input: ToolInput) -> dict[str, Any]:
-        """`tool_input` as checked values by argument name. Raises `InvalidInput`."""
+        """Return `tool_input` as checked values by argument name. Raises `InvalidInput`."""
         return self.checked(tool_input if isinstance(tool_input, dict) else self._from_text(tool_input))
 
     def key(self, arguments: Mapping[str, Any]) -> str:
-        """The same text for checked arguments that make the same call: however they were written, and whether what
-        is left out or given is the default. Raises an `Exception` for values that are not comparable."""
+        """Return a text that is the same for all checked arguments that make the same call.
+
+        Formatting does not matter, nor whether a default is passed or omitted. Raises an `Exception` for values that
+        cannot be compared.
+        """
         fields = self.parameters.get("properties", {}).items()
         values = {name: field["default"] for name, field in fields if isinstance(field, dict) and "default" in field}
         values |= arguments
@@ -70,7 +72,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a tool; `default` counts where it is not `required`."""
+    """One argument of a tool; `default` applies if it is not `required`."""
 
     type: Any
     description: str = ""
@@ -79,7 +81,7 @@ class Argument:
 
 
 def read_signature(function: Callable[..., Any]) -> Signature:
-    """The signature of `function`. Raises `UsageError` for parameters a model cannot fill by name."""
+    """Return the signature of `function`. Raises `UsageError` for parameters that cannot be passed by name."""
     from pydantic import Field
 
     described = described_parameters(function)
@@ -90,7 +92,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             continue
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise UsageError(
-                f"tool {_name(function)}: a model passes arguments by name, so '{parameter}' cannot be one"
+                f"tool {_name(function)}: a model passes arguments by name, so '{parameter}' is not supported"
             )
         annotation = hints.get(parameter.name, str if parameter.default is parameter.empty else Any)
         default = ... if parameter.default is parameter.empty else parameter.default
@@ -100,7 +102,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 
 
 def signature_of(tool: str, arguments: Mapping[str, Argument]) -> Signature:
-    """The signature of a tool whose arguments are said and not read from a function. Raises `UsageError`."""
+    """Return the signature of a tool from declared arguments instead of a function. Raises `UsageError`."""
     from pydantic import Field
 
     definitions: dict[str, Any] = {}
@@ -111,7 +113,7 @@ def signature_of(tool: str, arguments: Mapping[str, Argument]) -> Signature:
 
 
 def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
-    """The signature of a tool whose arguments are said by a JSON Schema of type `object`, without references."""
+    """Return the signature of a tool from a JSON Schema of type `object` without references."""
     errors_in = errors_of(schema)
 
     def checked(values: dict[str, Any]) -> dict[str, Any]:
@@ -131,12 +133,12 @@ def _signature(tool: str, definitions: dict[str, Any]) -> Signature:
     from pydantic import ConfigDict, PydanticUserError, create_model
 
     try:
-        with warnings.catch_warnings(action="ignore"):  # a parameter may be called `json` or `schema`
+        with warnings.catch_warnings(action="ignore"):  # a parameter may shadow pydantic's `json` or `schema`
             model = create_model(tool, __config__=ConfigDict(extra="forbid"), **definitions)
             parameters = _without_titles(model.model_json_schema())
     except PydanticUserError as error:
         raise UsageError(f"tool {tool}: a model cannot pass its parameters: {error.message}") from error
-    except (NameError, ValueError) as error:  # pydantic's own names, and those that begin with "_"
+    except (NameError, ValueError) as error:  # pydantic's own names, and names that begin with "_"
         raise UsageError(f"tool {tool}: {error}") from error
     return Signature(parameters, _text_argument(parameters), partial(_checked_by, model))
 
@@ -157,8 +159,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except NameError as error:
-        raise UsageError(f"tool {_name(function)}: its type hints name what cannot be found: {error}") from error
-    except TypeError:  # a callable object: its hints are those of its __call__
+        raise UsageError(f"tool {_name(function)}: its type hints refer to unknown names: {error}") from error
+    except TypeError:  # a callable object: use the hints of its __call__
         return get_type_hints(type(function).__call__, include_extras=True)
 
 
@@ -166,11 +168,11 @@ def _parameters(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
     try:
         return inspect.signature(function).parameters.values()
     except ValueError as error:
-        raise UsageError(f"tool {_name(function)}: what it takes cannot be found out; wrap it in a function") from error
+        raise UsageError(f"tool {_name(function)}: it has no readable signature; wrap it in a function") from error
 
 
 def described_parameters(function: Callable[..., Any]) -> dict[str, str]:
-    """The parameters' descriptions from a Google, NumPy or reST docstring."""
+    """Parse the parameters' descriptions from a Google, NumPy or reST docstring."""
     doc = inspect.getdoc(function)
     if not doc:
         return {}
@@ -180,7 +182,7 @@ def described_parameters(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def summary(function: Callable[..., Any]) -> str:
-    """The first paragraph of the docstring, as one line."""
+    """Return the first paragraph of the docstring as one line."""
     return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
 
 
@@ -200,7 +202,7 @@ def _text_argument(parameters: Mapping[str, Any]) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON has it, such that equals are equal there."""
+    """Convert `value` to JSON types so that equal values compare equal."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -218,7 +220,7 @@ def _plain(value: Any) -> Any:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Pydantic titles every field with its own name; the model need not read it twice."""
+    """Remove the titles that pydantic gives every field; the model does not need the name twice."""
     if isinstance(schema, dict):
         return {
             key: {name: _without_titles(inner) for name, inner in value.items()}

@@ -1,8 +1,8 @@
-"""Whether what a tool said is news: what comes along with any result, and says nothing, does not count.
+"""Decides whether a tool's output is news. Boilerplate that accompanies any result does not count.
 
-Different inputs may well differ in nothing but a number ("2103 thousand", "520 thousand"), so a number counts for
-news, except: one that says itself which request this was, when it was answered or how long that took; any number in
-what went wrong; and any number in what came of an input that was written a little differently.
+Results for different inputs may differ only in a number ("2103 thousand", "520 thousand"), so a new number counts as
+news. Exceptions: request ids, timestamps and durations; any number in an error; and any number in the output for an
+input that was only spelled differently.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _AROUND = " \t\n\"'?!.;"
 
 
 def novelty_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
-    """What is kept of an observation. It is news if nothing of this was kept before."""
+    """Return the traces of an observation. The observation is news if none of its traces was seen before."""
     given = action.tool_input
     written = given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=repr)
     return _traces(action.tool, written, outcome, text)
 
 
-@lru_cache(maxsize=16)  # asked for when an observation is made, and again when it is taken note of
+@lru_cache(maxsize=16)  # computed when an observation is made, and again when it is recorded
 def _traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     plain = _NUMBER.sub("0", text)
     kept = {_ABOUT_THE_REQUEST.sub("", text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}

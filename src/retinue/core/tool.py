@@ -1,4 +1,4 @@
-"""A tool: a name, a description, and something to call."""
+"""Tools: a name, a description, and a callable."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ _UNSAID = cast(Effects, "")
 class Tool:
     """Something an agent can use.
 
-    `something` is a function (sync or async), or anything with `run_async` or `run` that takes one
-    text: a component, a pipeline, another agent. A component that a model is to give more than one text has
-    a `tool_function` for it. Functions without async run in a thread.
+    `something` is a function (sync or async), or an object with `run_async` or `run` that takes one text: a component,
+    a pipeline, another agent. A component with more than one text parameter for the model provides a `tool_function`.
+    Functions that are not async run in a thread.
 
-    Called, it is the function that it was made of: `population("Lyon")`. `run` is what happens when a model uses it.
+    Calling the tool calls the original function: `population("Lyon")`. `run` does what happens when a model uses it.
 
     Args:
-        effects: What a repeated call would do: `read` changes nothing, `idempotent` may be repeated, `once` must not.
-            The default is what `something` says by an attribute `effects`, as components do, else `once`.
+        effects: Effect of a repeated call: `read` changes nothing, `idempotent` may be repeated, `once` must not be.
+            Defaults to the attribute `effects` of `something`, which components have, or else to `once`.
         timeout: In seconds.
-        approval: A person must agree to each call.
-        polls: The same call again makes sense, so the former result is not handed out instead.
+        approval: A person must approve each call.
+        polls: Repeating a call makes sense, so an earlier result is not reused.
         return_direct: Its result is the run's answer.
-        reflections: How often a call may be repeated with its input put in other words, when tool, input and result do
-            not fit together. A `once` call that may have happened is not.
-        takes: What a function takes, where its type hints do not say it (`retinue.core.signature.signature_of`).
-        not_done: Exceptions, or names of built-in ones with commas, that say, as `NotDone` does, that a call did not
-            happen. After any other, and after its time limit, the outcome of a `once` call is not known, and it is not
-            made again unless a person says so.
-        output_variable: Which output of a component or pipeline the model is shown, of several.
+        reflections: How often a call may be repeated with a reworded input if tool, input and result do not match.
+            A `once` call that may have happened is not repeated.
+        takes: The arguments of a function whose type hints do not declare them (`retinue.core.signature.signature_of`).
+        not_done: Exceptions, or names of built-in ones with commas, that mean, like `NotDone`, that a call did not
+            happen. After any other, and after a timeout, the outcome of a `once` call is unknown, and it is not
+            repeated unless a person says so.
+        output_variable: The output of a component or pipeline that the model is shown, if there are several.
 
     Raises `UsageError` if the name is not made of letters, digits and underscores, `something` cannot be called, or
-    an option is none.
+    an option is invalid.
     """
 
     name: str
@@ -91,13 +91,13 @@ class Tool:
         return one_line_repr(self, self.name, self.description, effects=self.effects)
 
     def _problems(self) -> Iterator[str]:
-        """What is wrong with its options."""
+        """Yield what is wrong with the options."""
         if self.effects not in (known := get_args(Effects)):
             yield f"effects: want {', '.join(known)}, not {self.effects!r}"
         if not isinstance(self.timeout, int | float) or not self.timeout > 0:
-            yield f"timeout: want seconds, more than 0, not {self.timeout!r}"
+            yield f"timeout: want a number of seconds above 0, not {self.timeout!r}"
         if not isinstance(self.reflections, int) or self.reflections < 0:
-            yield f"reflections: want how often, 0 or more, not {self.reflections!r}"
+            yield f"reflections: want a count of 0 or more, not {self.reflections!r}"
         try:
             exceptions(self.not_done)
         except ValueError as error:
@@ -105,43 +105,41 @@ class Tool:
 
     @cached_property
     def signature(self) -> Signature:
-        """What the tool takes; read from the function when first needed."""
+        """The tool's signature, read from the function on first use."""
         if self.takes is not None:
             return self.takes
         return read_signature(self._function if self._names_arguments else _takes_query)
 
     def __call__(self, *args: Any, **values: Any) -> Any:
-        """What it was made of, called as it is: nothing is checked, and an `async def` gives something to await."""
+        """Call the original function without checks; an `async def` returns an awaitable."""
         function = self.something if callable(self.something) else getattr(self.something, "run", self._function)
         return function(*args, **values)
 
     async def run_async(self, tool_input: ToolInput) -> str:
-        """Its result as the model is shown it, for a text or for values by name, which are checked. Raises
-        `UsageError` for an input that does not fit, and what the tool raises."""
+        """Return the result as the model sees it. Raises `UsageError` for invalid input, and what the tool raises."""
         try:
             return await self.call(tool_input)
         except InvalidInput as error:
             raise UsageError(f"the input of {self.name} is not valid: {error}") from None
 
     def run(self, tool_input: ToolInput) -> str:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(tool_input))
 
     async def run_batch_async(self, inputs: Iterable[ToolInput], *, at_once: int = 4) -> list[str]:
-        """`run_async` for each input, at most `at_once` at a time; results in their order."""
+        """Call `run_async` for each input, at most `at_once` at a time. Results are in the order of the inputs."""
         return await gather_bounded(self.run_async, inputs, at_once)
 
     def run_batch(self, inputs: Iterable[ToolInput], *, at_once: int = 4) -> list[str]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(inputs, at_once=at_once))
 
     async def call(self, tool_input: ToolInput) -> str:
-        """Run it; the result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
+        """Run the tool; return its result as text. Raises `InvalidInput`, `TimeoutError`, or what the tool raised."""
         return await self.invoke(self.signature.arguments(tool_input))
 
     async def invoke(self, arguments: Mapping[str, Any]) -> str:
-        """Run it with arguments that were checked. Raises `TimedOut` at its time limit, an `Exception` for whatever it
-        raises."""
+        """Run with checked arguments. Raises `TimedOut` on a timeout, and an `Exception` for what the tool raises."""
         call = self._function
         if not self._names_arguments and "query" not in inspect.signature(call).parameters:
             call, arguments = partial(call, *arguments.values()), {}
@@ -156,7 +154,7 @@ class Tool:
             raise
 
     def was_not_done(self, error: BaseException) -> bool:
-        """Whether `error`, which the tool raised, says that the call did not happen."""
+        """Return whether `error`, raised by the tool, means that the call did not happen."""
         raised = error.__cause__ if isinstance(error, ForeignExit) and error.__cause__ else error
         declared = (*exceptions(self.not_done), *getattr(self.something, "not_done", ()))
         elsewhere = error.kinds if isinstance(error, ToolError) else ()
@@ -188,14 +186,14 @@ class Tool:
         return self._function is self.something or hasattr(self.something, "tool_function")
 
     def _main_output(self, value: Any) -> Any:
-        """Of what a component gave (outputs by name, perhaps with the branch it chose), what a model is shown."""
+        """Select what the model is shown from a component's outputs, with or without the branch it chose."""
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
             value = value[0]
         if not isinstance(value, dict):
             return value
         if self.output_variable is None:
             ends = [name for name in getattr(self.something, "output_variables", ()) if name in value]
-            if len(ends) > 1:  # a pipeline's that ends at several nodes
+            if len(ends) > 1:  # a pipeline that ends at several nodes
                 return {name: as_text(_only(value[name])) for name in ends}
         elif self.output_variable not in value:
             raise UsageError(f"there is no output {self.output_variable!r}; {suggestion(self.output_variable, value)}")
@@ -204,7 +202,7 @@ class Tool:
 
 
 def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseException], ...]:
-    """Exceptions, of which the built-in ones and `ToolError` may be said by name. Raises `ValueError`."""
+    """Return the exceptions; built-in ones and `ToolError` may be given by name. Raises `ValueError`."""
     if isinstance(said, str):
         names = [name.strip() for name in said.split(",") if name.strip()]
         given: tuple[Any, ...] = tuple(
@@ -224,12 +222,12 @@ def _takes_query(query: str) -> None: ...
 
 
 def _only(value: Any) -> Any:
-    """The only item of a list that has one."""
+    """Return the only item of a one-item list."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def as_text(value: Any) -> str:
-    """A tool's result as the text the model reads: documents by content, values as JSON."""
+    """Convert a tool's result to text for the model: documents by content, values as JSON."""
     match value:
         case str():
             return value
@@ -263,7 +261,7 @@ def tool(
     not_done: tuple[type[BaseException], ...] | str = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a function a tool: name and description from the function, schema from its type hints.
+    """Turn a function into a tool: name and description from the function, schema from its type hints.
 
     >>> @tool(effects="read")
     ... def age(name: str) -> int:
@@ -278,7 +276,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def tool_of(something: Any, **options: Any) -> Tool:
-    """`something` as a tool: itself if it is one (with these options), else named after the function or object."""
+    """Return `something` as a tool: with these options if it is one, otherwise named after the function or object."""
     if isinstance(something, Tool):
         return replace(something, **options) if options else something
     name = getattr(something, "__name__", None) or getattr(something, "name", None) or type(something).__name__
@@ -290,7 +288,7 @@ def tool_of(something: Any, **options: Any) -> Tool:
 
 
 def _lacking(made: Tool, function: Callable[..., Any]) -> str:
-    """What a model is not told of a function, and should be."""
+    """Describe which documentation for the model a function lacks."""
     untold = [] if made.description else ["no docstring: the model is not told what it is for"]
     parameters = inspect.signature(function).parameters.values()
     bare = [one.name for one in parameters if one.annotation is one.empty and one.kind is not one.VAR_KEYWORD]

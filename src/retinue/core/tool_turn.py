@@ -1,4 +1,4 @@
-"""One turn of tool use: clear each action with a person where that is needed, then run them side by side."""
+"""One turn of tool use: get human decisions where required, then run the actions concurrently."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .events import Called, Event, Observed, Paused, Resumed, Stopped
 from .protocols import Effects
 from .values import AgentAction, Decision, Observation, StopReason
 
-AT_ONCE = 16  # calls of one reply that run side by side; the others wait, and so do the records of their intents
+AT_ONCE = 16  # concurrent calls of one reply; the others wait, and so do the records of their intents
 
 
 class ToolTurn:
-    """Actions of one step, in which `acted` others were run before these (a call that was reflected on).
+    """Runs the actions of one step; `acted` other actions ran before them (a call that was reflected on).
 
-    `warning` is what the model should know of its budgets; it goes along with what comes back last.
+    `warning` returns the budget warning for the model, which is attached to the last observation.
     """
 
     def __init__(
@@ -43,20 +43,20 @@ class ToolTurn:
         self._seen: dict[str, Observation] = {}
         for event in effects.past(self._actions):
             self._take_note(event)
-        self._cut_off = self._begun.keys() - self._seen.keys()  # in a former drive: their outcome is unknown
+        self._cut_off = self._begun.keys() - self._seen.keys()  # in an earlier drive; their outcome is unknown
         for call in self._cut_off:
             effects.restore(self._begun[call], None)
 
     def _take_note(self, event: Event) -> None:
-        """Go on from what was done of these calls before."""
+        """Restore the progress of these calls from a logged event."""
         match event:
-            case Called(action=begun):  # what was decided led to this intent, and to no other
+            case Called(action=begun):  # the decision led to this intent and to no other
                 self._begin(begun)
                 self._paused.discard(begun.id)
                 self._decided.pop(begun.id, None)
             case Paused(action=action):
                 self._paused.add(action.id)
-                if action.id in self._begun:  # cut off before; a person who refuses it does not settle that
+                if action.id in self._begun:  # cut off before; a person's refusal does not settle that
                     self._effects.restore(self._begun[action.id], None)
             case Resumed(call_id=call_id, decision=decision):
                 self._decided[call_id] = decision
@@ -67,8 +67,9 @@ class ToolTurn:
                 self._effects.restore(self._begun.get(call, actions[call]), observation)
 
     async def observe(self) -> tuple[Observation, ...] | Stopped:
-        """Do what is left to do; what came back, in the order of the actions, or the end of the run if a person's
-        decision is still missing."""
+        """Finish the actions and return their observations in order, or the end of the run if a person's decision is
+        pending.
+        """
         waiting: list[AgentAction] = []
         left = [action for action in self._actions if action.id not in self._seen]
         for start in range(0, len(left), AT_ONCE):
@@ -81,7 +82,7 @@ class ToolTurn:
         return tuple(self._seen[action.id] for action in self._actions)
 
     async def _together(self, actions: Sequence[AgentAction]) -> list[AgentAction]:
-        """Do these side by side, but for those that a person must decide on first, and has not: these are returned."""
+        """Run actions concurrently; return those that need a pending decision of a person."""
         waiting: list[AgentAction] = []
         ready: list[AgentAction] = []
         for action in actions:
@@ -89,16 +90,16 @@ class ToolTurn:
                 waiting.append(action)
             elif action.id not in self._seen:
                 ready.append(self._begun[action.id])
-        if len(ready) == 1:  # no task of its own: that costs more than all the rest of a turn
+        if len(ready) == 1:  # no task of its own, which would cost more than the rest of the turn
             await self._observed(await self._deadline.wait(self._effects.call(ready[0])))
         elif ready:
             await self._run(ready)
         return waiting
 
     async def _is_cleared(self, action: AgentAction) -> bool:
-        """Whether it is begun or settled now; if not, it waits for a person's decision."""
+        """Return whether the action is begun or settled; otherwise it waits for a person."""
         if problem := self._must_ask(action):
-            await self._consult(self._begun.get(action.id, action), problem)  # as a person edited it, if one did
+            await self._consult(self._begun.get(action.id, action), problem)  # possibly edited by a person
             if action.id not in self._decided:
                 return False
         began = self._begun.get(action.id, action)
@@ -112,7 +113,7 @@ class ToolTurn:
         return True
 
     def _begin(self, action: AgentAction) -> None:
-        """What was decided on equal calls was said before this one, and does not count for what comes after it."""
+        """Mark an action as begun; earlier decisions on equal calls do not apply to later ones."""
         self._begun[action.id] = action
         for other in self._actions:
             decided = self._decided.get(other.id)
@@ -158,7 +159,7 @@ class ToolTurn:
 
 
 def _settled(action: AgentAction, decision: Decision | None) -> AgentAction | Observation:
-    """What a person's decision makes of an action: the call to make, or what to tell the model instead."""
+    """Apply a person's decision: return the call to make, or the observation for the model instead."""
     if decision is None:
         return action
     if (let := decision.lets(action)) is not None:

@@ -1,4 +1,4 @@
-"""One step's actions: find the tool, check the input, run it, and turn every failure into an observation."""
+"""Runs the actions of a step: find the tool, check the input, call it, and turn every failure into an observation."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .values import AgentAction, Observation, Outcome, Usage
 logger = logging.getLogger(__name__)
 
 MAX_INPUT = 2**18  # characters of a call's input
-MAX_RESULT = 8_000  # characters of a tool's result that a model is shown
+MAX_RESULT = 8_000  # characters of a tool's result that the model is shown
 Call = tuple[Tool, AgentAction, Observation]
-Key = tuple[str, str]  # of a call: equal calls have the same
+Key = tuple[str, str]  # equal calls have the same key
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
-"""The calls of a run up to the one under way, in their order, for a tool whose work depends on them. It keeps
-nothing itself: so it may serve many runs at once, and in one that is resumed it finds what was recorded."""
+"""The calls of the current run so far, in order, for tools whose work depends on them. Such a tool stays stateless: it
+can serve many runs at once, and in a resumed run it finds the recorded calls."""
 _CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
 _SPENT: ContextVar[list[Usage] | None] = ContextVar("SPENT", default=None)
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
@@ -37,43 +37,45 @@ _NONE = Usage()
 
 
 def idempotency_key() -> str:
-    """The key of the tool call under way, `run/call`: the same when the run is resumed under its key and the call
-    is made once more. Empty outside of a call."""
+    """Return the idempotency key of the current tool call, `run/call`; empty outside of a call.
+
+    It stays the same if the run is resumed under its key and repeats the call.
+    """
     return _CALL.get()[0]
 
 
 def idempotency_header() -> dict[str, str]:
-    """What a tool sends along over HTTP: the key, where the call under way may change something."""
+    """Return the HTTP header with the idempotency key, if the current call may have effects."""
     key, effects = _CALL.get()
     return {"Idempotency-Key": key} if key and effects != "read" else {}
 
 
 def charge_usage(usage: Callable[[], Usage]) -> None:
-    """Count the tokens of a run to the tool call that it is part of, if it is."""
+    """Charge the tokens of a nested run to the tool call that contains it, if any."""
     if (spent := _SPENT.get()) is not None:
         spent.append(usage())
 
 
 @dataclass(slots=True)
 class _Record:
-    """What came of equal calls so far."""
+    """The outcome of equal calls so far."""
 
-    result: str | None = None  # which the same call gets again
-    in_doubt: bool = False  # whether the last of them took effect is not known,
-    is_news: bool = False  # and that came to be so in this drive
-    failed: str = ""  # of calls that may be repeated: the id of the first that failed
+    result: str | None = None  # reused for the same call
+    in_doubt: bool = False  # whether the last of them took effect is unknown,
+    is_news: bool = False  # and became so in this drive
+    failed: str = ""  # for calls that may be repeated: the id of the first that failed
     under_way: asyncio.Event | None = None
 
 
 class Toolbox:
-    """The tools of one run, and what came of their calls so far. `run`: the run's key."""
+    """The tools of one run, and the outcomes of its calls so far. `run` is the run's key."""
 
     def __init__(self, tools: Iterable[Tool], run: str = "") -> None:
         self._run = run
         self._tools: dict[str, Tool] = {}
         self._records: defaultdict[Key, _Record] = defaultdict(_Record)
-        self._doubts = False  # whether any call was ever in doubt: few runs have one
-        self._settled: set[str] = set()  # the ids of calls that are in the records already
+        self._doubts = False  # whether any call was ever in doubt, which is rare
+        self._settled: set[str] = set()  # ids of calls that are already in the records
         self._seen: set[tuple[str, str]] = set()
         self._calls: list[Call] = []
         for tool in tools:
@@ -82,13 +84,13 @@ class Toolbox:
             self._tools[tool.name] = tool
 
     def find(self, name: str) -> Tool | None:
-        """The tool of exactly this name."""
+        """Return the tool with exactly this name."""
         return self._tools.get(name)
 
     def needs_human(self, action: AgentAction, *, begun: bool) -> str:
-        """Why a person must be asked before this action runs; empty if none need be.
+        """Return why a person must approve this action, or an empty string.
 
-        `begun`: it was begun before, and whether it took effect is not known; so it is if an equal call was.
+        `begun`: it was begun before with an unknown outcome; an equal call with an unknown outcome counts, too.
         """
         tool = self.find(action.tool)
         if tool is None:
@@ -98,21 +100,21 @@ class Toolbox:
         return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
 
     def has_news(self, action: AgentAction) -> bool:
-        """Whether an equal call came to an unknown outcome in this drive: what a person said before is outdated."""
+        """Return whether an equal call got an unknown outcome in this drive, which outdates earlier decisions."""
         return self._record_of(self.find(action.tool), action).is_news
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
-        """Whether the two are equal calls: of one tool, with inputs that mean the same."""
+        """Return whether the two are equal calls: the same tool, with equivalent inputs."""
         return one.tool == other.tool and _key(self.find(one.tool), one) == _key(self.find(other.tool), other)
 
     def restore(self, action: AgentAction, observation: Observation | None) -> None:
-        """Take note of a call that a former drive began: of what came of it, `None` if that is not known."""
+        """Restore a call begun in an earlier drive, with its outcome (`None`: unknown)."""
         if observation is not None:
             self._settled.add(action.id)
         self._settle(action, "unknown" if observation is None else observation.outcome, observation)
 
     def remember(self, action: AgentAction, observation: Observation) -> None:
-        """Keep a result, so that the same call again gets the former result and not another effect."""
+        """Store a result, so that the same call is not repeated but gets this result."""
         if action.id not in self._settled or not action.id:
             self._settle(action, observation.outcome, observation)
         self._seen |= novelty_traces(action, observation.outcome, observation.text)
@@ -120,7 +122,7 @@ class Toolbox:
             self._calls.append((tool, action, observation))
 
     async def run(self, action: AgentAction) -> Observation:
-        """Run one action. Never raises for what the model or the tool did wrong: the observation says it."""
+        """Run one action. Mistakes of the model or the tool become observations and are never raised."""
         began = time.perf_counter()
         tool = self.find(action.tool)
         spent: list[Usage] = []
@@ -138,7 +140,7 @@ class Toolbox:
         return Observation(action.id, text, outcome, seconds, note, direct, stale, sum(spent, _NONE))
 
     def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
-        """Whether the tool said just this before. Of a tool with effects, each result is news."""
+        """Return whether the tool gave the same output before. For a tool with effects, each result is news."""
         if tool is not None and (tool.polls or (outcome == "result" and tool.effects != "read")):
             return False
         return not self._seen.isdisjoint(novelty_traces(action, outcome, text))
@@ -163,7 +165,7 @@ class Toolbox:
     async def _once_at_a_time(
         self, action: AgentAction, tool: Tool, key: Key, arguments: Mapping[str, Any]
     ) -> tuple[Outcome, str]:
-        """The same call is made only once: again, it gets the former result; at the same time, it waits for it."""
+        """Deduplicate calls: a repeated call gets the earlier result, and a concurrent one waits for it."""
         record = self._records[key]
         waited = record.under_way is not None
         while record.under_way is not None:
@@ -182,7 +184,7 @@ class Toolbox:
     async def _made(
         self, action: AgentAction, tool: Tool, key: Key, arguments: Mapping[str, Any]
     ) -> tuple[Outcome, str]:
-        call = self._records[key].failed or action.id  # repeated, it has the key of the first: a service can tell
+        call = self._records[key].failed or action.id  # a retry keeps the first call's key
         token = _CALL.set((f"{self._run}/{call}" if self._run else "", tool.effects))
         try:
             outcome, text = await _outcome(tool, arguments)
@@ -199,7 +201,7 @@ class Toolbox:
             self._note(tool, _key(tool, action), action.id, outcome, observation.text if observation else "")
 
     def _note(self, tool: Tool, key: Key, call: str, outcome: Outcome, text: str) -> None:
-        """What `outcome` means for equal calls."""
+        """Record what `outcome` means for equal calls."""
         record = self._records[key]
         if outcome == "result":
             record.result = _shortened(redact(text))
@@ -210,7 +212,7 @@ class Toolbox:
             record.failed = record.failed or call
 
     def _record_of(self, tool: Tool | None, action: AgentAction) -> _Record:
-        """Whether an equal call is in doubt; its key is worked out only if any call is."""
+        """Return the record of equal calls; the key is computed only if any call is in doubt."""
         return self._records[_key(tool, action)] if self._doubts else _Record()
 
 
@@ -228,7 +230,7 @@ async def _outcome(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome, s
     except TimedOut as error:
         problem: Exception = error
         outcome, text = "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
-    except Exception as error:  # a tool may raise anything; the model is told, the run goes on
+    except Exception as error:  # a tool may raise anything; the model is told and the run continues
         problem, text = error, f"{tool.name} failed: {describe_error(error)}"
     if tool.effects != "once" or tool.was_not_done(problem):
         return outcome, text
@@ -242,13 +244,13 @@ def _written(action: AgentAction) -> str:
 
 
 def _key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> Key:
-    """What equal calls have in common; `arguments` are the action's, if they were checked already."""
+    """Return the key that equal calls share; `arguments` are those of the action, if already checked."""
     if tool is None:
         return action.tool, _written(action)
     try:
         checked = call_contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
         return tool.name, call_contained(tool.signature.key, checked)
-    except Exception:  # it is not valid, or holds what cannot be compared
+    except Exception:  # invalid, or not comparable
         return tool.name, _written(action)
 
 

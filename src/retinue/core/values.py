@@ -1,4 +1,4 @@
-"""The values that pass between everything else: frozen, plain, without behaviour of their own."""
+"""The values that everything else exchanges: frozen, plain, without behaviour."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A piece of text and where it comes from. `score` is the relevance a search gave it, if any."""
+    """A text and its source. `score` is the relevance assigned by a search, if any."""
 
     content: str
     id: str = ""
@@ -42,9 +42,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class AgentAction:
-    """The decision to use `tool` with `tool_input` (text, or values by argument name).
+    """The decision to call `tool` with `tool_input` (text, or values by argument name).
 
-    `log` is what the model wrote when it decided; `id` is given by the loop, unique in the run.
+    `log` is the model's text that led to it; `id` is assigned by the loop and unique within the run.
     """
 
     tool: str
@@ -57,8 +57,8 @@ class AgentAction:
 class Message:
     """One turn of a conversation with a model.
 
-    Where an engine's own tool calls are used, an `assistant` message has the `calls` it made, and what
-    came of each is a message of the role `tool` with that call's `call_id` and the name of the `tool`.
+    With native tool calls, an `assistant` message has the `calls` it made. Each result is a message of the role `tool`
+    with that call's `call_id` and the name of the `tool`.
     """
 
     role: Role
@@ -70,7 +70,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class AgentFinish:
-    """The decision to stop with `return_values`; the answer stands under `"output"`."""
+    """The decision to stop with `return_values`; the answer is under `"output"`."""
 
     return_values: Mapping[str, Any]
     log: str = ""
@@ -78,13 +78,13 @@ class AgentFinish:
 
     @property
     def output(self) -> str:
-        """The answer as text; empty if there is none."""
+        """The answer as text, or an empty string."""
         return str(self.return_values.get("output", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the engine counts them. `input_tokens` includes the `cached_tokens`."""
+    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens`."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -93,7 +93,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Input and output together."""
+        """The sum of input and output."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -110,12 +110,16 @@ Outcome = Literal["result", "repeated", "unknown_tool", "invalid_input", "failed
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came back for one action: `text` for the model, and in `outcome` how it came about.
+    """The result of one action: `text` for the model, and how it came about in `outcome`.
 
-    `text` is data, whoever wrote it; `note` is what the executor itself tells the model beside it (a
-    budget nearly spent, a call that brings nothing new). `direct`: the text is the run's answer.
-    `stale`: the run has seen as much before. `usage`: the tokens of agents that the tool asked. The outcome `unknown`
-    is that of a call with the effects `once` that began, and nobody knows whether it took effect.
+    The outcome `unknown` means that a call with the effects `once` began and may or may not have taken effect.
+
+    Args:
+        text: Untrusted data, whatever its source.
+        note: The executor's own remark to the model (a budget nearly spent, a call that brings nothing new).
+        direct: The text is the run's answer.
+        stale: The run has seen the same before.
+        usage: Tokens of agents that the tool called.
     """
 
     call_id: str
@@ -130,7 +134,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One turn of the loop: actions and, in the same order, their observations."""
+    """One turn of the loop: actions and their observations, in the same order."""
 
     actions: tuple[AgentAction, ...]
     observations: tuple[Observation, ...]
@@ -138,10 +142,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's word on an action that waits for one.
+    """A person's decision on an action that waits for approval.
 
-    `approve` runs it; `edit` runs it with `tool_input`; `reject` does not run it and tells the model
-    why; `respond` does not run it and gives the model `message` as if the tool had said it.
+    `approve` runs it, and `edit` runs it with `tool_input`. `reject` skips it and tells the model why. `respond` skips
+    it and gives the model `message` as the tool's output.
     """
 
     kind: Literal["approve", "edit", "reject", "respond"]
@@ -149,7 +153,7 @@ class Decision:
     message: str = ""
 
     def lets(self, action: AgentAction) -> AgentAction | None:
-        """What it lets begin of `action`, with the input as it was edited; `None` if nothing."""
+        """Return the action that may run, with edited input if any, or `None`."""
         if self.kind not in ("approve", "edit"):
             return None
         if self.kind == "approve" or self.tool_input is None:
@@ -159,12 +163,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine and its model can do.
+    """What an engine and its model support.
 
-    `constrains`: it can hold the model to a pattern. `calls_tools`: native tool calls work, as a short
-    probe has shown; if not, `problem` says what came instead. `window`: tokens of prompt and reply
-    together, `None` if the engine does not say. `scripted`: its replies are written beforehand, and maybe in a
-    text form, so that `auto` asks for one.
+    `constrains`: constrained decoding. `calls_tools`: a short probe showed that native tool calls work; otherwise
+    `problem` says what happened instead. `window`: context window in tokens of prompt and reply, `None` if unknown.
+    `scripted`: its replies are scripted, possibly in a text format, so `auto` chooses one.
     """
 
     constrains: bool = False
@@ -176,12 +179,11 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered to one `Ask`: text, native tool `calls`, or both.
+    """A model's reply to one `Ask`: text, native tool `calls`, or both.
 
-    `finish` is `length` when the text was cut at its token limit, `content_filter` when the engine withheld the rest
-    of it. `closing` says that the loop asked
-    the closing question because this was the last allowed step. `seconds` is the time to the end,
-    `first_token_seconds` the time to the first text.
+    `finish` is `length` if the text was truncated at its token limit, `content_filter` if the engine withheld the rest.
+    `closing`: this replies to the closing question of the last allowed step. `seconds` is the time to the end of the
+    reply, `first_token_seconds` the time to its first text.
     """
 
     text: str
@@ -193,4 +195,4 @@ class Reply:
     calls: tuple[AgentAction, ...] = ()
 
 
-Abilities = Capabilities  # the former name
+Abilities = Capabilities  # alias of the former name

@@ -20,7 +20,7 @@ from .wire_format import (
     with_messages,
 )
 
-_MOST = 4096  # tokens that every model of theirs can write
+_MOST = 4096  # output tokens that all their models support
 _CHOICE = {"auto": "auto", "required": "any", "none": "none"}
 _SAMPLING = ("temperature", "top_p", "top_k")
 _FINISH: Mapping[str, Finish] = {
@@ -28,22 +28,22 @@ _FINISH: Mapping[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-_STRANGE = re.compile(r"[^A-Za-z0-9_-]")  # what an id of a call may not have
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]")  # not allowed in call ids
 
 
 def headers(key: str) -> Mapping[str, str]:
-    """The key, and the version of the format."""
+    """Return the headers with the key and the version of the format."""
     return {"x-api-key": key, "anthropic-version": "2023-06-01"}
 
 
 def _parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "model": terms.model,
-        "max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens,  # which it wants to be told
+        "max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens,  # required by the API
         "temperature": min(terms.temperature, 1.0),
-        "cache_control": {"type": "ephemeral"},  # of the longest prefix; leaves the messages as they are
+        "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
     }
-    if stop := [word for word in terms.stop if word.strip()]:  # others are refused, and cut here
+    if stop := [word for word in terms.stop if word.strip()]:  # the API rejects blank ones
         parameters["stop_sequences"] = stop
     if terms.stream:
         parameters["stream"] = True
@@ -70,7 +70,7 @@ def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str
 
 
 def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    """`kept` and the `new` messages. The results of one step's calls share a user's turn, which stays open."""
+    """Append the `new` messages to `kept`. The results of one step's calls share a user turn, which stays open."""
     messages, system, opened = kept.messages, kept.system, kept.open
     for message in new:
         content = message.content.strip()
@@ -88,7 +88,7 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
 
 
 def _joint(messages: bytes, opened: bool) -> bytes:
-    """What stands between the messages so far and the next."""
+    """Return the separator between the messages so far and the next one."""
     return b"]}, " if opened else b", " if messages else b""
 
 
@@ -115,7 +115,7 @@ def _result(message: Message, content: str) -> dict[str, Any]:
 
 def _body(head: bytes, encoded: Encoded) -> bytes:
     messages, system = encoded.messages + b"]}" * encoded.open, encoded.system
-    if not messages:  # there must be a message; so a lone system prompt is one
+    if not messages:  # at least one message is required, so a lone system prompt becomes one
         messages, system = to_json({"role": "user", "content": system or "?"}), ""
     if system:
         head += b', "system": ' + to_json(system)
@@ -151,7 +151,7 @@ def _read_block(number: Any, block: Any, arriving: PartialReply) -> None:
     elif json_at(block, "type") == "tool_use":
         call = arriving.call(number)
         call.id, call.name = text_or_empty(json_at(block, "id")), text_or_empty(json_at(block, "name"))
-        if given := json_at(block, "input"):  # in a stream it is empty, and follows in pieces
+        if given := json_at(block, "input"):  # empty in a stream, where it follows in deltas
             call.given = input_object(given)
 
 
@@ -164,7 +164,7 @@ def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
 
 
 def _usage(counted: Any, before: Usage) -> Usage:
-    """The tokens so far: a stream counts those of the prompt at its start, those of the reply at its end."""
+    """Return the tokens so far: a stream reports the prompt's at its start and the reply's at its end."""
     cached = token_count(json_at(counted, "cache_read_input_tokens"))
     asked = (
         token_count(json_at(counted, "input_tokens"))

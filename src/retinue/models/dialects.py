@@ -1,4 +1,4 @@
-"""How each kind of server is told what a reply must look like."""
+"""How constraints are sent to each kind of server."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Dialect = Callable[[Constraint, Api], Mapping[str, Any]]
 
 @lru_cache(maxsize=256)
 def llamacpp(constraint: Constraint, api: Api) -> Mapping[str, Any]:
-    """llama.cpp: a GBNF grammar, with both endpoints."""
+    """llama.cpp: a GBNF grammar, on both endpoints."""
     return {"grammar": gbnf(constraint.pattern)}
 
 
 @lru_cache(maxsize=256)
 def vllm(constraint: Constraint, api: Api) -> Mapping[str, Any]:
-    """vLLM: structured outputs by regular expression, with both endpoints."""
+    """vLLM: structured outputs by regular expression, on both endpoints."""
     return {"structured_outputs": {"regex": regex(constraint.pattern)}}
 
 
 @lru_cache(maxsize=256)
 def tgi(constraint: Constraint, api: Api) -> Mapping[str, Any]:
-    """TGI's Messages API: a regular expression as response format; its completions cannot."""
+    """TGI's Messages API: a regular expression as response format. Its completions support none."""
     return {"response_format": {"type": "regex", "value": regex(constraint.pattern)}} if api == "chat" else {}
 
 
 @lru_cache(maxsize=256)
 def openai(constraint: Constraint, api: Api) -> Mapping[str, Any]:
-    """OpenAI's chat: a JSON Schema as response format; the reply is then JSON, not lines of text."""
+    """OpenAI chat: a JSON Schema as response format, so the reply is JSON instead of lines of text."""
     if api != "chat":
         return {}
     schema = {"name": "reply", "schema": constraint.schema, "strict": _is_strict(constraint.schema)}
@@ -41,7 +41,7 @@ def openai(constraint: Constraint, api: Api) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=256)
 def anthropic(constraint: Constraint, api: Api) -> Mapping[str, Any]:
-    """Anthropic: a JSON Schema as output format; it takes only such as allow no other properties."""
+    """Anthropic: a JSON Schema as output format; it must disallow additional properties."""
     if not _is_strict(constraint.schema):
         return {}
     return {"output_config": {"format": {"type": "json_schema", "schema": constraint.schema}}}
@@ -60,7 +60,7 @@ def ollama(constraint: Constraint, api: Api) -> Mapping[str, Any]:
 
 
 def none(constraint: Constraint, api: Api) -> Mapping[str, Any]:
-    """A server of which nothing is known: unconstrained, its replies are read tolerantly."""
+    """A server of unknown kind: unconstrained; its replies are parsed tolerantly."""
     return {}
 
 
@@ -74,11 +74,11 @@ DIALECTS: Mapping[str, Dialect] = {
     "ollama": ollama,
     "none": none,
 }
-HOLD_TO_PATTERN = frozenset({"llamacpp", "vllm", "tgi"})  # the others hold to JSON, or to nothing
+HOLD_TO_PATTERN = frozenset({"llamacpp", "vllm", "tgi"})  # the others constrain to JSON, or not at all
 
 
 def _is_strict(schema: Any) -> bool:
-    """OpenAI's strict mode wants every property required and no others, all the way down."""
+    """Return whether OpenAI's strict mode accepts `schema`: every property required, and no others, at all levels."""
     if isinstance(schema, list):
         return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):

@@ -1,4 +1,4 @@
-"""One model at one server, whatever its format: asked, read as it answers, asked again when it failed."""
+"""One model at one server, for all wire formats: sends requests, reads the streamed replies, retries failures."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ from .tool_call_probe import problem_with_calls
 from .wire_format import Encoded, Terms, Wire
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
-PROBED: dict[tuple[str, str, str], str] = {}  # what is wrong with the tool calls of each model tried here
+PROBED: dict[tuple[str, str, str], str] = {}  # the problem with the tool calls of each model probed in this process
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The wires that a kind of server speaks. `root`: the path that people leave out of its address.
+    """The wire formats of a kind of server. `root` is the path that users may omit from the address.
 
-    `dialect`: how it is told of constraints; empty if it must be recognised first, with `fallback` for
-    what is not.
+    `dialect` says how constraints are sent. If it is empty, the server is detected, with `fallback` for unknown ones.
     """
 
     root: str
@@ -47,7 +46,7 @@ class Format:
 
 
 class HttpEngine:
-    """One model at one server. What the server's kind is, and what it refuses, is found out once."""
+    """One model at one server. The server's kind, and the parameters that it rejects, are detected once."""
 
     def __init__(self, settings: Settings, form: Format) -> None:
         self._settings = settings
@@ -63,7 +62,7 @@ class HttpEngine:
         self._window: int | None = None
         self._refused: set[str] = set()
         self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
-        self._calling: PromptCache[bool] = PromptCache()  # whether there are native calls in a prompt
+        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls
         self._head: tuple[Any, bytes] = None, b""
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
@@ -74,7 +73,7 @@ class HttpEngine:
         return self._model or self._client.base_url
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """What the server can do; `native`: try tool calls out, once. Raises `ModelError`."""
+        """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
         await self._find_out()
         if self._form.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
@@ -85,7 +84,7 @@ class HttpEngine:
         return Capabilities(constrains, native and not problem, self._window, problem)
 
     async def reply(self, request: Ask) -> Chunks:
-        """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
+        """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         failures = 0
         while True:
             try:
@@ -120,7 +119,7 @@ class HttpEngine:
         await self._client.close()
 
     async def _find_out(self) -> None:
-        """The server's kind and the model, where they are not known."""
+        """Detect the server's kind and the model, unless they are known."""
         if self._dialect and self._model:
             return
         if self._form.dialect == "ollama":
@@ -131,7 +130,7 @@ class HttpEngine:
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
         if not self._model:
-            raise ModelRefused(f"{self._client.base_url} lists no models; say which one to use")
+            raise ModelRefused(f"{self._client.base_url} lists no models; name the one to use")
 
     async def _problem_with_calls(self) -> str:
         if self._only_completes:
@@ -145,13 +144,15 @@ class HttpEngine:
 
     @property
     def _only_completes(self) -> bool:
-        """Whether the model, or whoever chose it, wants no chat."""
+        """Whether the model or its user requires completions instead of chat."""
         if self._settings.api:
             return self._settings.api == "completions"
         return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
 
     def _wire(self, request: Ask) -> Wire:
-        """Chat; or completions, which suit llama.cpp's grammars, but for conversations and native calls."""
+        """Return the wire for `request`: completions suit llama.cpp's grammars, chat suits conversations and native
+        calls.
+        """
         if self._form.completions is None:
             return self._form.chat
         if self._only_completes:
@@ -168,21 +169,21 @@ class HttpEngine:
         return found
 
     def _constraint(self, request: Ask, wire: Wire) -> Mapping[str, Any]:
-        """How the reply is constrained: not beside tools, as engines refuse both together."""
+        """Return the constraint's parameters; none beside tools, as engines reject both together."""
         if request.constraint is None or request.tools:
             return {}
         api: Api = "chat" if wire is self._form.chat else "completions"
         return DIALECTS[self._dialect](request.constraint, api)
 
     def _in_json(self, request: Ask, wire: Wire) -> bool:
-        """Whether the reply should be JSON."""
+        """Return whether the reply should be JSON."""
         constraint = self._constraint(request, wire)
         return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not self._refused & set(constraint)
 
     def _parameters(self, request: Ask, wire: Wire) -> dict[str, Any]:
         settings, most = self._settings, request.max_tokens
         if most is None and self._dialect == "llamacpp" and self._window:
-            most = self._window // 2  # a small model may not find an end
+            most = self._window // 2  # a small model may never stop
         terms = Terms(
             self._model,
             most,
@@ -202,8 +203,10 @@ class HttpEngine:
         return {name: value for name, value in parameters.items() if name not in self._refused}
 
     def _body(self, request: Ask, wire: Wire) -> bytes:
-        """The request as JSON. The conversation stands last and is only ever appended to: what was encoded
-        for the prompt that this one extends is kept. So is the last head: most requests differ in nothing else."""
+        """Return the request as JSON, with the conversation last because it is append-only.
+
+        The encoded form of the prompt's prefix is cached. So is the last head, as most requests differ in nothing else.
+        """
         differs = wire.path, len(self._refused), request.stop, request.max_tokens, request.tool_choice, request.tools
         key = *differs, request.constraint, request.options
         if self._head[0] != key:
@@ -215,7 +218,7 @@ class HttpEngine:
         return wire.body(self._head[1], encoded)
 
     def _leave_out(self, request: Ask, refused: ModelRefused) -> None:
-        """Remember the parameter that the server does not know; raises `refused` if it is about no such."""
+        """Remember the parameter that the server rejects; raises `refused` if it is about something else."""
         if not self._dialect or isinstance(refused, WindowExceeded):
             raise refused
         wire = self._wire(request)
@@ -227,7 +230,7 @@ class HttpEngine:
 
 
 def _with_root(base_url: str, root: str) -> str:
-    """The address with its `/v1` or the like, which people leave out."""
+    """Return the address with its `/v1` or similar, which users often omit."""
     address = base_url.rstrip("/")
     if "://" not in address:
         address = f"http://{address}"

@@ -1,8 +1,8 @@
 """The `local` engine: llama.cpp in this process, with the embedded model or any GGUF file.
 
-xllamacpp runs llama.cpp's own server on threads of this process. Asking it over loopback is the same
-wire as any other llama.cpp server's, so streaming, stop words, cancelling and prefix caching have one
-implementation. The port is random and locked with a key that never leaves the process.
+xllamacpp runs llama.cpp's own server on threads of this process. Requests go over loopback, as to any other llama.cpp
+server, so streaming, stop words, cancellation and prefix caching have one implementation. The port is random and
+protected by a key that never leaves the process.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _KEY = secrets.token_urlsafe(32)
 _LOADING = threading.Lock()
 _LOADED: set[tuple[Path, int]] = set()
 _PIECE = 1 << 23
-_LIMITS = TimeLimits(idle=1800.0, total=7200.0)  # a long prompt takes a small machine minutes
+_LIMITS = TimeLimits(idle=1800.0, total=7200.0)  # a slow machine takes minutes for a long prompt
 
 
 class LocalEngine:
-    """A GGUF model in this process. Loads when first asked; agents with the same file share it."""
+    """A GGUF model in this process. It is loaded on first use and shared by agents with the same file."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._path = find(settings.model)
         self._engine: HttpEngine | None = None
-        self._server: Any = None  # lives as long as somebody holds it
+        self._server: Any = None  # lives as long as it is referenced
 
     @property
     def name(self) -> str:
@@ -49,16 +49,16 @@ class LocalEngine:
         return self._path.stem
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """Loads the model, so that what is wrong with it is known before a run begins."""
+        """Load the model, so that its errors surface before a run begins."""
         return await (await self._loaded()).abilities(native=native)
 
     async def reply(self, request: Ask) -> Chunks:
-        """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
+        """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         async for chunk in (await self._loaded()).reply(request):
             yield chunk
 
     async def close(self) -> None:
-        """Close the running event loop's connections to the model; it stays loaded."""
+        """Close the running event loop's connections to the model, which stays loaded."""
         if self._engine is not None:
             await self._engine.close()
 
@@ -80,7 +80,7 @@ class LocalEngine:
 
 
 def _shared_server(path: Path, context: int) -> Any:
-    with _LOADING:  # who asks while it loads waits for it, and does not load it once more
+    with _LOADING:  # concurrent callers wait for the load instead of repeating it
         if (progress := progress_listener()) is not None and (path, context) not in _LOADED:
             _read(path, progress)
         server = _server(path, context)
@@ -89,7 +89,7 @@ def _shared_server(path: Path, context: int) -> Any:
 
 
 def _read(path: Path, progress: Progress) -> None:
-    """Read the file once, so that loading it, which says nothing while it goes on, finds it in memory."""
+    """Read the file into the page cache with progress, since loading itself reports none."""
     size, done = path.stat().st_size, 0
     buffer = bytearray(_PIECE)
     with path.open("rb", buffering=0) as file:
@@ -101,7 +101,7 @@ def _read(path: Path, progress: Progress) -> None:
 
 @lru_cache(maxsize=2)
 def _server(path: Path, context: int) -> Any:
-    """A running llama.cpp server for the model at `path` with a window of `context` tokens."""
+    """Return a running llama.cpp server for the model at `path` with a context window of `context` tokens."""
     try:
         import xllamacpp
     except ImportError:
@@ -113,7 +113,7 @@ def _server(path: Path, context: int) -> Any:
     parameters.n_ctx = context
     parameters.n_parallel = 1
     parameters.verbosity = -1
-    parameters.no_extra_bufts = True  # repacked weights cost a second copy in memory and load slower
+    parameters.no_extra_bufts = True  # repacked weights take memory for a second copy, and load more slowly
     parameters.api_keys = [_KEY]
     parameters.ui = False
     parameters.endpoint_slots = False
@@ -122,4 +122,4 @@ def _server(path: Path, context: int) -> Any:
     try:
         return xllamacpp.Server(parameters)
     except Exception as error:
-        raise ModelRefused(f"{path} cannot be loaded: {error} (is it a whole GGUF file?)") from error
+        raise ModelRefused(f"{path} cannot be loaded: {error} (is it a complete GGUF file?)") from error

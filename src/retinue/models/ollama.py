@@ -25,22 +25,22 @@ _BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncat
 
 
 def _parameters(terms: Terms) -> dict[str, Any]:
-    # Without num_ctx it takes a small window of its own and drops what does not fit without a word.
+    # Without num_ctx it uses a small window of its own and silently truncates the prompt.
     options: dict[str, Any] = {
         "temperature": terms.temperature,
-        "num_predict": terms.context if terms.max_tokens is None else terms.max_tokens,  # else it may never end
+        "num_predict": terms.context if terms.max_tokens is None else terms.max_tokens,  # otherwise it may never stop
         "num_ctx": terms.context,
     }
     if terms.stop:
         options["stop"] = list(terms.stop)
     parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
-    if terms.tools and terms.tool_choice != "none":  # it knows no such choice: not to offer them is one
+    if terms.tools and terms.tool_choice != "none":  # Ollama has no such parameter, so "none" omits the tools
         parameters["tools"] = functions(terms.tools)
     return parameters
 
 
 def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The model's own go into `options`, where Ollama has them; the others beside it."""
+    """Merge Ollama's sampling options into `options`, and the others into the top level."""
     beside = {name: value for name, value in options.items() if name in _BESIDE}
     inside = {name: value for name, value in options.items() if name not in _BESIDE}
     return parameters | beside | {"options": parameters["options"] | inside}

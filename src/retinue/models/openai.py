@@ -22,7 +22,7 @@ from .wire_format import (
     with_messages,
 )
 
-_MOST = 1024  # tokens of a completion: without a number servers end it after 16, or never
+_MOST = 1024  # tokens of a completion; without a limit, servers stop after 16 or never
 
 
 def _parameters(terms: Terms) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _read_calls(calls: Any, arriving: PartialReply) -> None:
 
 
 def _call(piece: Any, arriving: PartialReply) -> PartialCall:
-    """The call that a piece belongs to: by its index, which servers leave out where calls come whole."""
+    """Return the call that a piece belongs to, by its index; servers that send whole calls may omit it."""
     index = json_at(piece, "index")
     if index is None:
         index = len(arriving.calls) if json_at(piece, "function", "name") else max(len(arriving.calls) - 1, 0)

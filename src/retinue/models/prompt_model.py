@@ -21,7 +21,7 @@ from .settings import Settings
 
 
 class Engine(Model, Protocol):
-    """What stands behind a `PromptModel`: one file in this folder each."""
+    """What a `PromptModel` delegates to; each engine is a file in this folder."""
 
     async def close(self) -> None:
         """Close the running event loop's connections."""
@@ -56,17 +56,19 @@ _OTHER_NAMES = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "llm_mod
 
 
 class PromptModel:
-    """A client of one model at one engine: text in, text or tool calls out, streamed, with usage.
+    """A client of one model at one engine: text in, text or tool calls out, streamed, with token usage.
 
-    `model_name_or_path` is a model's name, `ENGINE:NAME` (`openai:gpt-5-mini`), `ENGINE:NAME@URL`
-    (`vllm:Qwen/Qwen3-8B@http://host:8000`), `local` for the embedded model, `local:NAME` for a pulled one,
-    or the path of a GGUF file. The engine is `engine`, or what the name says, else `openai`, which is any
-    OpenAI-compatible server: OpenAI's own, or the one at `base_url`. `llm_engine`, `llm_endpoint_url` and
-    `llm_model_id` are other names of engine, base_url and model. The key comes from `api_key` or the vendor's
-    environment variable. Further `settings` are those of `Settings`, e.g. `stream`, `temperature`, `api`,
-    `dialect`, `options`, `retries`, `limits`.
+    Raises `UsageError` for an unknown engine or setting, missing weights, or a missing key.
 
-    Raises `UsageError` for an unknown engine or setting, weights that are not here, or a missing key.
+    Args:
+        model_name_or_path: A model's name; `ENGINE:NAME` (`openai:gpt-5-mini`); `ENGINE:NAME@URL`
+            (`vllm:Qwen/Qwen3-8B@http://host:8000`); `local` for the embedded model; `local:NAME` for a pulled one; or
+            the
+            path of a GGUF file.
+        engine: By default the engine in the name, or else `openai`: any OpenAI-compatible server, at `base_url` or
+            OpenAI's own. `llm_engine`, `llm_endpoint_url` and `llm_model_id` are aliases of engine, base_url and model.
+        api_key: By default read from the vendor's environment variable.
+        settings: Those of `Settings`, e.g. `stream`, `temperature`, `api`, `dialect`, `options`, `retries`, `limits`.
     """
 
     def __init__(
@@ -79,13 +81,13 @@ class PromptModel:
         **settings: Any,
     ) -> None:
         self.given = {"model_name_or_path": model_name_or_path, "engine": engine, "base_url": base_url}
-        self.given |= {"api_key": api_key, **settings}  # as it was said, for whoever writes it down
+        self.given |= {"api_key": api_key, **settings}  # the original arguments, for export
         given = _given(settings, {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path})
         text, at, url = given["model_name_or_path"].partition("@http")
         named, name = _engine_and_name(text)
         engine, base_url = given["engine"], f"http{url}" if at else given["base_url"]
         if ":" in name and not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")):
-            engine = name.partition(":")[0]  # other servers' models may have a colon in their names
+            engine = name.partition(":")[0]  # names of models at other servers may contain a colon
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
         self._about = {"engine": kind, "base_url": base_url and redacted_excerpt(base_url)}
         if kind not in ENGINES:
@@ -112,11 +114,11 @@ class PromptModel:
         return self._engine.name
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """What engine and model can do; `native`: find out whether tool calls work, once. Raises `ModelError`."""
+        """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""
         return await self._engine.abilities(native=native)
 
     def reply(self, request: Ask) -> Chunks:
-        """The reply as it arrives; the last item is the whole `Reply`. Raises `ModelError`."""
+        """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         return self._engine.reply(request)
 
     async def run_async(
@@ -126,20 +128,20 @@ class PromptModel:
         return await ask_once(self, prompt, stop=stop, max_tokens=max_tokens)
 
     def run(self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None) -> Reply:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(prompt, stop=stop, max_tokens=max_tokens))
 
     async def close(self) -> None:
-        """Close the running event loop's connections; they also close with the loop."""
+        """Close the running event loop's connections. They also close with the loop."""
         await self._engine.close()
 
 
 def _given(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What is `given` by either of its names; takes the other names out of `settings`."""
+    """Merge aliases into `given`, and remove them from `settings`."""
     for other, name in _OTHER_NAMES.items():
         value = settings.pop(other, None)
         if value and given[name]:
-            raise UsageError(f"PromptModel: {other} is another name of {name}; say one of them")
+            raise UsageError(f"PromptModel: {other} is an alias of {name}; set only one of them")
         given[name] = value or given[name]
     return given
 

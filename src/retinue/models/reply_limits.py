@@ -1,4 +1,4 @@
-"""A model whose every reply has a limit, ends at further texts, or is sampled in another way, whoever asks it."""
+"""Wraps a model with limits, stop words or sampling options that apply to all its replies."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LENGTHS = ("max_completion_tokens", "max_tokens")
 def limited(
     model: Model, stop: Sequence[str] = (), max_tokens: int | None = None, options: Mapping[str, Any] | None = None
 ) -> Model:
-    """`model`, whose replies also end before any of `stop`, and after `max_tokens`.
+    """Return `model` with replies that also end before any of `stop`, or after `max_tokens`.
 
-    `options`: sampling settings in OpenAI's names, over the model's own; `stop` and `max_tokens` may be among
-    them, and `None` is no setting. Of a model that is limited already, what is said here counts.
+    `options` are sampling settings in OpenAI's names and override the model's own; they may include `stop` and
+    `max_tokens`, and `None` leaves a setting unchanged. They also override the settings of an earlier `limited`.
     """
     given = {name: value for name, value in (options or {}).items() if value is not None}
     ends = given.pop("stop", ())
@@ -35,7 +35,7 @@ def limited(
 
 @dataclass(frozen=True)
 class Limited:
-    """What `limited` makes."""
+    """The model that `limited` returns."""
 
     inner: Model
     stop: tuple[str, ...] = ()
@@ -44,15 +44,15 @@ class Limited:
 
     @property
     def name(self) -> str:
-        """The inner model's."""
+        """The inner model's name."""
         return self.inner.name
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """The inner model's. Raises `ModelError`."""
+        """Return the inner model's capabilities. Raises `ModelError`."""
         return await self.inner.abilities(native=native)
 
     def reply(self, request: Ask) -> Chunks:
-        """The inner model's reply. Raises `ModelError`."""
+        """Stream the inner model's reply. Raises `ModelError`."""
         most, left = self.max_tokens or request.max_tokens, request.tokens_left
         changed = replace(
             request,

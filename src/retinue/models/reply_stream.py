@@ -1,4 +1,4 @@
-"""A reply as it comes in: what can be shown of it now, and in the end the whole."""
+"""Reads a streamed reply: the text that can be shown so far, and finally the complete reply."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wire_format import PartialReply, Wire
 
 
 class ReplyReader:
-    """Reads one reply. `in_json`: it was asked for as JSON, in which, if it is that, no stop word counts."""
+    """Reads one reply. `in_json`: JSON was requested, so stop words do not apply if the reply is JSON."""
 
     def __init__(self, wire: Wire, stop: Sequence[str], *, in_json: bool, redacted: Callable[[str], str]) -> None:
         self._read = wire.read
@@ -24,11 +24,11 @@ class ReplyReader:
         self._text = ""
 
     def take(self, bodies: Sequence[Any]) -> str:
-        """The text that can be shown after these bodies or events. Raises `ModelError` if one is none."""
+        """Return the text that can be shown after these bodies or events. Raises `ModelError` for an invalid one."""
         arriving = self._arriving
         for body in bodies:
             if not isinstance(body, dict):
-                raise ModelUnavailable(f"the engine sent {self._redacted(repr(body)):.80} where an object belongs")
+                raise ModelUnavailable(f"the engine sent {self._redacted(repr(body)):.80} instead of an object")
             error = body.get("error")
             if not error:
                 self._read(body, arriving)
@@ -44,21 +44,21 @@ class ReplyReader:
 
     @property
     def is_enough(self) -> bool:
-        """Whether all that matters is here, whatever else the engine may say."""
+        """Whether everything needed has arrived, even if the engine sends more."""
         return self._cutter.stopped and self._arriving.counted
 
     def rest(self) -> str:
-        """The text that was held back. Raises `ModelUnavailable` if the reply is not at its end."""
+        """Return the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
         if self._cutter.stopped:
             self._arriving.finish, self._arriving.calls = "stop", {}
         if not self._arriving.finish:
-            raise ModelUnavailable("the engine broke off in the middle of its reply")
+            raise ModelUnavailable("the engine disconnected in the middle of its reply")
         piece = self._cutter.flush()
         self._text += piece
         return piece
 
     def reply(self) -> Reply:
-        """All of it."""
+        """Return the complete reply."""
         arriving = self._arriving
         calls = arriving.actions() if arriving.calls else ()
         return Reply(self._text, arriving.usage, arriving.finish or "stop", calls=calls)

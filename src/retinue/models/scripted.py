@@ -1,7 +1,7 @@
-"""The `scripted` engine: rules instead of a model, for people's own tests.
+"""The `scripted` engine: rules in place of a model, for users' own tests.
 
-A rule is used for a request if its `when` (a regular expression) is found in what is new in it: the
-question, or what the tools said last. What it decides is put into the form of whatever strategy asks.
+A rule applies to a request if its `when` (a regular expression) matches what is new in it: the question, or the last
+output of the tools. Its decision is written in the format of the strategy that asks.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ERRORS = (429, 500, "cut", "hang")
 
 @dataclass(slots=True)
 class Rule:
-    """One rule, and how many uses it has left.
+    """A rule, with the number of uses it has left.
 
-    `text`: the exact reply, whatever its form. `decision`: put into the strategy's form. `error`: 429,
-    500, `cut` (half the reply, then the connection is lost) or `hang`. `delay`: seconds before it;
-    `pace`: seconds before each of its words.
+    `text`: the exact reply, in any format. `decision`: written in the strategy's format. `error`: 429, 500, `cut` (half
+    the reply, then the connection is lost) or `hang`. `delay`: seconds before the reply; `pace`: seconds before each
+    word.
     """
 
     when: re.Pattern[str]
@@ -59,15 +59,15 @@ class ScriptedEngine:
         return "scripted"
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """A script can make tool calls, and is held to no pattern: it writes what it says."""
+        """Return that tool calls work and constraints do not: scripted replies are sent as written."""
         return Capabilities(calls_tools=True, scripted=True)
 
     def reply(self, request: Ask) -> Chunks:
-        """The first fitting rule's reply, word by word. Raises `ModelError`."""
+        """Stream the reply of the first matching rule, word by word. Raises `ModelError`."""
         return with_retries(lambda: self._attempt(request), self._settings.retries)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing; no connections are open."""
 
     async def _attempt(self, request: Ask) -> Chunks:
         rule = self._rule(request)
@@ -85,7 +85,7 @@ class ScriptedEngine:
                 await asyncio.sleep(rule.pace)
             yield Delta(word)
         if rule.error == "cut":
-            raise ModelUnavailable("the script cuts its reply")
+            raise ModelUnavailable("the script cuts off its reply")
         prompt = sum(len(message.content.split()) for message in request.prompt.messages)
         yield replace(said, usage=Usage(prompt, len(words), 0, 1))
 
@@ -99,10 +99,7 @@ class ScriptedEngine:
 
 
 def read_rule(rule: Any, number: int) -> Rule:
-    """A rule as written in Python or YAML: a mapping, or a text that is said as it is, once.
-
-    Raises `DataError`.
-    """
+    """Parse a rule from Python or YAML: a mapping, or the text of an exact reply for one use. Raises `DataError`."""
     if isinstance(rule, str):
         return Rule(re.compile(""), text=rule, left=1)
     problem = next(_problems(rule), None)

@@ -1,4 +1,4 @@
-"""What a server says of itself: its kind, its models, the window of a model."""
+"""Detects a server's kind, its models, and a model's context window."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ..errors import ModelError, ModelNotFound, ModelRefused
 from ..net.http_client import HttpClient
 from .wire_format import json_at
 
-_LISTS = {  # where a server lists its models, under which key, and the key of a name
+_LISTS = {  # by dialect: the path of the model list, its key, and the key of a name
     "openai": ("/models", "data", "id"),
     "ollama": ("/tags", "models", "name"),
     "cohere": ("/../v1/models", "models", "name"),
 }
-_SECONDS = 10.0  # for a list that only makes an error clearer
+_SECONDS = 10.0  # for a list that only improves an error message
 
 
 @dataclass(frozen=True, slots=True)
 class DetectedServer:
-    """A server's dialect, `none` if its kind is not known, and the first model it lists, if it lists any."""
+    """A server's dialect (`none` if unknown) and the first model it lists, if any."""
 
     dialect: str
     model: str
 
 
 async def detect_server(client: HttpClient) -> DetectedServer:
-    """The kind of a server that speaks OpenAI's format.
+    """Detect the kind of a server that speaks OpenAI's format.
 
-    Raises `ModelError` if the server cannot be reached or refuses the key.
+    Raises `ModelError` if the server cannot be reached or rejects the key.
     """
     try:
         models = _listed(await client.get("/models"))
@@ -48,13 +48,13 @@ async def detect_server(client: HttpClient) -> DetectedServer:
 
 
 async def first_of_ollama(client: HttpClient) -> str:
-    """The first model that an Ollama has; empty if it has none. Raises `ModelError`."""
+    """Return the first model of an Ollama server, or an empty string. Raises `ModelError`."""
     models = json_at(await client.get("/tags"), "models")
     return str(json_at(models[0], "name") or "") if isinstance(models, list) and models else ""
 
 
 async def window(client: HttpClient, dialect: str, model: str) -> int | None:
-    """The window of `model` in tokens, if servers of this kind say so and this one does."""
+    """Return the context window of `model` in tokens, or `None` if the server does not report it."""
     found: Any = None
     match dialect:
         case "vllm":
@@ -68,7 +68,7 @@ async def window(client: HttpClient, dialect: str, model: str) -> int | None:
 
 
 async def not_found(client: HttpClient, dialect: str, model: str, refused: ModelNotFound) -> ModelNotFound:
-    """`refused`, which says that there is no such model, with the one that was probably meant of those there are."""
+    """Return the error `refused`, extended by a suggestion from the models that the server lists."""
     path, key, name = _LISTS.get(dialect, _LISTS["openai"])
     try:
         async with asyncio.timeout(_SECONDS):
@@ -76,13 +76,13 @@ async def not_found(client: HttpClient, dialect: str, model: str, refused: Model
     except TimeoutError:
         listed = None
     names = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
-    if not names or model in names:  # then the server's own words say more
+    if not names or model in names:  # the server's own message says more
         return refused
     return ModelNotFound(f"{client.redacted(client.base_url)} has no model {model!r}; {suggestion(model, names)}")
 
 
 async def _asked(client: HttpClient, path: str) -> Any:
-    """The JSON at `path`, if there is any: some servers show a page for people at every path."""
+    """Return the JSON at `path`, if any: some servers return an HTML page for every path."""
     try:
         return await client.get(path)
     except ModelError:

@@ -1,4 +1,4 @@
-"""What an engine is told about the model it serves."""
+"""The settings of an engine."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Api = Literal["chat", "completions"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a `PromptModel`, as its engine gets them.
+    """The settings of a `PromptModel`, as passed to its engine.
 
-    `model`: the engine's own name of the model, or a path; empty for the engine's default. `options`
-    are sent with every request as they are. `context` is the window in tokens, of the embedded engine and of
-    Ollama. `limits`: the engine's own if `None`.
+    `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
+    unchanged. `context`: context window in tokens, for the embedded engine and Ollama. `limits`: `None` for the
+    engine's own.
     """
 
     model: str = ""

@@ -1,4 +1,4 @@
-"""Stop words for engines that cannot or do not honour them."""
+"""Stop words for engines that do not support or honor them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 class StopCutter:
-    """Passes text on as it arrives, up to the first stop word; holds back what may begin one.
+    """Passes text on up to the first stop word, and holds back text that may begin one.
 
-    The first is the one that is complete first, so it does not matter in which pieces the text arrives.
+    The stop word completed first wins, so the result does not depend on how the text is split.
     """
 
     def __init__(self, stop: Sequence[str]) -> None:
@@ -19,7 +19,7 @@ class StopCutter:
         self.stopped = False
 
     def feed(self, text: str) -> str:
-        """What of the text so far can be passed on now."""
+        """Return the text that can be passed on now."""
         if self.stopped:
             return ""
         self._held += text
@@ -30,7 +30,7 @@ class StopCutter:
         return self._release(len(self._held) - self._maybe_begun())
 
     def flush(self) -> str:
-        """The rest, when nothing more will come."""
+        """Return the rest at the end of the text."""
         return "" if self.stopped else self._release(len(self._held))
 
     def _maybe_begun(self) -> int:

@@ -1,4 +1,4 @@
-"""Trying out whether native tool calls work: one short question, before the first run that wants them."""
+"""Probes whether native tool calls work, with one short question before the first run that needs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.tool import Tool
 from ..core.values import Message, Reply
 from ..errors import ModelNotFound, ModelRefused
 
-_MAX_TOKENS = 512  # models that think before they call need some
+_MAX_TOKENS = 512  # reasoning models need some before they call
 
 
 def add(a: int, b: int) -> int:
@@ -24,9 +24,10 @@ _QUESTION = Message("user", "Call the tool `add` to find out what 19 + 23 is.")
 
 
 async def problem_with_calls(ask: Callable[[Ask], Chunks]) -> str:
-    """Why tool calls do not work, in a few words; empty if they do.
+    """Return briefly why tool calls do not work, or an empty string.
 
-    A refusal is an answer to this; what passes is asked again as ever. Raises `ModelUnavailable`, and `ModelNotFound`.
+    A refusal counts as a result; transient failures are retried as usual. Raises `ModelUnavailable` and
+    `ModelNotFound`.
     """
     request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), max_tokens=_MAX_TOKENS, tools=(_ADD,))
     try:

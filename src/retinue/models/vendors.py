@@ -1,4 +1,4 @@
-"""The engines that are reached over HTTP: where each is, which format it speaks, where its key comes from."""
+"""The engines reached over HTTP: their addresses, wire formats and API keys."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """One engine. `keys`: the environment variables that may hold its key; without any, it needs none.
+    """An engine. `keys`: environment variables that may hold its API key; if empty, none is needed.
 
-    `url` is its own address, `environment` the variable that may name another.
+    `url` is its own address; the variable `environment` may override it.
     """
 
     title: str
@@ -50,7 +50,7 @@ VENDORS: Mapping[str, Vendor] = {
 
 
 def engine(name: str, settings: Settings) -> HttpEngine:
-    """The engine called `name`. Raises `UsageError` if it lacks its key or a model's name."""
+    """Return the engine called `name`. Raises `UsageError` if its key or the model's name is missing."""
     vendor = VENDORS[name]
     base_url = settings.base_url or os.environ.get(vendor.environment)
     key = settings.api_key or next((os.environ[name] for name in vendor.keys if os.environ.get(name)), None)
@@ -60,10 +60,10 @@ def engine(name: str, settings: Settings) -> HttpEngine:
                 f"{vendor.title} needs a key: set {' or '.join(vendor.keys)} (or name another server: base_url)"
             )
         if not settings.model:
-            raise UsageError(f"{vendor.title} has many models; say which one: {name}:MODEL")
+            raise UsageError(f"{vendor.title} has many models; name one: {name}:MODEL")
     form = vendor.format
     if settings.api == "completions" and form.completions is None:
-        raise UsageError(f"{vendor.title} has no completions; leave `api` out")
+        raise UsageError(f"{vendor.title} has no completions; omit `api`")
     if base_url and name in ("openai", "huggingface"):
         form = replace(form, dialect="", fallback="none" if name == "openai" else "openai")
     return HttpEngine(replace(settings, base_url=base_url or vendor.url, api_key=key), form)

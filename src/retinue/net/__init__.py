@@ -1,1 +1,1 @@
-"""The one outbound client: its guard, the policy for addresses, connections, retries and rate limits."""
+"""The one outbound client: SSRF guard, URL policy, connections, retries and rate limits."""

@@ -1,4 +1,4 @@
-"""How a server is reached: sockets that connect, connections that are kept, tunnels through proxies."""
+"""Connections to a server: sockets, a pool of idle connections, tunnels through proxies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .http1 import Connection
 from .proxy_route import Route
 from .time_limits import TimeLimits
 
-_KEPT = 3.0  # seconds; servers drop idle connections after 5 (llama.cpp, uvicorn, Node): be gone before them
-_NEXT = 0.25  # seconds until the next address is tried beside the ones before it
+_KEPT = 3.0  # seconds; shorter than the 5 after which servers drop idle connections (llama.cpp, uvicorn, Node)
+_NEXT = 0.25  # seconds before the next address is tried in parallel
 
 
 class CannotConnectError(Exception):
-    """There is no connection to be had; `reason` says why."""
+    """No connection could be established; `reason` says why."""
 
     def __init__(self, reason: OSError) -> None:
         super().__init__(str(reason))
@@ -26,7 +26,7 @@ class CannotConnectError(Exception):
 
 
 class ConnectionPool:
-    """The connections of the running event loop to one server. `context` is called where TLS is wanted."""
+    """The running event loop's connections to one server. `context` is called if TLS is needed."""
 
     def __init__(self, way: Route, limits: TimeLimits, context: Callable[[], SSLContext]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -34,14 +34,14 @@ class ConnectionPool:
         self._limits = limits
         self._context = context
         self._open: set[Connection] = set()
-        self._resting: list[Connection] = []  # that of the longest rest first
+        self._resting: list[Connection] = []  # longest idle first
         self._closed = False
 
     async def ask(self, request: bytes) -> Connection:
-        """Send the request and wait for the head of its answer; give the connection back with `done`.
+        """Send the request and wait for the response head; return the connection with `done`.
 
-        Sent once more if the server had hung up a connection that was kept. Raises `CannotConnectError`,
-        and `OSError` if no answer comes.
+        If the server had closed an idle connection, the request is sent once more on a new one. Raises
+        `CannotConnectError`, and `OSError` if there is no response.
         """
         until = self._loop.time() + self._limits.total
         kept = self._kept()
@@ -58,14 +58,14 @@ class ConnectionPool:
             kept = None
 
     def done(self, connection: Connection) -> None:
-        """Keep the connection, or close it if it is good for nothing more."""
+        """Return the connection to the pool, or close it if it cannot be reused."""
         if connection.rest() and not self._closed:
             self._resting.append(connection)
         else:
             self._close(connection)
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all connections."""
         self._closed = True
         for connection in tuple(self._open):
             self._close(connection)
@@ -75,7 +75,7 @@ class ConnectionPool:
         connection.close()
 
     def _kept(self) -> Connection | None:
-        """The connection that was used last, unless it is too old."""
+        """Return the most recently used idle connection that is still usable."""
         while self._resting and self._resting[0].rested < self._loop.time() - _KEPT:
             self._close(self._resting.pop(0))
         while self._resting:
@@ -120,8 +120,11 @@ class ConnectionPool:
 
 
 async def connect(host: str, port: int) -> socket.socket:
-    """A socket to the first address of `host` that answers: the next is tried when one has failed, or 0.25 s after it
-    (RFC 8305, "happy eyeballs"). asyncio's own way to do this loses sockets where it is cancelled. Raises `OSError`."""
+    """Return a socket to the first address of `host` that accepts a connection. Raises `OSError`.
+
+    The next address is tried when one has failed, or after 0.25 s (RFC 8305, "happy eyeballs"). asyncio's own
+    implementation leaks sockets when cancelled.
+    """
     waiting = await _addresses(host, port)
     tries: list[asyncio.Task[socket.socket]] = []
     try:
@@ -134,7 +137,7 @@ async def connect(host: str, port: int) -> socket.socket:
                 tries.remove(there)
                 return there.result()
             if not waiting and all(task.done() for task in tries):
-                return tries[0].result()  # which raises what the first one failed with
+                return tries[0].result()  # raises the first one's error
     finally:
         for task in tries:
             task.cancel()
@@ -142,7 +145,7 @@ async def connect(host: str, port: int) -> socket.socket:
 
 
 async def _addresses(host: str, port: int) -> list[Any]:
-    """What `getaddrinfo` knows of the host, its families in turns."""
+    """Return the results of `getaddrinfo`, alternating between address families."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # does not block
     except socket.gaierror:
@@ -164,6 +167,6 @@ async def _socket(family: int, kind: int, protocol: int, _: str, address: Any) -
 
 
 def _let_go(task: asyncio.Task[socket.socket]) -> None:
-    """Close the socket of a try that is not needed any more."""
+    """Close the socket of a superfluous attempt."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()

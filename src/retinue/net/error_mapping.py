@@ -1,4 +1,4 @@
-"""What an engine's errors mean: whose turn it is, and what it said."""
+"""Maps the errors of engines to exceptions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "re
 
 
 def error_for_status(where: str, status: int, text: str, wait: str | None, *, keyed: bool = True) -> ModelError:
-    """The error for an answer with `status` and this body; `wait` is its `Retry-After`. `keyed`: a key was sent."""
+    """Return the error for a response with this status and body. `wait`: its `Retry-After`; `keyed`: a key was sent."""
     words, mark = error_message_of(text)
     message = f"{where} answered {status}: {words}"
     if status in (401, 403):
-        hint = "is the API key right?" if keyed or status == 403 else "none was given: say api_key=…"
+        hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
     if (status == 404 and re.search(r"\bmodel\b", words)) or (status in (400, 404) and _NO_MODEL.search(mark)):
         return ModelNotFound(message)
@@ -35,7 +35,7 @@ def error_for_status(where: str, status: int, text: str, wait: str | None, *, ke
 
 
 def with_error_code(error: ModelError, status: int | None) -> ModelError:
-    """`error` with the code for this status, where that says more than the error's kind."""
+    """Set the `code` for this status on `error`, if it is more specific than the error's class."""
     if isinstance(error, ModelUnavailable) and status == 429:
         error.code = "rate_limit_exceeded"
     if type(error) is ModelRefused and status in (400, 413, 422):
@@ -44,7 +44,7 @@ def with_error_code(error: ModelError, status: int | None) -> ModelError:
 
 
 def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
-    """The error for one that stands where a reply, or a part of it, belongs."""
+    """Return the error for an error object found in place of a reply, or of a part of it."""
     message, mark = _parts({"error": error}, redacted)
     code = error.get("code") if isinstance(error, Mapping) else None
     refused = isinstance(code, int) and 400 <= code < 500 and code != 429
@@ -57,18 +57,18 @@ def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
 
 
 def refusal(message: str, mark: str = "") -> ModelRefused:
-    """A refusal, of which the one for a prompt that is too long is told apart."""
+    """Return a refusal; a prompt that is too long gets its own class."""
     return (WindowExceeded if _TOO_LONG.search(f"{mark} {message}") else ModelRefused)(message)
 
 
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
-    """Whether the refusal is about this parameter."""
+    """Return whether the refusal is about this parameter."""
     name = re.escape(parameter)
     return re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", str(refused)) is not None
 
 
 def error_message_of(text: str) -> tuple[str, str]:
-    """An error body's message and its type or code, in any of the shapes servers use."""
+    """Extract the message and the type or code from an error body, in any common format."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -82,5 +82,5 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         message = next((error[key] for key in ("message", "detail", "error") if error.get(key)), "(no message)")
         mark = " ".join(str(error[key]) for key in ("type", "code") if error.get(key))
     else:
-        message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI's
+        message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI
     return " ".join(redacted(str(message)).split())[:500], mark

@@ -1,4 +1,4 @@
-"""One connection that speaks HTTP/1.1, no more of it than models need; llhttp parses what comes."""
+"""A minimal HTTP/1.1 connection with what model servers need; llhttp does the parsing."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from ssl import SSLContext
 
 import httptools
 
-_HEAD = 64 * 1024  # bytes of a head, or of trailers, or of whatever else is no body
-_UNREAD = 1024 * 1024  # bytes of a body that may lie unread before no more is taken from the network
-_ENCODINGS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}  # and what zlib calls them
+_HEAD = 64 * 1024  # bytes of a head, of trailers, or of anything else besides the body
+_UNREAD = 1024 * 1024  # unread bytes of a body before reading from the network pauses
+_ENCODINGS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}  # zlib's window bits
 
 
 class ServerDisconnectedError(ConnectionError):
-    """The server hung up."""
+    """The server closed the connection."""
 
     def __init__(self) -> None:
-        super().__init__("the server hung up")
+        super().__init__("the server closed the connection")
 
 
 class UnreadableAnswerError(ConnectionError):
-    """What the server sends is no answer."""
+    """The server's response is not valid HTTP."""
 
-    def __init__(self, said: str = "what came is no answer") -> None:
+    def __init__(self, said: str = "the response is not valid HTTP") -> None:
         super().__init__(said)
 
 
 class Connection(asyncio.Protocol):
-    """One connection, for one exchange at a time: `send`, `head`, `read` to the end, `rest`; or `close` at any time.
+    """A connection for one exchange at a time: `send`, `head`, `read` to the end, `rest`; or `close` at any time.
 
-    `status` and `headers` (names in lower case) are there after `head`; `heard`: whether any byte has come.
+    `status` and `headers` (names in lower case) are set after `head`; `heard`: whether any byte has arrived.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport
-        self._timer: asyncio.TimerHandle | None = None  # while there is an exchange
+        self._timer: asyncio.TimerHandle | None = None  # set during an exchange
         self._waiter: asyncio.Future[None] | None = None
-        self._error: Exception | None = None  # after which the connection is of no use
+        self._error: Exception | None = None  # makes the connection unusable
         self._paused = False
         self.rested = 0.0  # when the last exchange ended
 
     # ── an exchange ──────────────────────────────────────────────────────────────────────────────
 
     def send(self, request: bytes, idle: float, until: float) -> None:
-        """Begin an exchange that may pause for `idle` seconds and last `until` then, by the loop's clock."""
+        """Start an exchange with pauses of at most `idle` seconds, which ends by `until` on the loop's clock."""
         self.status = 0
         self.headers: dict[str, str] = {}
         self.heard = False
-        self._ended = False  # all of the answer is here
+        self._ended = False  # the response is complete
         self._until_close = self._keeps = False
         self._chunks: list[bytes] = []
         self._unread = self._head_size = self._no_body = 0
@@ -62,12 +62,12 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
 
     async def head(self) -> None:
-        """Wait for the head of the answer. Raises `OSError`."""
+        """Wait for the head of the response. Raises `OSError`."""
         while not self.status:
             await self._more()
 
     async def read(self) -> bytes:
-        """What more of the body has come; empty at its end. Raises `OSError`."""
+        """Return the next part of the body, or nothing at its end. Raises `OSError`."""
         while data := await self._read():
             text = self._inflated(data) if self._encoding else data
             if text:
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         return b""
 
     def rest(self) -> bool:
-        """End the exchange; whether there may be another."""
+        """End the exchange; return whether the connection can be reused."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -87,18 +87,18 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is known to be wrong with it."""
+        """Whether the connection is open and without errors."""
         return self._error is None and not self._transport.is_closing()
 
     def close(self) -> None:
-        """Hang up; who waits for more gets an error."""
+        """Close the connection; waiting readers get an error."""
         self._fail(ServerDisconnectedError())
 
     async def secure(self, context: SSLContext, host: str) -> None:
-        """Go on in TLS, through the tunnel that the proxy has granted."""
+        """Switch to TLS through the tunnel that the proxy has granted."""
         self.rest()
         if self._unread:
-            raise UnreadableAnswerError("the proxy speaks where only the server should")
+            raise UnreadableAnswerError("the proxy sent data before the tunnel was used")
         transport = await self._loop.start_tls(self._transport, self, context, server_hostname=host)
         assert transport is not None
         self._transport = transport
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         return data
 
     async def _more(self) -> None:
-        """Wait until something has come."""
+        """Wait until data arrives."""
         if self._error is not None:
             raise self._error
         self._active = self._loop.time()
@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def _look(self) -> None:
-        """Give up if time is up; else look again when it could next be. Only who waits can wait too long."""
+        """Fail on a timeout, or else schedule the next check. The idle limit only applies while a reader waits."""
         now = self._loop.time()
         due = min((now if self._waiter is None else self._active) + self._idle, self._until)
         if now >= due:
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
             self._timer = self._loop.call_at(due, self._look)
 
     def _fail(self, error: Exception) -> None:
-        """Hang up because of `error`. What has come before it can still be read."""
+        """Abort because of `error`. Data that arrived earlier can still be read."""
         if self._error is None:
             self._error = error
         if self._timer is not None:
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
 
     def _inflated(self, data: bytes) -> bytes:
         if self._inflater is None:
-            raw = self._encoding == 15 and data[0] & 15 != 8  # some say "deflate" and leave zlib's header out
+            raw = self._encoding == 15 and data[0] & 15 != 8  # some servers send "deflate" without zlib's header
             self._inflater = zlib.decompressobj(-15 if raw else self._encoding)
         try:
             return self._inflater.decompress(data)
@@ -162,13 +162,13 @@ class Connection(asyncio.Protocol):
     # ── what the event loop calls ────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called once."""
+        """Implement `asyncio.Protocol`; called once."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come; hang up if it makes no sense."""
-        if self._timer is None:  # nobody has asked
+        """Parse incoming data; abort if it is malformed."""
+        if self._timer is None:  # nothing was requested
             return self._fail(UnreadableAnswerError())
         self.heard = True
         self._active = self._loop.time()
@@ -187,11 +187,11 @@ class Connection(asyncio.Protocol):
         return None
 
     def eof_received(self) -> None:
-        """The server has no more to say, which is how some answers end."""
+        """Handle the server's end of data, which ends some responses."""
         self.connection_lost(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called at the connection's end, whoever ended it."""
+        """Handle the connection's end, on either side."""
         if self._timer is not None and self.status and self._until_close and exc is None and self._error is None:
             self._ended = True
         self._fail(exc or ServerDisconnectedError())
@@ -199,35 +199,35 @@ class Connection(asyncio.Protocol):
     # ── what the parser calls ────────────────────────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        """Of the answer or of a 1xx before it."""
+        """Handle the start of the response, or of a 1xx before it."""
         if self._ended:
-            raise UnreadableAnswerError("an answer to nothing")
+            raise UnreadableAnswerError("a response without a request")
         self.headers.clear()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Of the head or of the trailers, which tell nothing."""
+        """Handle a header. Trailers are ignored."""
         self._head_size += len(name) + len(value)
         if self._head_size > _HEAD:
-            raise UnreadableAnswerError("a head without end")
+            raise UnreadableAnswerError("the response head does not end")
         if not self.status:
             self.headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
-        """Now it is known how the body is sent."""
+        """Determine how the body is sent."""
         status = self._parser.get_status_code()
         if status < 200:
             return
-        self._encoding = _ENCODINGS[self.headers.get("content-encoding", "").lower()]  # another cannot be read
+        self._encoding = _ENCODINGS[self.headers.get("content-encoding", "").lower()]  # others are unsupported
         self._keeps = self._parser.should_keep_alive()
         self._until_close = not self.headers.keys() & {"content-length", "transfer-encoding"}
         self.status = status
 
     def on_body(self, body: bytes) -> None:
-        """A piece of it."""
+        """Handle a piece of the body."""
         self._chunks.append(body)
         self._unread += len(body)
         self._no_body = 0
 
     def on_message_complete(self) -> None:
-        """Of the answer, unless it was a 1xx."""
+        """Handle the end of the response, unless it was a 1xx."""
         self._ended = self.status > 0

@@ -1,4 +1,4 @@
-"""The lean HTTP client of the models: one server, JSON up, JSON or a stream of it down."""
+"""The models' lean HTTP client: one server, JSON requests, JSON or streamed JSON responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .proxy_route import Route, route
 from .sse_parser import JsonLines, ServerSentEvents
 from .time_limits import TimeLimits
 
-Headers = Callable[[str], Mapping[str, str]]  # from the key
+Headers = Callable[[str], Mapping[str, str]]  # builds headers from the key
 
 _READERS: Mapping[str, type[ServerSentEvents | JsonLines]] = {
     "text/event-stream": ServerSentEvents,
@@ -39,13 +39,14 @@ _ALWAYS = {
 
 
 def bearer(key: str) -> Mapping[str, str]:
-    """The key as most servers want it."""
+    """Return the key as a bearer token, which most servers expect."""
     return {"Authorization": f"Bearer {key}"}
 
 
 class HttpClient:
-    """A client of one server. May be used from several event loops; each keeps its own connections,
-    which close with the loop (or by `close`)."""
+    """A client of one server. It may be used from several event loops; each has its own connections, which close with
+    the loop (or by `close`).
+    """
 
     def __init__(
         self,
@@ -63,20 +64,20 @@ class HttpClient:
         register_url_secrets(base_url)
         self._shown = redact(base_url)
         self._limits = limits
-        self._heads: dict[tuple[Route, str, str], bytes] = {}  # of the requests made so far
+        self._heads: dict[tuple[Route, str, str], bytes] = {}  # heads of earlier requests
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
 
     async def get(self, path: str) -> Any:
-        """The JSON at `path`. Raises `ModelError`."""
+        """Return the JSON at `path`. Raises `ModelError`."""
         async with aclosing(self.exchange(path)) as reads:
             async for bodies in reads:
                 return bodies[0]
-        raise ModelUnavailable(f"{self._shown}{path} answered with nothing")
+        raise ModelUnavailable(f"{self._shown}{path} returned an empty response")
 
     async def exchange(self, path: str, body: bytes | None = None) -> AsyncGenerator[list[Any], None]:
-        """The JSON values of the answer, but a closing `[DONE]`: those that came with each read of the network.
+        """Yield the JSON values of the response, in batches per network read, without a final `[DONE]`.
 
-        With a `body` it is a POST, else a GET. Raises `ModelError`.
+        Sends a POST with `body`, otherwise a GET. Raises `ModelError`.
         """
         connections = await self._connections()
         connection = None
@@ -90,15 +91,15 @@ class HttpClient:
                 yield [self._parsed(await _text(connection), path, kind)]
                 return
             events = reader()
-            while chunk := await connection.read():  # to its end, so the connection is kept
+            while chunk := await connection.read():  # read to the end, so the connection can be reused
                 found = [self._parsed(text, path, kind) for text in events.feed(chunk) if text.strip() != "[DONE]"]
                 if found:
                     yield found
         except (OSError, CannotConnectError) as error:
-            raise self._problem(error, f"{self._shown}{path}") from None  # which says all that is in `error`
+            raise self._problem(error, f"{self._shown}{path}") from None  # the cause adds nothing
         finally:
             if connection is not None:
-                connections.done(connection)  # which closes it if not all was read
+                connections.done(connection)  # closes it unless all was read
 
     async def close(self) -> None:
         """Close the running loop's connections."""
@@ -107,7 +108,7 @@ class HttpClient:
             await keeper[1].aclose()
 
     def _request(self, way: Route, path: str, body: bytes | None) -> bytes:
-        """The bytes to send. Of the head, only the length differs from one request to the next."""
+        """Return the bytes to send. Heads are cached, since only the length differs between requests."""
         method = "GET" if body is None else "POST"
         head = self._heads.get((way, method, path))
         if head is None:
@@ -119,7 +120,7 @@ class HttpClient:
         return b"%s\r\n" % head if body is None else b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
 
     def _problem(self, error: Exception, url: str) -> ModelError:
-        """What went wrong on the way, as the error for it."""
+        """Map a connection error to a model error."""
         match error:
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
@@ -151,7 +152,7 @@ class HttpClient:
             yield connections
         finally:
             connections.close()
-            await asyncio.sleep(0)  # in which the event loop lets go of the sockets
+            await asyncio.sleep(0)  # lets the event loop release the sockets
 
     @cached_property
     def _trust(self) -> ssl.SSLContext:
@@ -164,7 +165,7 @@ class HttpClient:
         return self._headers(self._api_key) if self._api_key else {}
 
     def _no_address(self) -> ModelRefused:
-        shown = re.sub("//[^/]*@", "//***@", self._shown)  # nobody's password
+        shown = re.sub("//[^/]*@", "//***@", self._shown)  # hides passwords
         return ModelRefused(f"{shown!r} is not the address of a server (want http://host:port)")
 
     def _parsed(self, text: str, path: str, kind: str) -> Any:
@@ -181,7 +182,7 @@ class HttpClient:
         return with_error_code(failure, connection.status)
 
     def redacted(self, text: str) -> str:
-        """`text` without the key, which some servers repeat in their errors."""
+        """Return `text` without the key, which some servers repeat in their errors."""
         return redact(text.replace(self._api_key, "***") if self._api_key else text)
 
 
@@ -189,19 +190,19 @@ _Keeper = tuple[ConnectionPool, AsyncGenerator[ConnectionPool, None]]
 
 
 def _let_go(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[ConnectionPool, None]) -> None:
-    """Close what a client that is gone has left open."""
+    """Close the connections of a client that was garbage-collected."""
     running = loop()
     if running is not None and not running.is_closed():
         running.call_soon_threadsafe(running.create_task, generator.aclose())
 
 
 def _kind(connection: Connection) -> str:
-    """The media type of the answer."""
+    """Return the media type of the response."""
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/octet-stream"
 
 
 async def _text(connection: Connection) -> str:
-    """The body, all of it."""
+    """Read the whole body."""
     pieces = []
     while piece := await connection.read():
         pieces.append(piece)
@@ -209,7 +210,7 @@ async def _text(connection: Connection) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """What the system says; asyncio words a refused connection in its own way, and puts several into one."""
+    """Return the system's message; asyncio rewords refused connections and merges several errors."""
     found = re.search(r"\[Errno (\d+)\]", str(error))
     if found and not isinstance(error, ssl.SSLError):
         return os.strerror(int(found[1]))
@@ -217,7 +218,7 @@ def _reason(error: OSError) -> str:
 
 
 def _hint(error: OSError) -> str:
-    """What to look at first."""
+    """Return a hint on what to check first."""
     if isinstance(error, socket.gaierror):
         return " (is the address right?)"
     refused = isinstance(error, ConnectionRefusedError) or _reason(error) == os.strerror(errno.ECONNREFUSED)

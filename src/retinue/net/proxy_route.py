@@ -1,4 +1,4 @@
-"""Where a server is, the proxy before it, and how a request to it begins."""
+"""Routes to servers, directly or through a proxy, and the heads of requests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..errors import UsageError
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[\w.:%-]+", re.ASCII)
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
-_AS_IT_IS = "/%:@!$&'()*+,;=~?"  # what `quote` leaves alone in a path or a query
+_AS_IT_IS = "/%:@!$&'()*+,;=~?"  # characters that `quote` keeps in a path or query
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server or a proxy listens. `host` is in ASCII, an IPv6 address without its brackets."""
+    """Address of a server or a proxy. `host` is ASCII, an IPv6 address without brackets."""
 
     scheme: str
     host: str
@@ -27,18 +27,18 @@ class ServerAddress:
 
     @property
     def authority(self) -> str:
-        """Host and port as `CONNECT` wants them."""
+        """Return host and port for `CONNECT`."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def name(self) -> str:
-        """Host and port as the header `Host` has them: without the port that everybody expects."""
+        """Return host and port for the header `Host`, without a default port."""
         return self.authority.removesuffix(f":{_PORTS[self.scheme]}")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way to a server; `login` is the proxy's `Proxy-Authorization`, if it wants one."""
+    """The route to a server; `login` is the `Proxy-Authorization`, if required."""
 
     server: ServerAddress
     proxy: ServerAddress | None = None
@@ -46,11 +46,11 @@ class Route:
 
     @property
     def tunnelled(self) -> bool:
-        """Whether the proxy only passes bytes on."""
+        """Whether the proxy only forwards bytes."""
         return self.proxy is not None and self.server.scheme == "https"
 
     def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
-        """The head of a request for `url`, but its last line. Raises `ValueError` if that cannot be written."""
+        """Return the head of a request for `url` without its last line. Raises `ValueError` if it cannot be encoded."""
         target = _target(url)
         given = {"Host": self.server.name} | dict(headers)
         if self.proxy is not None and not self.tunnelled:
@@ -59,15 +59,16 @@ class Route:
         return _head(f"{method} {target}", given)
 
     def connect(self) -> bytes:
-        """The request for a tunnel."""
+        """Return the request for a tunnel."""
         login = {"Proxy-Authorization": self.login} if self.login else {}
         return _head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login) + b"\r\n"
 
 
 def route(url: str) -> Route:
-    """The way to the server at `url`, by the proxy that HTTPS_PROXY and the like name for it, if any does;
-    by none to one on this machine. Raises `ValueError` if `url` is no address of a server, and `UsageError` if
-    the proxy's is none."""
+    """Return the route to the server at `url`, by the proxy from HTTPS_PROXY or similar; local servers need none.
+
+    Raises `ValueError` if `url` is not a server address, and `UsageError` if the proxy's is not.
+    """
     server = _address(url)
     if urlsplit(url).username is not None:
         raise ValueError("an address with a user in it")
@@ -92,14 +93,14 @@ def _address(url: str) -> ServerAddress:
     parts = urlsplit(url)
     host = parts.hostname or ""
     if ":" not in host:
-        host = host.encode("idna").decode()  # which raises a ValueError, too
+        host = host.encode("idna").decode()  # raises a ValueError, too
     if parts.scheme not in _PORTS or not _HOST.fullmatch(host):
-        raise ValueError(f"no address: {url!r}")
+        raise ValueError(f"not an address: {url!r}")
     return ServerAddress(parts.scheme, host, _PORTS[parts.scheme] if parts.port is None else parts.port)
 
 
 def _target(url: str) -> str:
-    """The path and the query of `url`, without its `..`."""
+    """Return the path and query of `url`, with `..` resolved."""
     parts = urlsplit(url)
     kept: list[str] = []
     for part in parts.path.split("/"):

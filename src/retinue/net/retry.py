@@ -1,4 +1,4 @@
-"""Asking again when an engine failed for a moment."""
+"""Retries after transient failures of an engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from ..errors import ModelUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """`tries` in all; waits double from `first_wait` seconds, half of each is random, none beyond `longest_wait`."""
+    """Exponential backoff with jitter: `tries` in total.
+
+    Waits double from `first_wait` seconds, half of each is random, and none exceeds `longest_wait`.
+    """
 
     tries: int = 5
     first_wait: float = 1.0
@@ -24,9 +27,9 @@ class Retries:
 
 
 def next_retry(failures: int, error: ModelUnavailable, retries: Retries) -> Retry:
-    """How to go on after so many failures, of which `error` is the last; raises it if that was the last try.
+    """Return the next retry after `failures` failures, of which `error` is the last; raise it if no tries are left.
 
-    An engine that names its wait is believed; if that is longer than `longest_wait`, it is not waited for.
+    `error.retry_after` is honored, unless it exceeds `longest_wait`: then `error` is raised.
     """
     if failures >= retries.tries:
         raise error
@@ -42,7 +45,7 @@ def next_retry(failures: int, error: ModelUnavailable, retries: Retries) -> Retr
 
 
 async def with_retries(attempt: Callable[[], Chunks], retries: Retries) -> Chunks:
-    """What `attempt` yields; after a `ModelUnavailable`, a `Retry` and the next attempt from its start."""
+    """Yield from `attempt`. After a `ModelUnavailable`, yield a `Retry` and start the next attempt from scratch."""
     failures = 0
     while True:
         try:
@@ -58,7 +61,7 @@ async def with_retries(attempt: Callable[[], Chunks], retries: Retries) -> Chunk
 
 
 def parse_retry_after(header: str | None) -> float | None:
-    """The seconds a `Retry-After` header asks for (RFC 9110: a number or a date); `None` if unreadable."""
+    """Parse a `Retry-After` header (RFC 9110: a number of seconds or a date) into seconds; `None` if it is invalid."""
     if not header:
         return None
     try:

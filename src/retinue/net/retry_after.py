@@ -1,4 +1,4 @@
-"""Asking a service as a guest does: a short pause that it asks for is kept; what it refuses, a model is told."""
+"""Requests to rate-limited services: `Retry-After` is honored, and refusals are reported to the model."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ _MESSAGES = ("message", "msg", "reason", "detail", "info", "error", "errors")
 
 
 def pause_seconds(answer: ServiceAnswer) -> float | None:
-    """The seconds to wait before the service is asked again; `None` if it does not ask for that."""
+    """Return the seconds to wait before the next request, or `None` if the service asks for no pause."""
     return parse_retry_after(answer.headers.get("retry-after")) if answer.status in (429, 503) else None
 
 
 async def ask_service(
     service: Service, request: ServiceRequest, wait: Callable[[ServiceAnswer], float | None] = pause_seconds
 ) -> ServiceAnswer:
-    """What `service` answers with success. A pause is kept where `wait` finds one in the answer and it ends within
-    the service's time limit, a few times at most.
+    """Return the service's successful response. Honors `Retry-After` a few times, within the service's time limit.
 
-    Raises `UsageError` if the key is refused, else `ToolError`.
+    `wait` extracts the pause from a response. Raises `UsageError` if the key is rejected, otherwise `ToolError`.
     """
     clock = asyncio.get_running_loop().time
     until = clock() + service.seconds
@@ -51,7 +50,7 @@ async def ask_service(
 
 
 def error_text(body: Any) -> str:
-    """What an error's JSON says, in the shapes that services use."""
+    """Extract the message from an error's JSON, in the formats that services use."""
     return " ".join(_message(body, 3).split())[:500] or "(no message)"
 
 
@@ -66,14 +65,14 @@ def _message(body: Any, depth: int) -> str:
 
 
 def json_object(service: Service, body: Any, what: str) -> Mapping[str, Any]:
-    """`body`, which must be a JSON object. Raises `ToolError`."""
+    """Return `body`, which must be a JSON object. Raises `ToolError`."""
     if not isinstance(body, Mapping):
         raise ToolError(f"{service.name} answered with something that is not the JSON of {what}")
     return body
 
 
 def checked_query(query: str, what: str = "query") -> str:
-    """`query` in one line. Raises `ToolError` if there is nothing in it, or too much."""
+    """Return `query` on one line. Raises `ToolError` if it is empty or too long."""
     query = " ".join(query.split())
     if not query:
         raise ToolError(f"the {what} is empty; say what to look for")

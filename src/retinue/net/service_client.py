@@ -1,4 +1,4 @@
-"""One request to a service on the web that an operator configured: JSON comes back, and the key shows nowhere."""
+"""Requests to a web service that the operator configured: JSON responses; the key is never exposed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .._internal.redaction import register_secret
 from ..errors import ToolError, UsageError
 
 MAX_ANSWER = 4_000_000  # bytes
-AGENT = f"Retinue/{import_module('retinue').__version__}"  # how it names itself, which some services ask for
+AGENT = f"Retinue/{import_module('retinue').__version__}"  # user agent, which some services require
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _PIECE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRequest:
-    """What to ask: with a `body`, which is sent as JSON, it is a POST, else a GET."""
+    """A request: a POST with `body` as JSON, or else a GET."""
 
     path: str
     params: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -32,7 +32,7 @@ class ServiceRequest:
 
 
 class ServiceAnswer(NamedTuple):
-    """What came back: `body` is the JSON, `None` if it is none; names of `headers` are in lower case."""
+    """A response: `body` is the JSON, `None` if it is not JSON; names of `headers` are in lower case."""
 
     status: int
     body: Any
@@ -41,11 +41,10 @@ class ServiceAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where to ask, as whom, and how long: `seconds` for all of it, `connect` to be let in. A service that needs
-    no key has an empty one.
+    """A service's address, key and time limits: `seconds` for the whole request, `connect` to connect.
 
-    `key` is empty for a service that needs none. Redirects are not followed, since they would carry the key
-    elsewhere. Raises `UsageError` for an address that is none, and a key that can be none.
+    `key` is empty if the service needs none. Redirects are not followed, since they would carry the key elsewhere.
+    Raises `UsageError` for an invalid address or key.
     """
 
     name: str
@@ -69,12 +68,12 @@ class Service:
         register_secret(self.key)
 
     async def ask(self, request: ServiceRequest) -> tuple[int, Any]:
-        """The status, and the JSON that came with it (`None` if it is none). Raises `ToolError`."""
+        """Return the status and the JSON of the response (`None` if it is not JSON). Raises `ToolError`."""
         status, body, _ = await self.answer(request)
         return status, body
 
     async def answer(self, request: ServiceRequest) -> ServiceAnswer:
-        """What the service answers, whatever its status. Raises `ToolError`."""
+        """Return the response, whatever its status. Raises `ToolError`."""
         import aiohttp
 
         try:
@@ -86,10 +85,10 @@ class Service:
                 return ServiceAnswer(status, json.loads(self.redacted(text)), headers)
             except (ValueError, RecursionError):
                 return ServiceAnswer(status, None, headers)
-        raise ToolError(problem)  # out here, so that no error goes along that has the address, and so the key, in it
+        raise ToolError(problem)  # raised here, so that its context has no error with the address and thus the key
 
     def redacted(self, text: str) -> str:
-        """`text` without the key, in any of the forms in which it is sent."""
+        """Return `text` without the key, in any of the forms in which it is sent."""
         if not self.key:
             return text
         forms = {self.key, quote(self.key, safe=""), quote_plus(self.key), b64encode(self.key.encode()).decode()}

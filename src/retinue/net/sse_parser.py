@@ -1,4 +1,4 @@
-"""Streams of JSON: bytes in, texts out. Server-sent events (WHATWG HTML, 9.2), and JSON lines."""
+"""Incremental parsers of streamed JSON: server-sent events (WHATWG HTML, 9.2) and JSON lines."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class ServerSentEvents:
-    """An incremental reader. An event without its blank line is none."""
+    """An incremental parser. An event without its final blank line is dropped."""
 
     def __init__(self) -> None:
         self._rest = b""
-        self._after_cr = False  # the last byte was a CR; an LF that follows belongs to it
+        self._after_cr = False  # the last byte was a CR; a following LF belongs to it
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """The data of the events that `chunk` completes."""
+        """Yield the data of the events that `chunk` completes."""
         new = chunk.removeprefix(b"\n") if self._after_cr else chunk
         self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
         held = self._rest + new
@@ -33,13 +33,13 @@ class ServerSentEvents:
 
 
 class JsonLines:
-    """An incremental reader of one text a line. A line without its end is none."""
+    """An incremental parser of one text per line. A line without its line break is dropped."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """The lines that `chunk` completes, but blank ones."""
+        """Yield the lines that `chunk` completes, except blank ones."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             if line.strip():

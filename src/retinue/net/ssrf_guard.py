@@ -1,8 +1,8 @@
-"""The way out for addresses that Retinue did not choose: from a model, a page, a search, a redirect.
+"""SSRF guard: fetches untrusted URLs, which come from a model, a page, a search or a redirect.
 
-Each address is read strictly, looked up once, and fetched only if all that the look-up gave is public; the
-connection goes to just that. Each redirect begins anew. Services that an operator configured do not come
-this way; what is private and still wanted is named in `allow`.
+Each URL is parsed strictly, resolved once, and fetched only if all its addresses are public; the connection goes to
+exactly those. Each redirect starts over. Services that the operator configured do not pass through here. Private
+servers that should be reachable are listed in `allow`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _HEADERS = {
 }
 _PIECE = 65_536
 _PACKED = ("gzip", "x-gzip", "deflate")
-_EITHER, _BARE = 47, -15  # zlib's window: finds out whether it is gzip or zlib; neither, as some servers' deflate is
+_EITHER, _BARE = 47, -15  # zlib's window bits: detect gzip or zlib; raw deflate, as some servers send
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
-    """The IP addresses of a name. Raises `OSError`."""
+    """Resolve a name to IP addresses. Raises `OSError`."""
     found = await run_in_thread(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
     return [str(information[4][0]) for information in found]
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What came back: `url` is where it was found in the end, `charset` what its server says, if anything."""
+    """A fetched page: `url` is the final one after redirects, `charset` the server's declaration, if any."""
 
     url: str
     data: bytes
@@ -51,13 +51,17 @@ class FetchedPage:
 
 @dataclass(frozen=True, slots=True)
 class SsrfGuard:
-    """Fetches pages, and only public ones.
+    """Fetches public pages only. Uses no proxy, no cookies and nothing from the environment.
 
-    `allow`: servers that may be private, each as `host:port`. `ports`: those one may ask elsewhere.
-    `seconds` for all of it; `max_bytes` as sent and after unpacking; `max_hops` redirects. `resolve`
-    looks a name up. No proxy, no cookies, and nothing of the environment is used.
+    Raises `UsageError` for invalid `allow` entries, and without the extra `web`.
 
-    Raises `UsageError` for what cannot be allowed, and without the extra `web`.
+    Args:
+        allow: Servers that may be private, each as `host:port`.
+        ports: Ports permitted on other servers.
+        seconds: Time limit for the whole request.
+        max_bytes: Size limit, both as sent and decompressed.
+        max_hops: Number of redirects.
+        resolve: Resolves a host name.
     """
 
     allow: tuple[str, ...] = ()
@@ -72,10 +76,10 @@ class SsrfGuard:
             raise UsageError("fetching pages needs the extra 'web': pip install 'retinue[web]'")
         for server in self.allow:
             if not _server(server):
-                raise UsageError(f"allow: {server!r} is no server; want host:port, such as intranet.example:443")
+                raise UsageError(f"allow: {server!r} is not a server; want host:port, such as intranet.example:443")
 
     async def get(self, url: str) -> FetchedPage:
-        """The page at `url`. Raises `ToolError`, whose message says why it cannot be had."""
+        """Fetch the page at `url`. Raises `ToolError`, whose message says why it is unavailable."""
         import aiohttp
 
         try:
@@ -96,7 +100,7 @@ class SsrfGuard:
         raise ToolError(f"{url_excerpt(str(address))}: redirected more than {self.max_hops} times")
 
     async def _allowed(self, address: WebAddress) -> Sequence[str]:
-        """The IP addresses where `address` may be fetched. Raises `ToolError` if it may not be."""
+        """Return the IP addresses from which `address` may be fetched. Raises `ToolError` if it may not be."""
         trusted = _key(address) in map(_server, self.allow)
         if not trusted and address.port not in self.ports:
             raise ToolError(f"{url_excerpt(str(address))}: port {address.port} is not one of the web's")
@@ -111,7 +115,7 @@ class SsrfGuard:
         return found
 
     async def _ask(self, address: WebAddress, ips: Sequence[str]) -> FetchedPage | str:
-        """The page, or where it is said to be."""
+        """Return the page, or the URL that it redirects to."""
         import aiohttp
         from yarl import URL
 
@@ -151,7 +155,7 @@ class SsrfGuard:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What aiohttp asks for a name's addresses: it gets those that were looked up and checked, whatever the name."""
+    """Resolver for aiohttp that returns the addresses already checked, whatever the name."""
 
     ips: Sequence[str]
 
@@ -169,11 +173,11 @@ class _Known:
         ]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing; no connections are open."""
 
 
 def _server(text: str) -> str:
-    """`host:port` as `allow` has it, in the one form in which addresses are read; empty if it is none."""
+    """Normalize an entry `host:port` of `allow`; empty if it is invalid."""
     try:
         address = parse_url(f"http://{text}/")
     except ToolError:

@@ -1,4 +1,4 @@
-"""How long a server may take."""
+"""Time limits of a server's responses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """Seconds to connect, between two pieces of a reply (or before its first), and for all of it."""
+    """Seconds to connect, between two pieces of a reply (or before the first), and in total."""
 
     connect: float = 10.0
     idle: float = 120.0

@@ -1,7 +1,7 @@
-"""Addresses that come from a model, a page or a redirect: read strictly, and which machines they may lead to.
+"""Strict parsing of untrusted URLs, and which addresses they may lead to.
 
-Python's `is_global` alone is no guard: it lets through tunnels to private addresses (64:ff9b::7f00:1,
-2002:7f00:1::), multicast and a cloud's own services (168.63.129.16).
+Python's `is_global` alone is not a guard: it lets through tunnels to private addresses (64:ff9b::7f00:1,
+2002:7f00:1::), multicast and cloud services (168.63.129.16).
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ _IPV4 = tuple(
     )
 )  # fmt: skip
 _UNICAST = ip_network("2000::/3")
-_IPV6 = tuple(  # of these: protocols' own and Teredo, examples, 6to4, AS112, the former 6bone
+_IPV6 = tuple(  # protocol assignments and Teredo, documentation, 6to4, AS112, the former 6bone
     map(ip_network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20"))
 )
-_ISATAP = 0x5EFE  # 64 bits from the right, whatever the bit for "universal" says
+_ISATAP = 0x5EFE  # 64 bits from the right, whatever the "universal" bit says
 
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """Where to go, in one plain form: `host` is a name in ASCII or an IP address without brackets, `path`
-    has the query in it. As a text it is a URL without fragment."""
+    """A normalized web address: `host` is an ASCII name or an IP address without brackets; `path` includes the query.
+
+    Its text form is a URL without fragment.
+    """
 
     scheme: str
     host: str
@@ -65,8 +67,10 @@ class WebAddress:
 
 
 def parse_url(url: str) -> WebAddress:
-    """The address in `url`. Raises `ToolError` for whatever is not plainly an http or https URL: one that
-    two readers could understand differently is none."""
+    """Parse an http or https URL. Raises `ToolError` for anything else.
+
+    A URL that two parsers could interpret differently is rejected.
+    """
     url = url.strip()
     if len(url) > MAX_URL:
         raise ToolError(f"the URL is longer than {MAX_URL:,} characters")
@@ -89,7 +93,7 @@ def parse_url(url: str) -> WebAddress:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet, as far as one can tell from it."""
+    """Return whether an IP address belongs to the public internet, as far as the address shows."""
     try:
         ip = ip_address(address)
     except ValueError:
@@ -101,14 +105,14 @@ def is_public(address: str) -> bool:
 
 
 def url_excerpt(url: str) -> str:
-    """A URL as messages have it: in one line, and not without end."""
+    """Return a URL shortened to one line for messages."""
     plain = url.encode("ascii", "backslashreplace").decode()
     plain = "".join(sign if sign.isprintable() else "?" for sign in plain)
     return plain if len(plain) <= 200 else f"{plain[:200]}…"
 
 
 def _name(host: str) -> str:
-    """A server's name in lower case and ASCII, or its IPv4 address; empty if it is neither, plainly written."""
+    """Return a server's name in lower-case ASCII, or its IPv4 address; empty if it is not plainly one of them."""
     host = (host if host.isascii() else _ascii(host)).lower().removesuffix(".")
     labels = host.split(".")
     if len(host) > 253 or not all(map(_LABEL.fullmatch, labels)):
@@ -116,7 +120,7 @@ def _name(host: str) -> str:
     if not _NUMBER.fullmatch(labels[-1]):
         return host
     try:
-        return str(IPv4Address(host))  # four decimal numbers; systems also read 127.1, 0x7f000001 and 017700000001
+        return str(IPv4Address(host))  # four decimal numbers; systems also accept 127.1, 0x7f000001 and 017700000001
     except ValueError:
         return ""
 
@@ -129,7 +133,7 @@ def _ipv6(text: str) -> str:
 
 
 def _ascii(host: str) -> str:
-    """An international name as it is looked up (IDNA 2008 after UTS 46, which also maps full-width digits)."""
+    """Return an international name in its DNS form (IDNA 2008 after UTS 46, which also maps full-width digits)."""
     from yarl import URL
 
     try:

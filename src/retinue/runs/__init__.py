@@ -1,4 +1,4 @@
-"""Runs that survive: driven from their logs, by whoever has their last epoch."""
+"""Durable runs: each is driven from its event log by the process that holds its latest epoch."""
 
 from .driver import RunInput, Runs
 from .fair_scheduler import FairScheduler

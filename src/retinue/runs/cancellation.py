@@ -1,4 +1,4 @@
-"""Cancellation, and other ends from outside: a run out of its time, or no longer wanted."""
+"""Cancellation, expiry and failure of runs from outside their drive."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .thread_messages import messages_of
 
 
 def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
-    """`run`, ended: at once if nothing is being done for it, else it is marked (`cancelling`), and who drives it must
-    be interrupted. `ending` is "expired" for one whose time is up, else it is cancelled."""
+    """Cancel `run` and return its new row. An idle run ends at once; a driven one is marked `cancelling`, and its
+    driver must then be interrupted. `ending="expired"` ends the run as expired instead of cancelled."""
     state = {**run.state, "ending": ending} if ending else dict(run.state)
     if run.status in ("in_progress", "cancelling"):
         return update_run(connection, run, state=state, status=run.status if ending else "cancelling")
@@ -39,14 +39,15 @@ def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
 
 
 def fail_run(connection: Connection, run: RunRow, problem: str, code: str = "server_error") -> RunRow:
-    """`run`, failed: nobody can begin it or go on with it, and nothing is added to its log. `code` is OpenAI's."""
+    """Mark `run` as failed when it cannot be started or resumed. Its log is left unchanged. `code` is OpenAI's error
+    code."""
     now = int(time.time())
     state = {**run.state, "failed_at": now, "last_error": {"code": code, "message": problem}}
     return update_run(connection, run, epoch=run.epoch + 1, status="failed", holds=False, expires_at=None, state=state)
 
 
 def discard_run(connection: Connection, run_id: str, problem: str) -> None:
-    """The run failed: its row is not what we wrote. What of it cannot be read is replaced."""
+    """Fail a run whose row is unreadable, replacing its state."""
     state = {"failed_at": int(time.time()), "last_error": {"code": "server_error", "message": problem}}
     values = {"status": "failed", "holds": False, "expires_at": None, "epoch": runs.c.epoch + 1, "state": state}
     connection.execute(update(runs).where(runs.c.id == run_id).values(values))

@@ -1,4 +1,4 @@
-"""What an answer cites: the marks that a file search gave its passages, where the model wrote them."""
+"""Citations in answers: the model copies the marks of file search passages, and each mark resolves to a file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ MARK = re.compile(r"【[0-9]{1,3}†[^【】]{0,80}】")
 
 
 class Source(NamedTuple):
-    """The file that a mark stands for."""
+    """The file that a citation mark refers to."""
 
     file_id: str
     file_name: str
 
 
 def mark(number: int, name: str) -> str:
-    """How the model is to cite the passage of this number, which is from the file `name`."""
+    """Return the mark with which the model cites passage `number` of the file `name`."""
     shown = re.sub(r"[【】†\s]+", " ", name).strip()
     return f"【{number}†{shown[:80]}】"
 
 
 def passages_in(output: str) -> list[dict[str, Any]]:
-    """The passages in what a file search told its model; none where it failed."""
+    """Return the passages in the output of a file search; empty if the search failed."""
     try:
         found = json.loads(output)["results"]
     except (ValueError, KeyError, TypeError):
@@ -36,7 +36,8 @@ def passages_in(output: str) -> list[dict[str, Any]]:
 
 
 class Citations:
-    """The marks of a run's searches so far, and the `sources` they stand for; `request` is the run's."""
+    """Collects the citation marks of a run's file searches; `sources` maps each mark to its file. `request` is the
+    run's."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         self._searches = any(one.get("type") == FILE_SEARCH for one in request.get("tools") or ())
@@ -44,7 +45,7 @@ class Citations:
         self.sources: dict[str, Source] = {}
 
     def see(self, event: Event) -> None:
-        """Take note of an event of the run's log."""
+        """Record the marks that an event of the run's log introduces."""
         match event:
             case Called(action=action) if self._searches and action.tool == FILE_SEARCH:
                 self._calls.add(action.id)
@@ -54,7 +55,7 @@ class Citations:
                 }
 
     def annotations(self, text: str) -> list[dict[str, Any]]:
-        """The marks in `text`, as OpenAI's annotations."""
+        """Return the citation marks in `text` as OpenAI annotations."""
         return [
             {
                 "type": "file_citation",

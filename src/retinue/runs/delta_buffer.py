@@ -1,4 +1,4 @@
-"""A reply that is arriving, as far as it has not been told."""
+"""Buffers the part of an arriving reply that has not been published yet."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ..core.events import Delta, Said
 
 
 class DeltaBuffer:
-    """Pieces of a reply, gathered until they are wanted: pieces of the answer together, and what is none together."""
+    """Merges adjacent deltas until they are taken; answer text and other text are kept apart."""
 
     def __init__(self) -> None:
-        self._begun: list[tuple[int, list[str], list[str]]] = []  # where in the answer, texts, answers
+        self._begun: list[tuple[int, list[str], list[str]]] = []  # offset in the answer, texts, answers
         self._answered = 0  # characters of the answer so far
         self._pieces = 0
 
@@ -18,11 +18,11 @@ class DeltaBuffer:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything of the reply has arrived, told or not."""
+        """Whether any delta of the reply has arrived, published or not."""
         return self._pieces > 0
 
     def add(self, delta: Delta) -> bool:
-        """Another piece; whether it is the first."""
+        """Add a delta. Return whether it is the reply's first."""
         if not self._begun or bool(self._begun[-1][2][0]) != bool(delta.answer):
             self._begun.append((self._answered, [], []))
         _, texts, answers = self._begun[-1]
@@ -33,7 +33,7 @@ class DeltaBuffer:
         return self._pieces == 1
 
     def take(self) -> list[Said]:
-        """What there is, which is then told."""
+        """Remove and return the buffered pieces."""
         said = [Said("".join(texts), "".join(answers), offset) for offset, texts, answers in self._begun]
         self._begun.clear()
         return said

@@ -1,5 +1,5 @@
-"""`Runs`: `drive(run_id)` replays a run's log and goes on where it stands. It may be called at any time, any number of
-times: each drive takes the run's next epoch, and only the last may write."""
+"""`Runs`: `drive(run_id)` replays a run's log and continues from there. It may be called at any time and repeatedly:
+each drive acquires the run's next epoch, and only the latest epoch may write."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """Who answers what: what a run's request comes to. One that goes on has its question and history in its log."""
+    """The agent and input that a run's request resolves to. A resumed run takes its question and history from its
+    log."""
 
     agent: Agent
     question: str = ""
@@ -46,11 +47,14 @@ class RunInput:
 
 
 class Runs:
-    """The runs of one process. `assign` says who answers a run, and raises `RetinueError` if nobody can.
+    """Drives the runs of one process.
 
-    `final_values` is called when a run has come to its end. A run waits for a person for `human_ttl` seconds, and
-    before it is driven for its turn. `conclude` writes what else follows from a log that ends, or waits, in the same
-    transaction.
+    Args:
+        assign: Resolves a run to its agent and input. Raises `RetinueError` if the run cannot be served.
+        ended: Called after a run has ended.
+        human_ttl: Seconds that a run waits for a person before it expires.
+        conclude: Writes further rows when a run ends or pauses, in the same transaction.
+        turns: Limits how many runs are driven concurrently.
     """
 
     def __init__(
@@ -71,39 +75,39 @@ class Runs:
         self._conclude = conclude
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
-        self._wanted: set[str] = set()  # to be driven, once more
+        self._wanted: set[str] = set()  # to be driven again
         self._interrupted: set[str] = set()
         self._beside: set[asyncio.Task[None]] = set()
         self._parking = False
 
     def start(self, run_id: str, run: RunRow | None = None) -> asyncio.Task[None]:
-        """Drive the run in a task of its own, when it is its turn; if that is being done, once more after that: there
-        may be news. Its row, if it is at hand, saves looking for it."""
+        """Drive the run in a background task once it is scheduled. If it is already being driven, drive it again
+        afterwards, since new input may have arrived. Passing its row saves a query."""
         task = self._tasks.get(run_id)
         self._wanted.add(run_id)
         if task is None or task.done():
-            work = supervise(f"the driving of {run_id}", partial(self._keep_driving, run_id, run))
+            work = supervise(f"driving the run {run_id}", partial(self._keep_driving, run_id, run))
             task = self._tasks[run_id] = asyncio.create_task(work, name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
 
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something beside the runs, until it is done or they are closed."""
+        """Run background work beside the runs; `close` cancels it."""
         task = asyncio.create_task(supervise(name, work))
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
     def interrupt(self, run_id: str) -> bool:
-        """End what the run is doing, at once; whether it was doing something here."""
+        """Interrupt the run's current work. Return whether this process was driving it."""
         if run_id in self._live:
             self._live[run_id].cancel()
-        elif run_id in self._tasks:  # it is about to begin
+        elif run_id in self._tasks:  # about to start
             self._interrupted.add(run_id)
             self.turns.let_by(run_id)
         return run_id in self._tasks
 
     async def close(self, grace: float) -> None:
-        """Let what is under way finish for `grace` seconds; what has not is parked: it goes on at the next start."""
+        """Give running drives `grace` seconds to finish, then park the rest; parked runs resume at the next start."""
         for task in list(self._beside):
             task.cancel()
         for run_id in self.turns.waiting:
@@ -124,7 +128,7 @@ class Runs:
             self._interrupted.discard(run_id)
 
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
-        """Drive, also when the database is away for a while."""
+        """Drive the run, with backoff while the database is unavailable."""
         enter_context(LogContext(run_id, current_context().request))
         tries = 0
         while run_id in self._wanted and not self._parking:
@@ -142,17 +146,17 @@ class Runs:
                 self._wanted.add(run_id)
                 logger.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
                 await asyncio.sleep(seconds)
-            except Exception as error:  # what stands in its row is not what we wrote
+            except Exception as error:  # the row holds data that we did not write
                 logger.exception("the run %s cannot be driven", run_id)
-                problem = f"what is kept of this run cannot be read ({type(error).__name__})"
-                self._wanted.add(run_id)  # until that is written
+                problem = f"the stored data of this run cannot be read ({type(error).__name__})"
+                self._wanted.add(run_id)  # until the failure is written
                 await self.database.write(partial(discard_run, run_id=run_id, problem=problem))
                 self._wanted.discard(run_id)
                 self.followers.look(run_id)
 
     async def drive(self, run_id: str, request: Mapping[str, Any] | None = None) -> None:
-        """Go on with the run until it ends, waits for a person, or another drive takes it over. `request`: what it was
-        asked for, if that is at hand. Raises `StoreUnavailable` if the database is away; the run can go on."""
+        """Drive the run until it ends, pauses for a person, or is taken over by another drive. Passing its `request`
+        saves reading it. Raises `StoreUnavailable` if the database is unavailable; the run can be resumed."""
         failpoint("before claim")
         run = await self.database.submit(partial(acquire_epoch, run_id=run_id, request=request))
         if run is None:
@@ -174,7 +178,7 @@ class Runs:
             logger.info("the run %s was taken over", run_id)
         except StoreUnavailable:
             raise
-        except Exception as error:  # no run may be left to itself
+        except Exception as error:  # no run may be left without a driver
             logger.exception("the run %s failed", run_id)
             problem = f"{type(error).__name__}: {error}"
             await self._end(run, writer, Stopped(StopReason.ERROR, problem, code="server_error"))
@@ -194,26 +198,26 @@ class Runs:
             await self._follow(run, writer, *live)
 
     async def _begin(self, run: RunRow, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]] | None:
-        """The run, as far as its log goes, and its tools; `None` if nobody can drive it: it has ended."""
+        """Return the replayed run and its tools, or `None` if it cannot be driven and has been failed."""
         try:
             assigned = await self._assign(run)
             log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
             asked: RunInput | Started = assigned
-            if log and isinstance(log[0], Started):  # what it began with, whatever was said since
+            if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
                 asked = log[0]
             live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
         except StoreUnavailable:
             raise
-        except RetinueError as error:  # nothing that was asked for can be done
+        except RetinueError as error:  # the request cannot be served
             logger.warning("the run %s failed: %s", run.id, error)
             await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
             return None
         return live, {tool.name: tool for tool in assigned.agent.tools}
 
     async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> None:
-        """Write down what happens in `live` as it happens."""
-        free = {name for name, tool in tools.items() if tool.effects == "read"}  # to be done before it is written
-        if is_suspect(run.state["claims"][1]):  # if a tool of it ends the process, that is known next time
+        """Persist the events of `live` as they occur."""
+        free = {name for name, tool in tools.items() if tool.effects == "read"}  # may run before the call is written
+        if is_suspect(run.state["claims"][1]):  # write calls first, to know which one killed the process
             free.clear()
         try:
             async with aclosing(live.events()) as events:
@@ -226,7 +230,7 @@ class Runs:
                     await self._note(writer, event, free)
         except (StoreUnavailable, Fenced):
             raise
-        except RetinueError as error:  # the log is not this agent's; the model cannot even be asked what it can do
+        except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
             logger.warning("the run %s failed: %s", run.id, error)
             await self._end(run, writer, stopped_by(error))
 
@@ -235,7 +239,7 @@ class Runs:
             case Delta():
                 failpoint("mid-reply")
                 writer.tell(event)
-            case Asked():  # a step begins: the one before is on the disk
+            case Asked():  # a step begins: the previous one must be persisted
                 if len(writer.log) > 1:
                     await writer.written()
                 writer.put(event)
@@ -247,7 +251,7 @@ class Runs:
                 writer.put(event)
                 if action.tool in free:
                     writer.write()
-                else:  # the intent, before the effect
+                else:  # the intent is persisted before the effect
                     failpoint("before intent")
                     await writer.written()
                     failpoint("after intent")
@@ -281,6 +285,7 @@ class Runs:
 
 
 def decisions(run: RunRow, log: Sequence[Event]) -> dict[str, Decision]:
-    """A person's decisions on what waits for one, by call id: each counts for one pause, and not for a later one."""
+    """Return the decisions on pending calls, by call id. Each decision counts for one pause only, not for later
+    ones."""
     given = run.state.get("decisions", {})
     return {action.id: Decision(**given[action.id]) for action in pending(log) if action.id in given}

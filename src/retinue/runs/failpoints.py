@@ -1,4 +1,4 @@
-"""Named points at which a process can be made to die, so that tests can try each of them."""
+"""Failpoints: named places at which tests can make the process die."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _passed: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """End the process like `kill -9` does, if `RETINUE_CRASHPOINT=NAME:N` names this passage, the N-th; with
-    `NAME:N:TERM` it is told to end."""
+    """Kill the process as `kill -9` does if `RETINUE_CRASHPOINT=NAME:N` names this failpoint and this is its N-th pass.
+    `NAME:N:TERM` sends SIGTERM instead."""
     if name != _NAME:
         return
     _passed[name] += 1

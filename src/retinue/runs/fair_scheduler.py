@@ -1,4 +1,4 @@
-"""Whose turn it is: so many runs are driven at a time, and the others wait, in an order that is fair."""
+"""Fair scheduling: limits how many runs are driven at once, and in which order the others wait."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ AT_ONCE = 200
 
 
 class FairScheduler:
-    """At most `at_once` runs are driven at a time, and of those of a key as many as `most` says of its id (`None`:
-    any). When one ends, the next turn goes to the next tenant, one after the other; of its runs, to the oldest."""
+    """Grants turns to at most `at_once` runs at a time, round-robin over tenants and oldest run first.
+
+    `most` returns the concurrency limit of an API key, given the key's id; `None` means no limit."""
 
     def __init__(self, at_once: int = AT_ONCE, most: Callable[[str | None], int | None] = lambda key_id: None) -> None:
         self.at_once = at_once
         self._most = most
         self._arrivals = count()
-        self._lanes: dict[str, dict[str | None, list[_Turn]]] = {}  # by tenant, the next one first, and key
+        self._lanes: dict[str, dict[str | None, list[_Turn]]] = {}  # by tenant (next one first) and key
         self._waiting: dict[str, _Turn] = {}
         self._driven: Counter[str | None] = Counter()
         self._here: Counter[str | None] = Counter()
 
     @property
     def driven(self) -> int:
-        """How many runs are being driven."""
+        """The number of runs being driven."""
         return self._driven.total()
 
     @property
     def waiting(self) -> list[str]:
-        """The ids of the runs that wait."""
+        """The ids of the waiting runs."""
         return list(self._waiting)
 
     def of_key(self, key_id: str | None) -> int:
-        """How many runs of a key there are here: driven, or waiting."""
+        """Return how many runs of an API key are driven or waiting."""
         return self._here[key_id]
 
     @asynccontextmanager
     async def turn(self, run: RunRow, *, waits: bool = True) -> AsyncIterator[None]:
-        """The block is done when it is the run's turn. One that does not wait is not counted."""
+        """Enter the block when it is the run's turn. With `waits=False`, enter at once and do not count the run."""
         turn = _Turn(run, next(self._arrivals))
         self._here[run.key_id] += 1
         try:
@@ -63,12 +64,12 @@ class FairScheduler:
             self._call()
 
     def let_by(self, run_id: str) -> None:
-        """Give a run that waits its turn at once: it only has to end."""
+        """Give a waiting run its turn at once, uncounted, because it only has to end."""
         if (turn := self._waiting.pop(run_id, None)) is not None and not turn.come.done():
             turn.come.set_result(None)
 
     def _call(self) -> None:
-        """Give turns while there are any to give."""
+        """Grant turns while there is room."""
         while self._driven.total() < self.at_once and (turn := self._next()) is not None:
             self._waiting.pop(turn.run.id, None)
             turn.counted = True
@@ -79,7 +80,7 @@ class FairScheduler:
         for tenant in list(self._lanes):
             lanes = self._lanes[tenant]
             for key_id, lane in list(lanes.items()):
-                while lane and lane[0].come.done():  # let by, or given up
+                while lane and lane[0].come.done():  # let by or abandoned
                     heappop(lane)
                 if not lane:
                     del lanes[key_id]
@@ -88,7 +89,7 @@ class FairScheduler:
                 continue
             open_ = [lane for key_id, lane in lanes.items() if self._has_room(key_id)]
             if open_:
-                self._lanes[tenant] = self._lanes.pop(tenant)  # the last, now
+                self._lanes[tenant] = self._lanes.pop(tenant)  # moves to the end
                 return heappop(min(open_, key=lambda lane: lane[0]))
         return None
 
@@ -98,7 +99,7 @@ class FairScheduler:
 
 
 class _Turn:
-    """A run's, which has `come` when that is done. They sort by age."""
+    """A run's place in the queue; `come` resolves when its turn comes. Turns sort by age."""
 
     __slots__ = ("_age", "come", "counted", "run")
 
@@ -113,7 +114,7 @@ class _Turn:
 
 
 def _one_less(counted: Counter[str | None], key_id: str | None) -> None:
-    """Keys of which there is nothing here are not remembered."""
+    """Decrement a key's count, and forget keys that reach zero."""
     counted[key_id] -= 1
     if not counted[key_id]:
         del counted[key_id]

@@ -1,4 +1,4 @@
-"""A drive's hand on its run's log: events are written behind the run, which waits only where it must."""
+"""Writes a drive's events to the run's log in the background; the run waits only where it must."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .delta_buffer import DeltaBuffer
 from .subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
-BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between tries while the database is away
-_SAYS = 0.02  # seconds at least between two writes of what the model is saying
-_LARGE = 50_000  # characters that take more than a few milliseconds to be written
+BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between retries while the database is unavailable
+_SAYS = 0.02  # minimum seconds between two writes of streamed deltas
+_LARGE = 50_000  # characters that take more than a few milliseconds to write
 
 
 class LogWriter:
-    """Appends to the log of `run`, under its epoch, and passes on to its followers what was committed.
+    """Appends to the log of `run` under its epoch, and publishes committed events to subscribers.
 
-    Raises `Fenced`, when it is waited for, if another drive took the run over.
+    Methods that wait raise `Fenced` if another drive has taken over the run.
     """
 
     def __init__(self, database: Database, followers: Subscriptions, run: RunRow, log: Sequence[Entry]) -> None:
@@ -39,20 +39,20 @@ class LogWriter:
         self._planned = False
         self._arriving = DeltaBuffer()
         self._saying: asyncio.TimerHandle | None = None
-        self._late = False  # it was to be said while something else was being written
-        self._said_at = 0.0  # by the loop's clock
+        self._late = False  # deltas became due during another write
+        self._said_at = 0.0  # in loop time
 
     def put(self, event: Event) -> None:
-        """Add `event`; it is written with the next that is. What was said before it comes before it."""
+        """Append `event`; it is persisted with the next write. Buffered deltas are appended before it."""
         if self._arriving.has_begun:
             self._put_said()
-            if not isinstance(event, Retried):  # a reply that is begun anew goes on from what was shown of it
+            if not isinstance(event, Retried):  # a retried reply continues from what was already streamed
                 self._arriving = DeltaBuffer()
         self._add(event)
 
     def tell(self, delta: Delta) -> None:
-        """Pass on what the model says, if somebody reads along, once it is written: who comes back is told the same.
-        While the disk is busy, or was asked just now, it is gathered; but the first piece is not."""
+        """Persist and then stream a delta, if the run has subscribers; a reconnecting client reads the same text.
+        Deltas are buffered while a write is under way or was just made, except for the first one."""
         first = self._arriving.add(delta)
         if first and self._put_said():
             self.write()
@@ -62,18 +62,19 @@ class LogWriter:
 
     @property
     def _heard(self) -> bool:
-        """Whether somebody reads along, or will: who asked for a stream may not have begun to read."""
+        """Whether a subscriber reads the stream, or will: a client that asked for a stream may not have connected
+        yet."""
         return self._streamed or self._followers.listen(self._run.id)
 
     def _say(self) -> None:
         self._saying = None
         if self._writing is not None:
-            self._late = True  # `_go_on` comes back to it
+            self._late = True  # `_go_on` handles it
         elif self._put_said():
             self._begin()
 
     def _put_said(self) -> bool:
-        """Add what has arrived, if somebody reads along; whether that is anything."""
+        """Append the buffered deltas if the run has subscribers. Return whether there were any."""
         if self._saying is not None:
             self._saying.cancel()
             self._saying = None
@@ -89,39 +90,39 @@ class LogWriter:
         self.log.append(Entry(seq, CLOCK.now(), event))
 
     def write(self) -> None:
-        """Begin to write what was added, without waiting; what else comes at once goes with it."""
+        """Schedule a write without waiting; events appended in the same iteration of the loop join it."""
         if not self._planned:
             self._planned = True
             asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
         if self._writing is not None:
-            return  # what is being written comes first; `_go_on` sees to the rest
+            return  # the current write finishes first; `_go_on` starts the next
         self._planned = False
         if self._written < len(self.log):
             self._writing = self._submit()
             self._writing.add_done_callback(self._go_on)
 
     async def written(self) -> None:
-        """Wait until everything is on the disk."""
+        """Wait until all events are persisted."""
         await self._until_written()
 
     async def finish(self, change: Callable[[RunRow], Change]) -> RunRow:
-        """Write what is left, and what `change` makes of the run's row with it; that row then."""
+        """Write the remaining events together with the `change` to the run's row. Return the new row."""
         run = await self._until_written(change)
         assert run is not None
         self._followers.publish(self._run.id, [run])
         return run
 
     async def _until_written(self, change: Callable[[RunRow], Change] | None = None) -> RunRow | None:
-        """While the database is away, the run waits here, and loses nothing of what it knows."""
+        """Flush, retrying while the database is unavailable. Events stay in memory meanwhile."""
         tries = 0
         while True:
             try:
                 self._planned = False
                 while self._writing is not None:
                     await asyncio.shield(self._writing)
-                    await asyncio.sleep(0)  # if it was done before, what follows from that comes first
+                    await asyncio.sleep(0)  # let the callbacks of a finished write run first
                 if change is None and self._written == len(self.log):
                     return None
                 self._writing = self._submit(change, again=tries > 0)
@@ -138,7 +139,7 @@ class LogWriter:
     def _submit(
         self, change: Callable[[RunRow], Change] | None = None, *, again: bool = False
     ) -> asyncio.Future[RunRow | None]:
-        """`again`: it may be that it was written, and only the word of it was lost."""
+        """Submit the unwritten events. `again` is set if an earlier write may have committed without confirmation."""
         entries = self.log[self._written :]
         work = partial(append_entries, holder=self._run, entries=entries, change=change, again=again)
         future = self._database.submit(work, large=sum(_chars(one.event) for one in entries) > _LARGE)
@@ -152,17 +153,17 @@ class LogWriter:
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:
-            return  # kept, so that whoever waits learns of it
+            return  # kept, so that the waiting caller receives the error
         self._writing = None
         if self._late:
             self._late = False
             self._planned = self._put_said() or self._planned
-        if self._planned:  # while the last was being written
+        if self._planned:  # requested during the last write
             self._begin()
 
 
 def _chars(event: Event) -> int:
-    """About how many characters an event has."""
+    """Return the approximate size of an event in characters."""
     match event:
         case Started(question, history=history):
             return len(question) + sum(len(message.content) for message in history)

@@ -1,4 +1,4 @@
-"""Going on with what the last process left, so that a run that ends processes does not take others along."""
+"""Recovery: resumes the previous process's runs, so that one that kills processes does not take others with it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .leases import is_suspect, unfinished_runs
 
 
 async def recover_runs(runs: Runs) -> int:
-    """Drive what the last process left; how many runs that are. Those whose last drives brought nothing come one by
-    one, those that were driven least first, each as soon as the one before has come any further: what ends the
-    process is then known, and the others have their turn before it."""
+    """Drive the runs that the previous process left, and return their number. Runs whose last drives made no progress
+    start one at a time, fewest attempts first, each once the one before it has made progress. A run that kills the
+    process is thereby identified, and the others are driven before it."""
     found = await runs.database.read(unfinished_runs)
     suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]
     for run_id, run, tries in found:
@@ -26,7 +26,7 @@ async def recover_runs(runs: Runs) -> int:
             runs.start(run_id, run)
     if suspects:
         in_turn = [run for run, _ in sorted(suspects, key=itemgetter(1))]
-        runs.beside("the beginning of runs that may end the process", partial(_one_by_one, runs, in_turn))
+        runs.beside("starting the runs that may kill the process", partial(_one_by_one, runs, in_turn))
     return len(found)
 
 
@@ -40,7 +40,7 @@ async def _one_by_one(runs: Runs, suspects: Sequence[RunRow]) -> None:
 
 
 async def _further(runs: Runs, run: RunRow) -> None:
-    """Wait until a run has come further."""
+    """Wait until the run has made progress."""
     async with aclosing(runs.followers.follow(run.id, run.state["claims"][0], listens=False)) as items:
         async for item in items:
             if isinstance(item, Entry) and not isinstance(item.event, Said):

@@ -1,4 +1,4 @@
-"""What an event makes of a run: its status, times and error, in the words of OpenAI's run object."""
+"""Derives a run's status, times and error from its last event, in the terms of OpenAI's run object."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .submissions import Pending, arguments_of, stored_calls
 def final_values(
     run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: str = "server_error"
 ) -> dict[str, Any]:
-    """The values of the run's row once it has come to the end of `log`, `Finished` or `Stopped`. `tools` are those of
-    its agent by name; `code` is OpenAI's for its error."""
+    """Return the column values of a run whose `log` ends with `Finished` or `Stopped`. `tools` are its agent's tools by
+    name; `code` is OpenAI's error code for failures without one of their own."""
     _, now, event = log[-1]
     assert isinstance(event, Finished | Stopped)
     status, problem = _status(run, event, code)
@@ -58,7 +58,7 @@ def _status(run: RunRow, event: Finished | Stopped, code: str) -> tuple[Status, 
 
 
 def _reason(event: Stopped) -> str:
-    """Why a run is incomplete. Of its budget's tokens, `detail` says which ran out."""
+    """Return why a run is incomplete. For the token budget, `detail` says which limit was reached."""
     prompts = event.reason is StopReason.TOKEN_BUDGET_EXCEEDED and "input_tokens" in event.detail
     return "max_prompt_tokens" if prompts else _INCOMPLETE[event.reason]
 
@@ -68,17 +68,17 @@ _INCOMPLETE = {
     StopReason.REPLY_TRUNCATED: "max_completion_tokens",
     StopReason.CONTENT_FILTERED: "content_filter",
 }
-_AS_REFUSAL = ("chat", "response")  # which tell an answer that is not in the form that was asked for as a refusal
+_AS_REFUSAL = ("chat", "response")  # these APIs report an answer that violates the requested format as a refusal
 _LATER = "Please try again later."
-_TOLD: Mapping[str, tuple[str, str]] = {  # an engine's own words, and where it is, are for the log
+_TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and address go to the log only
     "rate_limit_exceeded": ("rate_limit_exceeded", f"The model behind this agent is at its rate limit. {_LATER}"),
     "context_length_exceeded": (
         "invalid_prompt",
         "This model's maximum context length is exceeded. Please reduce the length of the messages.",
     ),
-    "invalid_request": ("invalid_prompt", "The model behind this agent does not take this request."),
-    "model_refused": ("server_error", "The model behind this agent cannot be used. Please tell who runs the server."),
-    "server_error": ("server_error", "The run failed by an error of the server. Please tell who runs it."),
+    "invalid_request": ("invalid_prompt", "The model behind this agent does not accept this request."),
+    "model_refused": ("server_error", "The model behind this agent cannot be used. Please contact the operator."),
+    "server_error": ("server_error", "The run failed because of a server error. Please contact the operator."),
     "model_unavailable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),
 }
 
@@ -89,7 +89,7 @@ def _words(event: Stopped) -> str:
 
 
 def usage_of(log: Sequence[Entry]) -> dict[str, int]:
-    """The tokens of all of the run's requests."""
+    """Return the token usage summed over the run's model requests."""
     total = events.usage_of(entry.event for entry in log)
     return {
         "prompt_tokens": total.input_tokens,
@@ -100,7 +100,7 @@ def usage_of(log: Sequence[Entry]) -> dict[str, int]:
 
 
 def pending(log: Sequence[Event]) -> list[AgentAction]:
-    """The actions that wait for a person's decision, or for the client's own tools."""
+    """Return the calls that wait for a person's decision or for the client's tool outputs."""
     waiting: dict[str, AgentAction] = {}
     for event in log:
         match event:

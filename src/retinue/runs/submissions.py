@@ -1,4 +1,4 @@
-"""What a run waits for, and the answers: one pause, whether a person decides or a client runs its own tool."""
+"""Submissions: the calls a paused run waits for, and the decisions or tool outputs that resume it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..store.run_row import RunRow
 
 
 class Pending(NamedTuple):
-    """A call that a run waits for, what it gives its tool, by argument name, and how often a person was asked about
-    it by now: again whenever its outcome was lost. An answer counts for the time it was given for."""
+    """A pending call: its action, its arguments by name, and how often a person was asked about it so far. It is asked
+    again whenever its outcome was lost; an answer counts only for the time it was given for."""
 
     action: AgentAction
     arguments: Mapping[str, Any]
@@ -25,7 +25,7 @@ class Pending(NamedTuple):
 
 
 def pending_calls(run: RunRow) -> list[Pending]:
-    """The calls that a run waits for."""
+    """Return the calls that a run waits for."""
     return [
         Pending(AgentAction(one["tool"], one["tool_input"], id=one["id"]), one["arguments"], one["asked"])
         for one in run.state.get("waiting", ())
@@ -33,7 +33,7 @@ def pending_calls(run: RunRow) -> list[Pending]:
 
 
 def stored_calls(waiting: Iterable[Pending]) -> list[dict[str, Any]]:
-    """Calls as they are kept while they wait."""
+    """Convert pending calls to the JSON stored in the run's state."""
     return [
         {"id": one.id, "tool": one.tool, "tool_input": one.tool_input, "arguments": arguments, "asked": asked}
         for one, arguments, asked in waiting
@@ -41,7 +41,7 @@ def stored_calls(waiting: Iterable[Pending]) -> list[dict[str, Any]]:
 
 
 def arguments_of(action: AgentAction, tools: Mapping[str, Tool]) -> dict[str, Any]:
-    """What a call gives its tool, by argument name: also where the model wrote a text, if the tool takes one."""
+    """Return a call's arguments by name. Plain text becomes the tool's text argument."""
     given, tool = action.tool_input, tools.get(action.tool)
     if isinstance(given, dict):
         return given
@@ -52,9 +52,11 @@ def arguments_of(action: AgentAction, tools: Mapping[str, Tool]) -> dict[str, An
 def submit_decisions(
     connection: Connection, run: RunRow, decisions: Mapping[str, Decision], ttl: int, mark: str
 ) -> None:
-    """Let the run go on with `decisions`, by the calls' ids in its log, for at most `ttl` seconds. `mark` stands for
-    what was said, so that the same, said again, is known. `state["told"]` is then the log's length so far;
-    `state["turns"]` has for each time when, and which calls were answered (and not decided on)."""
+    """Queue the run with `decisions`, which then has at most `ttl` seconds to finish.
+
+    `decisions` are by call id. `mark` is a fingerprint of the submission, by which a repeated one is recognized.
+    `state["told"]` is set to the length of the log; `state["turns"]` gains the time and the calls that were answered
+    rather than decided on."""
     given = {**run.state.get("decisions", {}), **{call: asdict(one) for call, one in decisions.items()}}
     state = {**run.state, "decisions": given, "waiting": [], "marks": [*run.state.get("marks", ()), mark]}
     state |= {"told": length(connection, run.id), "usage_told": run.state.get("usage", {})}

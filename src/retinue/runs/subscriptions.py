@@ -1,4 +1,4 @@
-"""Readers of runs under way: each gets the log so far, then what is added to it, as it is committed."""
+"""Subscriptions to runs: each subscriber gets the log so far, then every entry as it is committed."""
 
 from __future__ import annotations
 
@@ -15,37 +15,44 @@ from ..store.event_log import Entry, find_run, read_page
 from ..store.run_row import RunRow
 
 Followed: TypeAlias = Entry | RunRow
-_KEPT = 100  # items for a reader that is slow; then it reads from the log again
+_KEPT = 100  # items buffered for a slow subscriber; beyond that, it reads from the log again
 
 
 class Subscriptions:
-    """Who follows which run. A `RunRow` is passed on whenever the run's status has changed."""
+    """The subscribers of each run. A `RunRow` is published whenever the run's status changes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._readers: dict[str, set[_Reader]] = {}
 
     def publish(self, run_id: str, items: Sequence[Followed]) -> None:
-        """Pass on what was committed."""
+        """Publish committed items to the run's subscribers."""
         for reader in self._readers.get(run_id, ()):
             reader.put(items)
 
     def look(self, run_id: str) -> None:
-        """Let them read the log again: something was written to it by others than a drive."""
+        """Make subscribers reread the log, after a write that came from outside a drive."""
         for reader in self._readers.get(run_id, ()):
             reader.fall_behind()
 
     def listen(self, run_id: str) -> bool:
-        """Whether somebody wants to read what the model says while it says it."""
+        """Whether any subscriber wants deltas while the model generates."""
         return any(reader.listens for reader in self._readers.get(run_id, ()))
 
     async def follow(
         self, run_id: str, after: int = 0, *, listens: bool = True, request: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[Followed, None]:
-        """The log's entries after the one of the number `after`, live, and the run's row, after the entries so far and
-        whenever its status changes. Ends after the row of a run that is not active. `listens`: what the model says is
-        wanted while it says it, and is therefore put into the log; else it comes with its reply. `request`: what the
-        run was asked for, if that is at hand."""
+        """Yield the log entries after number `after`, live, and the run's row.
+
+        The row comes after the entries so far, and whenever its status changes. The stream ends after the row of an
+        inactive run.
+
+        Args:
+            run_id: The run to follow.
+            after: The number of the last entry that the caller has.
+            listens: Whether to receive deltas while the model generates. They are then written to the log; otherwise
+                the text arrives with its reply.
+            request: The run's request, if known; this saves reading it."""
         with self._reading(run_id, _Reader(after, listens)) as reader:
             while True:
                 reader.catch_up()
@@ -80,19 +87,19 @@ class Subscriptions:
 def _from(
     run_id: str, request: Mapping[str, Any] | None, after: int, connection: Connection
 ) -> tuple[RunRow | None, list[Entry]]:
-    """The next entries, or if there are none, the run's row."""
+    """Return the next entries, or the run's row if there are none."""
     entries = read_page(connection, run_id, after)
     run = None if entries else find_run(connection, run_id, request)
-    if run is not None and run.rests:  # in between, the last ones may have come
+    if run is not None and run.rests:  # the last entries may have arrived in between
         entries = read_page(connection, run_id, after)
     return run, entries
 
 
 class _Reader:
-    """What one reader has still to read."""
+    """The unread items of one subscriber."""
 
     def __init__(self, after: int, listens: bool) -> None:
-        self.after = after  # the last entry that it got
+        self.after = after  # the number of the last entry delivered
         self.listens = listens
         self._items: list[Followed] = []
         self._behind = False
@@ -106,19 +113,19 @@ class _Reader:
         self._more.set()
 
     def fall_behind(self) -> None:
-        """Keep nothing more: it is in the log."""
+        """Drop the buffered items; they are in the log."""
         self._behind = True
         self._items.clear()
         self._more.set()
 
     def catch_up(self) -> None:
-        """Keep what comes from now on."""
+        """Buffer new items from now on."""
         self._behind = False
         self._items.clear()
         self._more.clear()
 
     async def items(self) -> AsyncGenerator[Followed, None]:
-        """Those that come, until there were too many to keep."""
+        """Yield items as they arrive, until the buffer overflows."""
         while True:
             await self._more.wait()
             self._more.clear()

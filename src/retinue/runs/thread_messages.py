@@ -1,4 +1,4 @@
-"""What a run says on its thread: the text before its tool calls, and its answer."""
+"""The messages that a run adds to its thread: the text before its tool calls, and its answer."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ _NOT_WHOLE = {StopReason.REPLY_TRUNCATED: "max_tokens", StopReason.CONTENT_FILTE
 
 
 def derived_id(prefix: str, *parts: str | int) -> str:
-    """An id that follows from `parts`: whoever reads the same log finds the same."""
+    """Derive an id from `parts`: every reader of the same log derives the same id."""
     return prefix + hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:24]
 
 
 class MessageDelta(NamedTuple):
-    """What follows in a message of a run, the `number`-th from 0, begun at `began`: `more` after what was told of it,
-    so that `text` is all of it so far. `reason`: why it ended without being finished."""
+    """The next part of a run's message.
+
+    `number` counts the run's messages from 0, and `began` is the message's start in Unix seconds. `text` is the whole
+    text so far, `more` the part of it that is new. `reason` says why the message ended incomplete."""
 
     number: int
     began: float
@@ -40,20 +42,20 @@ class MessageDelta(NamedTuple):
 
 
 class Speech:
-    """What a run says, told from its log: for those who read along, and for its thread.
+    """Folds a run's log into its messages, for streaming and for the thread.
 
-    A reply that was cut, with the process or by the engine, is asked for again. As far as the new one begins with what
-    was told of the first, nothing is told; where it does not, that message ends as it was told, and another begins.
+    A reply that was cut off, by a crash or by the engine, is requested again. While the new reply repeats the text
+    already streamed, nothing is emitted. Where it differs, the old message ends as it stands, and a new one begins.
     """
 
     def __init__(self) -> None:
         self._number = 0
         self._began = 0.0
         self._told = ""
-        self._arrived = ""  # of the answer in the reply that is arriving
+        self._arrived = ""  # the answer part of the arriving reply
 
     def hear(self, entry: Entry, status: str = "") -> Iterator[MessageDelta]:
-        """What an entry of the log adds; `status` is what the run came to, if it is the last."""
+        """Yield what a log entry adds. `status` is the run's final status if the entry is the last."""
         event = entry.event
         if isinstance(event, Said):
             if event.answer:
@@ -86,7 +88,7 @@ class Speech:
 
 
 def message_text_in(entry: Entry) -> tuple[str, bool]:
-    """What the run says in an entry of its log, empty if nothing; and whether that is all of it."""
+    """Return the text of a log entry (empty if none), and whether it is complete."""
     match entry.event:
         case Replied(reply=reply) if reply.calls:
             return reply.text.strip(), True
@@ -100,13 +102,13 @@ def message_text_in(entry: Entry) -> tuple[str, bool]:
 
 
 def message_id(run_id: str, ordinal: int) -> str:
-    """The id of the message of a run, the first being 0."""
+    """Return the id of a run's message, counting from 0."""
     return derived_id("msg_", run_id, "message", ordinal)
 
 
 def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapping[str, Any]]:
-    """The rows of the messages that a run, which came to `status`, makes on its thread."""
-    if run.thread_id is None or run.request.get("kind") == "response":  # whose conversation has items
+    """Yield the message rows that a run, with final status `status`, adds to its thread."""
+    if run.thread_id is None or run.request.get("kind") == "response":  # its conversation stores items instead
         return
     speech, citations = Speech(), Citations(run.request)
     for entry in log:
@@ -126,7 +128,7 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
 def message_body(
     run: RunRow, text: str, at: int, reason: str | None, annotations: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    """What a message of a run is beside its ids; `reason`: why it is incomplete, if it is."""
+    """Return the body of a run's message. `reason` says why it is incomplete, if it is."""
     return {
         "role": "assistant",
         "content": [{"type": "text", "text": {"value": text, "annotations": list(annotations)}}],

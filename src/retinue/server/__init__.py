@@ -1,1 +1,1 @@
-"""The HTTP API: chat completions, responses, assistants, threads and files, on runs that survive."""
+"""The HTTP API: chat completions, responses, assistants, threads and files, backed by durable runs."""

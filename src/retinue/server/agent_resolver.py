@@ -1,4 +1,4 @@
-"""Who answers a run, and what: the agent as the run's request wants it, the question, the conversation before."""
+"""Resolves a stored run to its agent, its question and the conversation before."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .overrides import override_agent, wanted_schema
 from .tenant_shares import Shares
 from .tool_history import tool_exchanges
 
-_LARGE = 8_000  # characters of schemas that take more than a few milliseconds
+_LARGE = 8_000  # characters of schemas that take more than a few milliseconds to parse
 
 
 def make_resolver(
     deployment: Deployment, database: Database, hosted: Hosted, large: Shares
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
-    """What `Runs` needs to know of a deployment; schemas that take long to be read have a share of `large`. The
-    function raises `UsageError` for a run that nobody can answer."""
+    """Return the function by which `Runs` resolves a run to its `RunInput`. Parsing large schemas takes a share of
+    `large`. The function raises `UsageError` for a run that cannot be served."""
 
     async def assign(run: RunRow) -> RunInput:
         agent = deployment.agents.get(run.request["model"])
@@ -46,10 +46,10 @@ def make_resolver(
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await database.read(partial(resources_of, run=run))
             more = await hosted.tools(TenantView(run.tenant), wishes, resources)
-        async with large.rested(run.tenant) if (size := _schemas(run)) > _LARGE else nullcontext():
+        async with large.rested(run.tenant) if (size := _schema_size(run)) > _LARGE else nullcontext():
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
-        if not is_new(run):  # it began with what its log says, whatever became of its thread since
+        if not is_new(run):  # its log holds the input, whatever changed on its thread since
             return RunInput(agent)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         if said is None:
@@ -63,15 +63,15 @@ def make_resolver(
     return assign
 
 
-def _schemas(run: RunRow) -> int:
-    """How many characters of schemas a client has sent, which take a while to be read."""
+def _schema_size(run: RunRow) -> int:
+    """Return the characters of JSON schemas in the run's request; large ones take a while to parse."""
     sent = [run.request.get("tools") or (), wanted_schema(run.request.get("response_format")) or ()]
     return len(json.dumps(sent)) if any(sent) else 0
 
 
 def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]:
-    """The conversation on a run's thread before the run said anything: turns, and what earlier runs did before they
-    said what they said last."""
+    """Return the thread's conversation before this run: its messages, and the tool exchanges of each earlier run before
+    that run's last message."""
     query = select(messages.c.run_id, messages.c.body).where(messages.c.thread_id == run.thread_id)
     rows = [row for row in connection.execute(query.order_by(messages.c.number)) if row.run_id != run.id]
     done = tool_exchanges(connection, {row.run_id for row in rows if row.run_id is not None})

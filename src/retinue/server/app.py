@@ -1,4 +1,4 @@
-"""The application: the routes, and around them what every request passes through."""
+"""The application: routes and middleware."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from .wire.api_errors import ApiError
 from .wire.common_schemas import Refused
 from .wire.validation import first_error
 
-# Each request is held against them one after the other, so what is asked for most comes first; and those of runs, whose
-# POST /threads/runs is no thread's, before those of threads.
+# Routes are matched in order, so the most requested come first. Those of runs precede those of threads, because POST
+# /threads/runs would match as a thread.
 ROUTERS = (
     runs.router,
     chat.router,
@@ -54,7 +54,7 @@ ROUTERS = (
     embeddings.router,
     health.opea,
 )
-_BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document: `Authentication` has seen to it
+_BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check
 _REFUSED: dict[str, Any] = {"model": Refused, "description": "What is wrong."}
 _TOLD_HEADERS = (
     "x-request-id",
@@ -76,14 +76,14 @@ def create_app(
     patience: float = PATIENCE,
     wrong_keys: KeyThrottle | None = None,
 ) -> FastAPI:
-    """The API of `server`. `hosts` are names by which it is reached, beside localhost's; `origins` those pages of
-    browsers that may use it; `patience` the seconds in which a small body must arrive; `wrong_keys` counts them."""
+    """Build the API of `server`. `hosts` are its host names besides localhost, `origins` the origins of browser pages
+    that may use it (CORS), `patience` the seconds in which a small body must arrive; `wrong_keys` counts wrong keys."""
     app = FastAPI(
         title="Retinue",
         version=__version__,
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,  # `pages` has all three
+        openapi_url=None,  # served by `pages`
         redirect_slashes=False,
         strict_content_type=False,
         responses={"4XX": _REFUSED, "5XX": _REFUSED},
@@ -128,7 +128,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """What FastAPI itself refuses."""
+    """Convert FastAPI's own refusals."""
     assert isinstance(error, HTTPException)
     said: dict[int, tuple[str, str | None]] = {
         404: (f"Invalid URL ({request.method} {request.url.path})", "unknown_url"),
@@ -144,7 +144,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 def _allowed(path: str) -> list[str]:
-    """The methods of all routes with this path; the one that FastAPI found first knows only its own."""
+    """Return the methods of all routes with this path; the route that FastAPI matched first knows only its own."""
     inner = path.removeprefix("/v1")
     routes = [
         route
@@ -153,5 +153,5 @@ def _allowed(path: str) -> list[str]:
         if isinstance(route, APIRoute)
     ]
     fitting = [route for route in routes if route.path_regex.match(inner)]
-    exact = [route for route in fitting if route.path == inner]  # /threads/runs is no thread's
+    exact = [route for route in fitting if route.path == inner]  # /threads/runs is not a thread
     return sorted({method for route in exact or fitting for method in route.methods or ()})

@@ -91,7 +91,7 @@ class Context:
         """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
         must be JSON, a run, or a tuple of these."""
         once = work if self.repeat is None else self.repeat.once(work)
-        until = self.server.database.patience
+        until = self.server.database.deadline()
         try:
             share = self.server.large.rested if self.large else self.server.writing.of
             async with share(self.scope.tenant):

@@ -1,7 +1,7 @@
-"""What was said, as a conversation for an agent.
+"""Converts a request's messages to a conversation for an agent.
 
-A turn is kept as JSON: `role` (`user`, `assistant` or `tool`), `content` (a text), of an assistant that called tools
-its `tool_calls` (`id`, `name`, `arguments` as JSON text), of what a tool said its `tool_call_id` and `name`.
+A stored turn is JSON: `role` (`user`, `assistant` or `tool`) and `content` (text). An assistant turn with calls has
+`tool_calls` (`id`, `name`, `arguments` as JSON text); a tool turn has `tool_call_id` and `name`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .overrides import inner_name
 SYSTEM = ("system", "developer")
 GO_ON = "Go on from where you stopped."
 _NO_ANSWER = "(There was no answer to this call.)"
-_OWN = re.compile(r"call_\d+_\d+")  # as a run calls its calls
+_OWN = re.compile(r"call_\d+_\d+")  # the form of a run's own call ids
 _STRANGE = re.compile(r"[^A-Za-z0-9_]")
 
 
 def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The turns of a request that brings its whole conversation. What came of calls that no run of ours waits for
-    stands right after them, whatever the order; a call without an answer is told to have none."""
+    """Return the turns of a request that brings its whole conversation. Tool outputs are placed right after their
+    calls, whatever their order; a call without output is marked as unanswered."""
     answers = {one.get("tool_call_id"): text_of(one.get("content")) for one in said if one["role"] == "tool"}
     turns: list[dict[str, Any]] = []
     taken: set[str] = set()
@@ -43,7 +43,7 @@ def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _call(call: Mapping[str, Any], number: int, taken: set[str]) -> tuple[str, dict[str, str]]:
-    """The id that a call was given, and the call, with one that no other has."""
+    """Return a call's original id, and the call under an id that is unique in the conversation."""
     given, function = call["id"], call.get("function") or {}
     id_ = f"past_{given}" if _OWN.fullmatch(given) or not given else given
     while id_ in taken:
@@ -60,8 +60,8 @@ def _answer(call: Mapping[str, str], text: str) -> dict[str, Any]:
 def truncate_history(
     said: Sequence[Mapping[str, Any]], truncation: Mapping[str, Any] | None
 ) -> Sequence[Mapping[str, Any]]:
-    """As much of the conversation as a `truncation_strategy` leaves (`auto`: all; what does not fit into the model's
-    window is shortened by the loop). Calls and what came of them stay with the message they led to."""
+    """Return the part of the conversation that a `truncation_strategy` keeps. `auto` keeps everything; the loop
+    shortens what exceeds the context window. Calls and outputs stay with the message they led to."""
     last = (truncation or {}).get("last_messages")
     if not last or (truncation or {}).get("type") != "last_messages":
         return said
@@ -70,8 +70,8 @@ def truncate_history(
 
 
 def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple[list[Message], str]:
-    """The conversation before, and the question: what the user said last. If tools or the agent spoke after it, all of
-    it is the conversation before, and the question is the same again, or to go on. Raises `UsageError` if there is
+    """Split a conversation into its history and the question, the user's last message. If tools or the agent spoke
+    after it, all turns are history, and the question is repeated, or asks to continue. Raises `UsageError` if there is
     nothing to answer."""
     turns = [turn for turn in map(_message, said) if turn.content.strip() or turn.calls or turn.role == "tool"]
     if not turns:
@@ -105,8 +105,8 @@ def _input(arguments: str) -> str | dict[str, Any]:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content: a text, or parts. Of those that have none, the model is told that they are
-    there; what answers a request directly was checked before (`content.readable`)."""
+    """Return the text of a message's content, which is text or parts. Other parts become a note that they cannot be
+    shown; `message_content` checks those of the current request."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, map(_part, content or ())))

@@ -1,4 +1,4 @@
-"""Looking, each second, whether the database is still there and this server's alone."""
+"""Checks every second that the database is there and locked by this server only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _EVERY = 1.0  # seconds
 
 
 async def watch(database: Database, runs: Runs) -> None:
-    """Say once what is wrong, and once that it is over. Where another server may have had the database meanwhile, go
-    on with what that one left."""
+    """Log each problem once, and its end once. If another server may have had the database meanwhile, recover its
+    runs."""
     problem, retaken = "", 0
     while True:
         try:
@@ -26,9 +26,9 @@ async def watch(database: Database, runs: Runs) -> None:
             problem = str(error)
         else:
             if problem:
-                logger.warning("ready again: the database is there")
+                logger.warning("ready again: the database is available")
             if now != retaken:
-                logger.warning("the lock of the database was lost with its connection, and taken again")
+                logger.warning("the database lock was lost with its connection, and has been retaken")
                 await recover_runs(runs)
             problem, retaken = "", now
         await asyncio.sleep(_EVERY)

@@ -1,5 +1,5 @@
-"""The server's own tools as a request may declare them, the way that one declares an MCP server (`type: mcp`): which of
-them may be used, and which a person must approve. It can only take away: no address is asked, no approval is waived."""
+"""MCP tool declarations (`type: mcp`) for the server's own tools: which a request allows, and which need approval. A
+declaration can only restrict: no address is contacted, and no approval is waived."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Wish = Mapping[str, Any]
 
 
 def check(wishes: Sequence[Wish], name: str, agent: Agent, host: str) -> None:
-    """Raises `ApiError` for what `wishes`, tools of a request, declare that is not of the agent of this `name`.
-    `host`: what the request calls the server; an address may be given for that one, as some clients must give one."""
+    """Raise `ApiError` if the tools of a request declare anything that the agent `name` does not have. `host` is the
+    request's Host header: some clients must give a server address, so this server's own is accepted."""
     declared = [one for one in wishes if one["type"] == MCP]
     for one in declared:
         label = one["server_label"]
         if label != name:
             raise _refusal(f"there is no MCP server '{label}' here; the tools of this model have the label '{name}'.")
         if given := [key for key in _REACH if one.get(key)]:
-            raise _refusal(f"'{given[0]}' leads elsewhere, and this server asks no other for you. Leave it out.")
+            raise _refusal(f"'{given[0]}' names another server, and this one contacts no other for you. Leave it out.")
         if (url := one.get("server_url")) and not _is_address_of(url, host):
-            raise _refusal("'server_url' leads elsewhere, and this server asks no other for you. Leave it out.")
+            raise _refusal("'server_url' names another server, and this one contacts no other for you. Leave it out.")
         named = [*_names(one.get("allowed_tools")), *_ruled(one.get("require_approval"))]
         own = {tool.name for tool in agent.tools}
         if unknown := [tool for tool in named if tool not in own]:
@@ -43,7 +43,7 @@ def check(wishes: Sequence[Wish], name: str, agent: Agent, host: str) -> None:
 
 
 def left(tools: Iterable[Tool], wishes: Iterable[Wish]) -> list[Tool]:
-    """Those of an agent's tools that a request leaves to it, with the approvals that it adds."""
+    """Return the agent's tools that a request allows, with the approvals it adds."""
     kept = list(tools)
     for one in wishes:
         if one.get("type") == MCP:
@@ -55,8 +55,8 @@ def left(tools: Iterable[Tool], wishes: Iterable[Wish]) -> list[Tool]:
 
 
 def _asked_for(tool: Tool, rules: Any) -> bool:
-    """Whether `require_approval` asks for a person's word on a tool. Where it only says which need none, all others
-    do."""
+    """Whether `require_approval` requires approval of a tool. If it lists only tools that need none, all others need
+    one."""
     if not isinstance(rules, Mapping):
         return bool(rules == "always")
     always, never = rules.get("always"), rules.get("never")
@@ -66,7 +66,7 @@ def _asked_for(tool: Tool, rules: Any) -> bool:
 
 
 def _fits(tool: Tool, given: Any) -> bool:
-    """Whether a list of names, or a filter, has a tool in it."""
+    """Whether a list of names, or a filter, includes a tool."""
     if not isinstance(given, Mapping):
         return tool.name in given
     names, reads = given.get("tool_names"), given.get("read_only")

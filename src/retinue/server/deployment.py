@@ -1,4 +1,4 @@
-"""What a file offers as models: its agents and its pipelines, each under its name."""
+"""The models that a file offers: its agents and pipelines, by name."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Agents by the names under which clients ask for them; `created` is a Unix time."""
+    """The agents by model name; `created` is in Unix seconds."""
 
     agents: Mapping[str, Agent]
     created: int = 0
 
     @classmethod
     def load(cls, path: Path) -> Deployment:
-        """All agents and pipelines of a file, built. Raises `DataError` with all that is wrong with it."""
+        """Build all agents and pipelines of a file. Raises `DataError` listing everything wrong with it."""
         return cls.of(load_spec(path), int(path.stat().st_mtime))
 
     @classmethod
     def of(cls, spec: FileSpec, created: int = 0) -> Deployment:
-        """All agents and pipelines of a spec, built. Raises `DataError` for one that has none."""
+        """Build all agents and pipelines of a spec. Raises `DataError` if it has none."""
         builder = Builder(spec)
         names = [part.name for part in (*(spec.agents or ()), *(spec.pipelines or ()))]
         if not names:
@@ -43,19 +43,19 @@ class Deployment:
         agents = {name: as_agent(builder.get(name)) for name in names}
         for name, agent in agents.items():
             if agent.memories:
-                logger.warning("the memory of %s is not used here: a thread is its conversation's memory", name)
+                logger.warning("the memory of %s is not used by the server: threads store its conversations", name)
         return cls(agents, created)
 
     @property
     def only(self) -> str | None:
-        """The model of who names none: the one agent there is, or, without any, the one pipeline."""
+        """The default model: the only agent, or without agents the only pipeline; otherwise `None`."""
         agents = [name for name, agent in self.agents.items() if not isinstance(agent.strategy, Through)]
         names = agents or list(self.agents)
         return names[0] if len(names) == 1 else None
 
 
 def as_agent(part: Agent | Pipeline) -> Agent:
-    """What answers for `part`: itself, or for a pipeline an agent that asks no model."""
+    """Return an agent that serves `part`: itself, or for a pipeline one that needs no model."""
     if isinstance(part, Agent):
         return part
     tool = Tool("pipeline", part, f"the pipeline {part.name}", timeout=600.0)
@@ -64,7 +64,7 @@ def as_agent(part: Agent | Pipeline) -> Agent:
 
 @dataclass(frozen=True)
 class Through:
-    """The strategy of a pipeline: its only tool says the answer."""
+    """The strategy of a pipeline: its only tool gives the answer."""
 
     name: str = "pipeline"
 

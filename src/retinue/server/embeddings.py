@@ -1,4 +1,4 @@
-"""`/embeddings`: texts as vectors, by the embedder that comes along."""
+"""`/embeddings`: text embeddings by the bundled embedder."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=JsonRoute)
 MODEL = MINILM.name
-_BATCH = 16  # pieces of texts that are embedded together
-_LONGEST, _MOST = 8_192, 300_000  # tokens of a text, and of a request
-_WAITING = 2_000  # batches of a tenant
+_BATCH = 16  # pieces embedded together
+_LONGEST, _MOST = 8_192, 300_000  # tokens per text, and per request
+_WAITING = 2_000  # batches per tenant
 _Text = Annotated[str, Field(max_length=1_000_000)]
 _Tokens = Annotated[int, Field(ge=0)]
 _OneOrMany = Annotated[
@@ -51,13 +51,13 @@ class EmbeddingsCreate(Wire):
 
 
 def is_here() -> bool:
-    """Whether there is an embedder: its weights, and the extra `rank`."""
+    """Whether the embedder is installed: its weights, and the extra `rank`."""
     return MINILM.is_here and all(find_spec(name) is not None for name in ("numpy", "onnxruntime", "tokenizers"))
 
 
 @router.post("/embeddings")
 async def create(body: EmbeddingsCreate, context: ContextDep) -> Response:
-    """A vector for each text. Of a text that is longer than the model sees at once, it is the mean of its pieces'."""
+    """Embed each text as a vector. A text longer than the model's window gets the mean of its pieces' vectors."""
     texts = _texts(body)
     limits, key_id = context.server.limits, context.scope.key_id or ""
     limits.tokens(key_id)
@@ -80,7 +80,7 @@ async def create(body: EmbeddingsCreate, context: ContextDep) -> Response:
 
 
 def _texts(body: EmbeddingsCreate) -> list[str]:
-    """Raises `ApiError` for what is no text, and for a model that is not here."""
+    """Return the texts of a request. Raises `ApiError` for token input, for empty text, and for an unknown model."""
     if body.model != MODEL:
         raise no_model(body.model)
     if not is_here():
@@ -89,7 +89,7 @@ def _texts(body: EmbeddingsCreate) -> list[str]:
     texts = [one for one in given if isinstance(one, str)]
     if len(texts) < len(given):
         message = (
-            "Invalid 'input': tokens are those of one tokenizer, and this model has another. Send texts "
+            "Invalid 'input': this model has a tokenizer of its own, so tokens cannot be used. Send text "
             "(LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))."
         )
         raise ApiError(400, message, param="input", code="invalid_type")
@@ -102,11 +102,11 @@ def _texts(body: EmbeddingsCreate) -> list[str]:
 
 def _check(context: Context, texts: int) -> None:
     if context.server.batches.of(context.scope.tenant) + texts // _BATCH > _WAITING:
-        raise too_many("embeddings that wait", _WAITING)
+        raise too_many("queued embeddings", _WAITING)
 
 
 def _pieces(texts: Sequence[str], dimensions: int | None) -> list[list[tuple[str, int]]]:
-    """The texts in pieces that the model sees whole. Raises `ApiError` for dimensions that its vectors do not have."""
+    """Split the texts into pieces that fit the model's window. Raises `ApiError` for unsupported dimensions."""
     if dimensions not in (None, minilm().dimensions):
         message = f"This model does not support specifying dimensions: its vectors have {minilm().dimensions}."
         raise ApiError(400, message, param="dimensions", code="invalid_value")
@@ -114,19 +114,19 @@ def _pieces(texts: Sequence[str], dimensions: int | None) -> list[list[tuple[str
 
 
 def _measured(tokens: Sequence[int]) -> None:
-    """Raises `ApiError` for too many tokens."""
+    """Raise `ApiError` for too many tokens."""
     if (longest := max(tokens)) > _LONGEST:
         said = f"This model's maximum context length is {_LONGEST} tokens, however you requested {longest} tokens."
         raise ApiError(400, said, param="input", code="context_length_exceeded")
     if sum(tokens) > _MOST:
-        said = f"Invalid 'input': a request may have {_MOST} tokens, and this one has {sum(tokens)}."
+        said = f"Invalid 'input': a request may have at most {_MOST} tokens, but this one has {sum(tokens)}."
         raise ApiError(400, said, param="input", code="max_tokens_per_request")
 
 
 def _told(
     pieces: Sequence[Sequence[tuple[str, int]]], vectors: Sequence[Floats], tokens: int, body: EmbeddingsCreate
 ) -> bytes:
-    """The answer, as JSON."""
+    """Return the response body as JSON."""
     import numpy
 
     rows, data, begin = numpy.concatenate(vectors), list[dict[str, Any]](), 0
@@ -142,8 +142,8 @@ def _told(
 
 def _not_here() -> ApiError:
     message = (
-        f"The model '{MODEL}' is not installed here. Whoever runs this server can do so: pip install 'retinue[rank]', "
-        f"and retinue models pull {MODEL}."
+        f"The model '{MODEL}' is not installed on this server. Its operator can install it: pip install "
+        f"'retinue[rank]', then retinue models pull {MODEL}."
     )
     headers = {"x-should-retry": "false"}
     return ApiError(503, message, kind="server_error", code="model_not_installed", headers=headers)

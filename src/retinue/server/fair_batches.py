@@ -1,4 +1,4 @@
-"""Long work in short pieces, in a thread: one piece at a time, and the next tenant's next."""
+"""Runs long work in a thread, piece by piece and round-robin over tenants."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ Piece = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class FairBatches:
-    """Pieces of work that wait, by tenant: whoever has much of it does not keep others waiting for all of it."""
+    """Queues pieces of work by tenant, so that a tenant with much work does not block the others."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[Piece]] = {}  # the tenant whose turn is next first
+        self._waiting: dict[str, deque[Piece]] = {}  # ordered by turn
         self._task: asyncio.Task[None] | None = None
 
     def of(self, tenant: str) -> int:
-        """How many pieces of a tenant wait."""
+        """Return how many pieces of a tenant are queued."""
         return len(self._waiting.get(tenant, ()))
 
     async def done(self, tenant: str, pieces: Sequence[Callable[[], T]]) -> list[T]:
-        """What the pieces return, in their order. What one raises is raised, and the rest is left."""
+        """Run the pieces and return their results in order. The first exception is raised, and the other pieces are
+        dropped."""
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[T]] = [loop.create_future() for _ in pieces]
         self._waiting.setdefault(tenant, deque()).extend(zip(pieces, futures, strict=True))
@@ -33,7 +34,7 @@ class FairBatches:
             self._task = asyncio.create_task(self._work(), name="fair batches")
         try:
             return [await future for future in futures]
-        finally:  # nobody waits for them if one was raised, or the client has gone
+        finally:  # the rest is not needed after an exception or a disconnect
             for future in futures:
                 future.cancel()
 
@@ -47,13 +48,13 @@ class FairBatches:
                 continue
             work, future = pieces.popleft()
             if pieces:
-                self._waiting[tenant] = pieces  # behind all others
+                self._waiting[tenant] = pieces  # to the end of the queue
             try:
                 value = await run_in_thread(work)
             except Exception as error:
                 if not future.done():
                     future.set_exception(error)
-                    await asyncio.sleep(0)  # who waits for it leaves the rest of his pieces
+                    await asyncio.sleep(0)  # the waiting caller drops its other pieces
             else:
                 if not future.done():
                     future.set_result(value)

@@ -1,4 +1,4 @@
-"""Whether the server lives and can work: open to everybody. What it has done: to who has a key."""
+"""Health and readiness, open to everybody; statistics, for clients with a key."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .wire.objects import Object
 
 router = APIRouter()
 opea = APIRouter()
-_SECONDS = 5.0  # for the database to answer in
+_SECONDS = 5.0  # for the database to answer
 
 
 @router.get("/health")
 async def health() -> Object:
-    """It lives."""
+    """The process is alive."""
     return {"status": "ok"}
 
 
 @router.get("/ready")
 async def ready(request: Request) -> Object:
-    """Its database is there, is this server's alone and answers, and it is not about to stop."""
+    """The server is ready: it is not stopping, and its database answers and is locked by this server."""
     state = request.app.state
     if state.stopping:
         raise ApiError(503, "The server is stopping.", kind="server_error")
@@ -42,13 +42,13 @@ async def ready(request: Request) -> Object:
 
 @opea.get("/health_check")
 async def health_check(context: ContextDep) -> Object:
-    """It lives, as OPEA's clients ask."""
+    """The process is alive, in the form that OPEA's clients expect."""
     return {"Service Title": "retinue", "Service Description": ", ".join(context.server.deployment.agents)}
 
 
 @opea.get("/statistics")
 async def statistics(context: ContextDep) -> Object:
-    """How many runs there are of each status."""
+    """Return the number of runs by status."""
 
     def count(connection: Connection, scope: TenantView) -> Object:
         query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)

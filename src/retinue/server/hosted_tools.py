@@ -1,4 +1,4 @@
-"""Tools that the server has for every agent, if it is started with them: `file_search` and `code_interpreter`."""
+"""Hosted tools, available to every agent if the server enables them: `file_search` and `code_interpreter`."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from .files.vector_search import Result, VectorSearch, search
 from .wire.api_errors import ApiError
 
 HOSTED = (FILE_SEARCH, CODE_INTERPRETER)
-_MOST = 20  # passages of a search, where nothing is said
-_TOLD = 7_500  # characters that a model is told: less than a tool's result may have
-_EXCERPT = 1_500  # characters of a passage
-_PATIENCE = 30.0  # seconds that a search waits for files that are being indexed
-_FILES = 5_000_000  # bytes that a program is given
+_MOST = 20  # default number of passages of a search
+_TOLD = 7_500  # characters shown to the model, below the limit of a tool's result
+_EXCERPT = 1_500  # characters per passage
+_PATIENCE = 30.0  # seconds that a search waits for files being indexed
+_FILES = 5_000_000  # bytes of files passed to a program
 _HOW = "After what you take from a passage, write its `cite` as it is."
 
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """The tools that are `enabled`, which work with what `searching` finds. `interpreter`: that of the second."""
+    """The `enabled` hosted tools, with the search and the code interpreter behind them."""
 
     enabled: Sequence[str]
     searching: VectorSearch
@@ -45,16 +45,16 @@ class Hosted:
 
     @classmethod
     def of(cls, enabled: Sequence[str], searching: VectorSearch) -> Hosted:
-        """Raises `UsageError` for a tool that there is not, and if its extra is not installed."""
+        """Set up the enabled tools. Raises `UsageError` if a tool is unknown or its extra is not installed."""
         if unknown := [name for name in enabled if name not in HOSTED]:
-            raise UsageError(f"no hosted tool {unknown[0]!r}; there are: {', '.join(HOSTED)}")
+            raise UsageError(f"unknown hosted tool {unknown[0]!r}; there are: {', '.join(HOSTED)}")
         return cls(tuple(enabled), searching, CodeInterpreter() if CODE_INTERPRETER in enabled else None)
 
     async def tools(self, scope: TenantView, wishes: Sequence[Mapping[str, Any]], resources: Resources) -> list[Tool]:
-        """Those of a request's tools that are hosted, whichever API they come from: options stand in the tool, or
-        under its type; it may name `vector_store_ids` and `filters`, and files in its `container`.
+        """Return the hosted tools that a request asks for, in the format of any API. Options are in the tool or under
+        its type; they may include `vector_store_ids`, `filters`, and files in a `container`.
 
-        Raises `UsageError` for a tool that is not enabled, and for a store or a file that is not there.
+        Raises `UsageError` if a tool is not enabled, or if a store or file does not exist.
         """
         by_type = {one["type"]: one for one in wishes if one.get("type") in HOSTED}
         for kind in by_type:
@@ -110,7 +110,7 @@ _FILTER: TypeAdapter[Filter] = TypeAdapter(Filter)
 
 
 def told(found: Sequence[Result], query: str) -> str:
-    """What the model reads of the passages: as many as it can be told, each with the mark to cite it by."""
+    """Return the passages as the model reads them, as many as fit, each with its citation mark."""
     shown: list[dict[str, Any]] = []
     text = json.dumps({"results": shown})
     for number, one in enumerate(found, 1):
@@ -130,7 +130,7 @@ def told(found: Sequence[Result], query: str) -> str:
 
 
 def excerpt(text: str, query: str) -> str:
-    """The part of a passage that has most of the query's words, if it is long."""
+    """Return the text, or of a long one the part that shares the most words with the query."""
     if len(text) <= _EXCERPT:
         return text
     wanted = stems(query)
@@ -159,7 +159,7 @@ class _Programs:
         return [json.dumps(file_of(connection, self.scope, one).body["filename"]) for one in self.files]
 
     def texts(self, connection: Connection) -> dict[str, str]:
-        """The files by their names. Raises `ToolError` if they are too large together."""
+        """Return the files' texts by name. Raises `ToolError` if together they are too large."""
         rows = [file_of(connection, self.scope, one) for one in self.files]
         if sum(row.body["bytes"] for row in rows) > _FILES:
             raise ToolError(f"the files have more than {_FILES:,} bytes together, which is too much for a program")

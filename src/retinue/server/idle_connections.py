@@ -1,4 +1,4 @@
-"""Connections over which nothing comes, or too many: they are closed, so that they do not keep others away."""
+"""Closes idle connections, and connections beyond the limit per address, so that they do not shut out others."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from .wire.request_body import MAX_OTHER_BYTES
 
-HEADERS = 20.0  # seconds from a connection, or the first byte of its next request, to the end of the headers
+HEADERS = 20.0  # seconds from connecting, or from a request's first byte, to the end of its headers
 
 
 def connections(most: int, seconds: float = HEADERS) -> Any:
-    """uvicorn's protocol for requests, with `seconds` for their headers, and at most `most` connections an address."""
+    """Return uvicorn's HTTP protocol with a timeout of `seconds` for headers and at most `most` connections per
+    address."""
     return partial(_Bounded, Counter(), most, seconds)
 
 
@@ -31,12 +32,12 @@ class _Socket(WebSocketsSansIOProtocol):
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
-        if message["type"] == "websocket.http.response.body":  # it was refused: there is nothing to complain of
+        if message["type"] == "websocket.http.response.body":  # refused, which is not an error
             self.handshake_complete = True
 
 
 SOCKETS: dict[str, Any] = {"ws": _Socket, "ws_max_size": MAX_OTHER_BYTES, "ws_per_message_deflate": False}
-"""uvicorn's options for WebSockets: messages are as large as bodies, and no more than they seem to be."""
+"""uvicorn's WebSocket options: messages are limited like bodies, and uncompressed, so that the limit is exact."""
 
 
 class _Bounded(HttpToolsProtocol):
@@ -65,7 +66,7 @@ class _Bounded(HttpToolsProtocol):
         super().handle_websocket_upgrade()
         protocol = self.transport.get_protocol()
         assert isinstance(protocol, _Socket)
-        protocol.lost = self._leave  # it is told, and not we
+        protocol.lost = self._leave  # the WebSocket protocol sees the disconnect, not this one
 
     def _leave(self) -> None:
         self._come()

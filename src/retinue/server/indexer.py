@@ -1,4 +1,4 @@
-"""Vector stores' files made searchable, beside the runs. The database says what is to be there; the index follows."""
+"""Indexes vector store files in the background. The database holds the wanted state; the index follows it."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from ..store.tables import contents, files, vector_store_files, vector_stores
 from .round_robin import RoundRobin
 
 logger = logging.getLogger(__name__)
-_AT_ONCE = 4  # files that are read at a time, of all tenants; the last place is for one who has none
-_IN_PROCESS = 200_000  # bytes of a text that needs no parser; a longer one is read in a process of its own, too
-_SECONDS = 60.0  # for the text of one
-_PAUSE = 2.0  # seconds until it is tried again, if the database or the disk is away
-_SOME = 500  # ids bound in one statement
-_CHARACTERS = 4  # that count as a token
+_AT_ONCE = 4  # files read concurrently over all tenants; the last slot is for a tenant without one
+_IN_PROCESS = 200_000  # bytes of text without a parser; a longer one is read in a separate process, too
+_SECONDS = 60.0  # to extract the text of a file
+_PAUSE = 2.0  # seconds until a retry if the database or the disk is unavailable
+_SOME = 500  # ids bound per statement
+_CHARACTERS = 4  # counted as one token
 _BINARY = "it is not text (want HTML, PDF, Markdown or plain text)"
 _COLUMNS = vector_store_files.c
 _STORES = select(_COLUMNS.vector_store_id).distinct()
 
 
 def index_folder(url: URL) -> Path:
-    """Where the index of a database is: beside its file; for one on a server, in the user's cache."""
+    """Return the index folder of a database: beside a SQLite file; for a database server, in the user's cache."""
     if url.get_backend_name() == "sqlite":
         path = Path(str(url.database))
         return path.with_name(f"{path.name}.index")
@@ -49,7 +49,7 @@ def index_folder(url: URL) -> Path:
 
 
 class Indexer:
-    """What goes on in the index of `database` in `passages`, in a task that ends when there is nothing to do."""
+    """Keeps the index `passages` in step with `database`, in a task that ends when nothing is left to do."""
 
     def __init__(self, database: Database, passages: PassageIndex) -> None:
         self.passages = passages
@@ -57,35 +57,36 @@ class Indexer:
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._turns = RoundRobin()
-        self._changed: set[str] = set()  # stores whose indexes may have what is not theirs
+        self._changed: set[str] = set()  # stores whose indexes may hold stale entries
         self._begun = False
-        self._known = asyncio.Event()  # what a former process left has been looked through
-        self._step = asyncio.Event()  # set when a file is done; then there is another
+        self._known = asyncio.Event()  # the previous process's state was examined
+        self._step = asyncio.Event()  # set when a file is done, and then replaced
 
     def wake(self, *changed: str) -> None:
-        """There are files to index, or to forget in these stores. Called in the server's loop."""
+        """Start indexing new files, and removing stale entries from the `changed` stores. Call it in the server's event
+        loop."""
         self._woken.set()
         self._changed |= set(changed)
         if self._task is None or self._task.done():
-            work = supervise("the indexing of files", self._work)
-            self._task = asyncio.create_task(work, name="indexing", context=Context())  # no request's alone
+            work = supervise("indexing files", self._work)
+            self._task = asyncio.create_task(work, name="indexing", context=Context())  # outlives the request
 
     async def close(self) -> None:
-        """Stop. What is not done is done at the next start."""
+        """Stop. Unfinished files are indexed at the next start."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def known(self) -> None:
-        """Wait until it is known what is in the index, but not for ever."""
+        """Wait until the index state is known, up to a time limit."""
         if not self._known.is_set():
             self.wake()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._known.wait(), _SECONDS)
 
     async def settled(self, store_ids: Collection[str], seconds: float) -> None:
-        """Wait until no file of these stores is being indexed, but at most `seconds`."""
-        self.wake()  # what a message brought that had to wait for its thread
+        """Wait up to `seconds` until no file of these stores is being indexed."""
+        self.wake()  # messages that waited for their thread may have added files
         await self.known()
         query = select(_COLUMNS.id).where(_COLUMNS.vector_store_id.in_(store_ids), _COLUMNS.status == "in_progress")
         with suppress(TimeoutError):
@@ -106,7 +107,7 @@ class Indexer:
                     self._known.set()
                     await self._begin(under_way)
                 except (StoreUnavailable, DataError, OSError) as error:
-                    logger.warning("the index of files waits: %s", error)
+                    logger.warning("indexing is paused: %s", error)
                     await asyncio.sleep(_PAUSE)
                     continue
                 if not under_way and not self._woken.is_set():
@@ -122,7 +123,7 @@ class Indexer:
             await asyncio.gather(*under_way.values(), return_exceptions=True)
 
     async def _begin(self, under_way: dict[int, asyncio.Task[None]]) -> None:
-        """Begin with as many files as there are places, each tenant in turn."""
+        """Start as many files as there are free slots, round-robin over tenants."""
         while len(under_way) < _AT_ONCE:
             waiting = await self._database.read(partial(_waiting, but=list(under_way)))
             chosen = self._turns.next(waiting, _AT_ONCE - len(under_way))
@@ -136,25 +137,25 @@ class Indexer:
         try:
             await self._index(row)
         except (StoreUnavailable, DataError, OSError) as error:
-            logger.warning("the index of files waits: %s", error)
+            logger.warning("indexing is paused: %s", error)
             await asyncio.sleep(_PAUSE)
-        except Exception:  # one file must not keep the others waiting
+        except Exception:  # one file must not block the others
             logger.exception("%s could not be indexed", row.file_id)
             await asyncio.sleep(_PAUSE)
         finally:
             self._turns.end(row.tenant)
 
     async def _index(self, row: Row[Any]) -> None:
-        """Read one file, keep its passages, and say so: in this order, so that whoever dies between does it again."""
+        """Read a file, store its passages, then its status. In this order, a crash in between repeats the work."""
         data = await self._database.read(partial(_content, file_id=row.file_id))
         size, problem = 0, None
         try:
             text = await _text_of(row.body["filename"], data or b"")
         except DataError as error:
             problem = {"code": "unsupported_file" if _BINARY in str(error) else "invalid_file", "message": str(error)}
-        except UsageError as error:  # an extra is not installed
+        except UsageError as error:  # a missing extra
             problem = {"code": "server_error", "message": str(error)}
-        except Exception:  # one file must not keep the others waiting
+        except Exception:  # one file must not block the others
             logger.exception("the text of %s could not be read", row.file_id)
             problem = {"code": "server_error", "message": "the server could not read it"}
         else:
@@ -170,14 +171,14 @@ class Indexer:
                 self._changed.add(row.vector_store_id)  # it may be damaged
                 raise
         kept = await self._database.write(partial(_finish, row=row, size=size, problem=problem))
-        if not kept:  # it was removed meanwhile, perhaps with its store
+        if not kept:  # removed meanwhile, perhaps with its store
             self._changed.add(row.vector_store_id)
         self._step.set()
         self._step = asyncio.Event()
 
     async def _tidy(self) -> None:
-        """Index again what an index has lost, and remove from it what the database does not know."""
-        if not self._begun:  # whatever a former process left
+        """Reindex files that an index has lost, and remove entries that the database does not know."""
+        if not self._begun:  # left by the previous process
             kept = await self._database.read(lambda connection: connection.execute(_STORES).scalars().all())
             self._changed |= {*kept, *await run_in_thread(self.passages.collections)}
             self._begun = True
@@ -193,7 +194,7 @@ class Indexer:
                 raise
 
     def _compared(self, store_id: str, known: Mapping[str, str]) -> list[str]:
-        """Make away with what is not `known`; what should be there and is not."""
+        """Remove entries that are not `known`. Return the completed files that the index lacks."""
         if not known:
             self.passages.drop(store_id)
             return []
@@ -204,14 +205,14 @@ class Indexer:
         except DataError as error:
             if not is_damaged(error):
                 raise
-            logger.warning("an index of files is made anew: %s", error)
+            logger.warning("rebuilding a file index: %s", error)
             self.passages.drop(store_id)
             there = set()
         return [one for one, status in known.items() if status == "completed" and one not in there]
 
 
 async def _text_of(name: str, data: bytes) -> str:
-    """The text of a file. Raises `DataError` and `UsageError`."""
+    """Extract the text of a file. Raises `DataError` or `UsageError`."""
     kind = media_type_of(name) or ""
     if b"\x00" in data[:8_192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")) and b"%PDF-" not in data[:1_024]:
         raise DataError(_BINARY)
@@ -225,7 +226,7 @@ async def _text_of(name: str, data: bytes) -> str:
 
 
 def _waiting(connection: Connection, but: Collection[int]) -> dict[str, int]:
-    """The number of the oldest file of each tenant that is to be indexed, `but` for these."""
+    """Return the number of each tenant's oldest file to index, except those in `but`."""
     query = select(_COLUMNS.tenant, func.min(_COLUMNS.number)).where(_COLUMNS.status == "in_progress")
     rows = connection.execute(query.where(_COLUMNS.number.not_in(but)).group_by(_COLUMNS.tenant))
     return {row[0]: row[1] for row in rows}
@@ -241,9 +242,9 @@ def _content(connection: Connection, file_id: str) -> bytes | None:
 
 
 def _finish(connection: Connection, row: Row[Any], size: int, problem: dict[str, str] | None) -> bool:
-    """Note what came of a file; whether it still mattered."""
+    """Store the outcome of a file. Return whether the file still exists."""
     mine = (_COLUMNS.id == row.id, _COLUMNS.status == "in_progress")
-    body = connection.execute(select(_COLUMNS.body).where(*mine).with_for_update()).scalar()  # its attributes by now
+    body = connection.execute(select(_COLUMNS.body).where(*mine).with_for_update()).scalar()  # current attributes
     if body is None:
         return False
     status = "completed" if problem is None else "failed"
@@ -262,7 +263,7 @@ def _again(connection: Connection, ids: Sequence[str]) -> None:
 
 
 def expire(connection: Connection) -> list[str]:
-    """Remove files whose time is up, and what was in stores whose time is; the stores that have lost some."""
+    """Delete expired files, and the entries of expired stores. Return the stores that lost files."""
     now = int(time.time())
     over = select(files.c.id).where(files.c.expires_at <= now)
     ended = select(vector_stores.c.id).where(vector_stores.c.expires_at <= now)

@@ -1,4 +1,4 @@
-"""How a server's process logs: one line each on standard error, as JSON or as text, whoever has something to say."""
+"""Logging of the server process: one line per record on standard error, as JSON or text, from every source."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..components import sandbox
 from ..core.log_context import ContextFilter
 
 Format = Literal["text", "json"]
-_MOST = 2_048  # bytes of a field
+_MOST = 2_048  # bytes per field
 _IDS = ("request", "run", "step")
 ACCESS = logging.getLogger("retinue.access")
-"""A record for each request that was answered, whose `fields` say what is known of it (see `access_log`)."""
+"""One record per answered request, with its `fields` (see `access_log`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """From which `level` on is logged, in which `form`; and the form of the access log, `None`: there is none."""
+    """The minimum `level`, the line `form`, and the form of the access log (`None` to disable it)."""
 
     level: str = "warning"
     form: Format = "json"
@@ -34,18 +34,18 @@ class LogOptions:
 
 
 class JsonLines(logging.Formatter):
-    """A record as an object on one line: JSON has no line ends and no control characters."""
+    """Formats a record as one line of JSON, free of newlines and control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         return json.dumps({name: _bounded(value) for name, value in _fields(self, record).items()})
 
 
 class TextLines(logging.Formatter):
-    """A record as a line of text; nothing in it can begin another, and what goes on in a second one is indented."""
+    """Formats a record as one line of text, which no content can break; traceback lines are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and those of an error's traceback."""
+        """Return the line, followed by those of a traceback."""
         fields = {name: _bounded(value) for name, value in _fields(self, record).items()}
         at, level, name, message = (fields.pop(one) for one in ("at", "level", "logger", "message"))
         trace = str(fields.pop("error", "")).splitlines()
@@ -55,7 +55,7 @@ class TextLines(logging.Formatter):
 
 
 def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
-    """What a record says, by name; ids and numbers only if there are any."""
+    """Return the fields of a record by name; ids only where they are set."""
     given: Mapping[str, Any] = getattr(record, "fields", {})
     ids = {name: value for name in _IDS if (value := getattr(record, name, None))}
     said = {
@@ -66,13 +66,13 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
     } | (ids if not given else {**given})
     if record.exc_info:
         trace = redact(formatter.formatException(record.exc_info)).encode("utf-8", "replace")
-        cut = "" if len(trace) <= _MOST else "… "  # its end says what, and where
+        cut = "" if len(trace) <= _MOST else "… "  # the end says what went wrong, and where
         said["error"] = cut + trace[len(cut.encode()) - _MOST :].decode("utf-8", "ignore")
     return said
 
 
 def _bounded(value: Any) -> Any:
-    """A field without secrets, and not longer than it may be."""
+    """Return a field with secrets redacted, truncated to its limit."""
     if not isinstance(value, str):
         return value
     text = redact(value)
@@ -82,7 +82,7 @@ def _bounded(value: Any) -> Any:
 
 
 def _plain(value: Any) -> str:
-    """A value in a line of text: whatever is not printable, or would be another line, is escaped."""
+    """Return a value for a line of text, with unprintable characters and newlines escaped."""
     text = str(value)
     if text.isprintable():
         return text
@@ -93,7 +93,7 @@ _FORMS: Mapping[Format, type[logging.Formatter]] = {"text": TextLines, "json": J
 
 
 def set_up(how: LogOptions = LogOptions()) -> None:
-    """Log so, from now on, in this process: also what uvicorn, Python's warnings and dying threads have to say."""
+    """Configure logging for this process, including uvicorn, Python warnings, and threads that die."""
     logging.basicConfig(level=logging.WARNING, handlers=[_handler(how.form)])
     level = logging.getLevelNamesMapping()[how.level.upper()]
     for name in ("retinue", "uvicorn"):
@@ -117,16 +117,16 @@ def _handler(form: Format) -> logging.Handler:
 
 
 def _standard_error() -> TextIO:
-    """Python's standard error; a descriptor of its own, since that of the process is lent to workers now and then."""
+    """Return Python's standard error on a descriptor of its own, because the process's is lent to workers at times."""
     try:
         own = sys.stderr.fileno() == 2
-    except (AttributeError, ValueError, OSError):  # somebody captures it
+    except (AttributeError, ValueError, OSError):  # captured
         own = False
     return os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace") if own else sys.stderr
 
 
 def _said_already(record: logging.LogRecord) -> bool:
-    """Whether uvicorn says more than the line that has the request's id."""
+    """Drop records of uvicorn that repeat a line with the request's id."""
     return not record.getMessage().startswith("ASGI callable returned without")
 
 
@@ -138,14 +138,14 @@ def _thread_died(died: threading.ExceptHookArgs) -> None:
 
 @contextmanager
 def workers_logged() -> Iterator[None]:
-    """In the block, what sandboxes' workers write to their standard error is logged, line by line."""
+    """Log, line by line, what sandbox workers write to standard error within the block."""
     reading, writing = os.pipe()
     reader = threading.Thread(target=_log_lines, args=[reading], name="workers-stderr", daemon=True)
     reader.start()
     turn = threading.Lock()
 
     @contextmanager
-    def spawning() -> Iterator[None]:  # a worker inherits ours, for want of another way to give it one
+    def spawning() -> Iterator[None]:  # a worker inherits ours, since it cannot be passed another
         with turn:
             ours = os.dup(2)
             os.dup2(writing, 2)
@@ -161,7 +161,7 @@ def workers_logged() -> Iterator[None]:
     finally:
         sandbox.spawning = before
         os.close(writing)
-        reader.join(1.0)  # no longer: a worker may be left that has its end
+        reader.join(1.0)  # bounded, since a remaining worker may hold its end open
 
 
 def _log_lines(descriptor: int) -> None:
@@ -169,4 +169,4 @@ def _log_lines(descriptor: int) -> None:
     with os.fdopen(descriptor, "rb") as lines:
         while line := lines.readline(_MOST):
             if text := line.decode("utf-8", "replace").strip():
-                logger.warning("a worker said: %s", text)
+                logger.warning("a worker wrote: %s", text)

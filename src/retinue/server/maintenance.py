@@ -1,4 +1,4 @@
-"""What goes on by itself: runs whose time is up, those that wait for their thread, those that are to be forgotten."""
+"""Periodic maintenance: expires late runs, starts queued runs, and deletes old ones."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from .wire.api_errors import ApiError
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _EVERY, _FORGETS = 1.0, 600.0  # seconds
-_CHATS = 86_400  # seconds that a chat completion, which nobody asked to store, is kept
+_CHATS = 86_400  # seconds for which a chat completion without `store` is kept
 _AT_ONCE = 500
 
 
 async def run_maintenance(server: Server) -> None:
-    """End runs whose time is up, begin those whose thread is free, and now and then forget old ones, for ever. What
-    one of these duties raises is logged, and keeps neither the others nor the next time from being done."""
+    """Run all maintenance tasks forever: expire runs, start runs whose thread is free, and occasionally delete old
+    ones. Exceptions are logged, and affect neither the other tasks nor the next round."""
     now_and_then = _Seldom(server)
     duties: dict[str, Callable[[], Awaitable[None]]] = {
-        "setting ends of runs by the clock": partial(_follow_clock, server.database),
-        "ending runs whose time is up": partial(_end_late, server),
-        "beginning runs that wait": partial(_begin_waiting, server),
-        "forgetting what is old": now_and_then.forget,
+        "adjusting run expiry to the clock": partial(_follow_clock, server.database),
+        "expiring runs": partial(_end_late, server),
+        "starting queued runs": partial(_begin_waiting, server),
+        "deleting old data": now_and_then.forget,
     }
     said: dict[str, str] = {}
     while True:
@@ -49,12 +49,12 @@ async def run_maintenance(server: Server) -> None:
 
 
 async def _do(name: str, duty: Callable[[], Awaitable[None]], said: dict[str, str]) -> None:
-    """Do a duty. What it raises is logged, unless that is what was `said` of it last."""
+    """Run a task. An exception is logged, unless it repeats the last one (`said`)."""
     try:
         await duty()
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-        if said.get(name) != problem:  # once, and not each second
+        if said.get(name) != problem:  # once, not every second
             unknown = not isinstance(error, RetinueError)
             logger.log(logging.ERROR if unknown else logging.WARNING, "%s: %s", name, error, exc_info=unknown)
         said[name] = problem
@@ -73,7 +73,8 @@ async def _begin_waiting(server: Server) -> None:
 
 
 async def begin_next(server: Server, thread_id: str) -> None:
-    """Begin the run that waits for a thread, if it is free. One that cannot be begun fails; the next has its turn."""
+    """Start the run that waits for a thread, if the thread is free. If it cannot be started, it fails, and the next is
+    tried."""
     while (run_id := await server.database.read(partial(next_in_turn, thread_id=thread_id))) is not None:
         begun = await _of_run(server, run_id, partial(admit_waiting_run, run_id=run_id, options=server.options))
         if begun is True:
@@ -84,14 +85,14 @@ async def begin_next(server: Server, thread_id: str) -> None:
 
 
 async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
-    """What `work`, which is about one run, returns. Where it raises, that run fails, and nobody else is held up."""
+    """Return what `work`, which concerns one run, returns. If it raises, that run fails, without affecting others."""
     try:
         return await server.database.write(work)
     except StoreUnavailable:
         raise
     except Exception as error:
         known = isinstance(error, ApiError | RetinueError)
-        problem = str(error) if known else f"what is kept of this run cannot be read ({type(error).__name__})"
+        problem = str(error) if known else f"the stored data of this run cannot be read ({type(error).__name__})"
         logger.warning("the run %s failed: %s", run_id, problem, exc_info=not known)
         code = "invalid_prompt" if isinstance(error, ApiError) else "server_error"
         return await server.database.write(partial(_fail, run_id=run_id, problem=problem, code=code))
@@ -100,33 +101,33 @@ async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) 
 def _fail(connection: Connection, run_id: str, problem: str, code: str) -> RunRow | None:
     try:
         run = find_run(connection, run_id, lock=True)
-    except ValueError:  # not even its row is what we wrote
+    except ValueError:  # even the row is unreadable
         discard_run(connection, run_id, problem)
         return None
     return fail_run(connection, run, problem, code) if run is not None and run.active else None
 
 
 class _Seldom:
-    """What need not be done each second."""
+    """Tasks that need not run every second."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._done = -_FORGETS
 
     async def forget(self) -> None:
-        """Forget runs, keys of requests and files whose time is over, if it is time to."""
+        """Delete expired runs, idempotency keys and files, if it is time."""
         database, retention = self._server.database, self._server.options.retention
         if time.monotonic() - self._done < min(_FORGETS, retention or _FORGETS):
             return
         await database.write(sweep)
         while await database.write(partial(_forget, retention=retention)):
-            pass  # a few at a time: others write, too
+            pass  # in small batches, to let others write
         self._server.indexing.wake(*await database.write(expire))
         self._done = time.monotonic()
 
 
 async def _follow_clock(database: Database) -> None:
-    """If the system's clock was set, set the ends of runs with it: none has more or less time for that."""
+    """Shift the expiry of all runs if the system clock was changed, so that no run gains or loses time."""
     by, before = CLOCK.step(), CLOCK.ahead
     if not by:
         return
@@ -141,11 +142,11 @@ async def _follow_clock(database: Database) -> None:
     except StoreUnavailable:
         CLOCK.ahead = before
         raise
-    logger.warning("the system's clock was set by %+d s, and the ends of the runs with it", by)
+    logger.warning("the system clock changed by %+d s; run expiry was shifted with it", by)
 
 
 def _late(connection: Connection) -> list[str]:
-    """The ids of runs whose time is up; their rows are read one by one."""
+    """Return the ids of late runs; their rows are read one by one."""
     query = select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= int(CLOCK.now()))
     return list(connection.execute(query).scalars())
 
@@ -156,7 +157,7 @@ def _expire(connection: Connection, run_id: str) -> RunRow | None:
 
 
 def _forget(connection: Connection, retention: int) -> int:
-    """Delete some of the runs that ended long ago, and their logs; how many. What was said on threads stays."""
+    """Delete a batch of runs that ended long ago, with their logs. Return how many. Messages on threads remain."""
     now = int(time.time())
     stored = func.coalesce(runs.c.request["store"].as_boolean(), false())
     old = runs.c.thread_id.is_(None) & (runs.c.created_at < now - _CHATS) & stored.is_(False)
@@ -171,6 +172,6 @@ def _forget(connection: Connection, retention: int) -> int:
 
 
 def _waiting(connection: Connection) -> list[str]:
-    """The threads for which runs wait that do not hold them."""
+    """Return the threads that queued runs wait for."""
     query = select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct()
     return [thread for thread in connection.execute(query).scalars() if thread is not None]

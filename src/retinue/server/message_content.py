@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,43 +14,46 @@ from sqlalchemy import Connection
 from ..store.tables import contents
 from ..store.tenant_view import TenantView
 from ..strategies.prompting.injection_guard import neutralize
+from .context import Context
 from .files.routes import file_of
 from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter, wrong_type
 
 _MOST = 256_000  # characters of a file, as of a message
 _MOST_OF_ALL = 1_000_000  # characters of the files of a request
+_FILES_AT_ONCE = 100  # named in a request; each is looked up
 _WORDS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 _FILES = ("file", "input_file")
 _IMAGES = ("image_url", "input_image")
 
 
 class Readable:
-    """The contents of a request, with their files as texts, of which there are at most a million characters: the same
-    file may be named again and again."""
+    """The contents of one request, with text files replaced by their text.
+
+    A request may name the same file many times, so it has at most 100 files and 1,000,000 characters of them.
+    """
 
     def __init__(self, connection: Connection, scope: TenantView) -> None:
         self._connection = connection
         self._scope = scope
-        self._left = _MOST_OF_ALL
+        self._files = 0
+        self._chars = 0
 
     def __call__(self, content: Any, where: str) -> Any:
-        """`content`, which is at `where` in the request. Raises `ApiError` for what no model here can be given: sounds,
-        files that are no text. Of an image the model is told that it is there, and not to be seen."""
-        if not isinstance(content, Sequence) or isinstance(content, str):
+        """Return `content`, which is at `where` in the request, with files as text. An image becomes a note that the
+        model cannot see it. Raises `ApiError` for audio and for files that are not text."""
+        if not _parts(content):
             return content
         return [self._part(part, f"{where}[{number}]") for number, part in enumerate(content)]
 
     def kept(self, content: Any) -> Any:
-        """`content` that was kept, likewise as far as it can be."""
-        if not isinstance(content, Sequence) or isinstance(content, str):
-            return content
-        parts = []
-        for part in content:
-            with suppress(ApiError):
-                part = self._part(part, "")
-            parts.append(part)
-        return parts
+        """Return stored `content` with files as text. What cannot be read stays as it is."""
+        return [self._kept(part) for part in content] if _parts(content) else content
+
+    def _kept(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
+        with suppress(ApiError):
+            return self._part(part, "")
+        return part
 
     def _part(self, part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         if part.get("type") not in _FILES:
@@ -58,17 +62,46 @@ class Readable:
         given = part.get("file") if part["type"] == "file" else part
         if not isinstance(given, Mapping):
             raise missing_parameter(f"{where}.file")
-        self._take(0, place)
+        self._files += 1
+        if self._files > _FILES_AT_ONCE:
+            raise invalid_value(place, f"a request names at most {_FILES_AT_ONCE} files")
         name, data = _file(self._connection, self._scope, given, place)
         text = _text(data, place)
-        self._take(len(text), place)
-        text_kind = "input_text" if part["type"] == "input_file" else "text"
-        return {"type": text_kind, "text": f'[the file "{neutralize(name)}"]\n{neutralize(text)}\n[its end]'}
+        self._chars += len(text)
+        if self._chars > _MOST_OF_ALL:
+            raise invalid_value(place, f"the files of a request have at most {_MOST_OF_ALL:,} characters together")
+        return {"type": "input_text" if part["type"] == "input_file" else "text", "text": _as_text(name, text)}
 
-    def _take(self, chars: int, where: str) -> None:
-        self._left -= chars
-        if self._left < 0:
-            raise invalid_value(where, f"the files of a request have at most {_MOST_OF_ALL:,} characters together")
+
+async def prepare_files(context: Context, contents: Iterable[Any]) -> None:
+    """Read the files that `contents` name, before the transaction that needs their text.
+
+    Neutralizing a million characters takes a quarter of a second, for which all other writes would wait. The
+    transaction finds the texts in a cache. It also raises what is wrong with a file.
+    """
+    named = [content for content in contents if _names_files(content)]
+
+    def work(connection: Connection, scope: TenantView) -> None:
+        readable = Readable(connection, scope)
+        for content in named:
+            readable.kept(content)
+
+    if named:
+        async with context.server.large.rested(context.scope.tenant):
+            await context.read(work)
+
+
+def _names_files(content: Any) -> bool:
+    return _parts(content) and any(isinstance(part, Mapping) and part.get("type") in _FILES for part in content)
+
+
+@lru_cache(maxsize=32)  # entries of up to 256,000 characters
+def _as_text(name: str, text: str) -> str:
+    return f'[the file "{neutralize(name)}"]\n{neutralize(text)}\n[its end]'
+
+
+def _parts(content: Any) -> bool:
+    return isinstance(content, Sequence) and not isinstance(content, str)
 
 
 def _checked(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""`/models`: the agents and pipelines of the file, and what makes embeddings."""
+"""`/models`: the file's agents and pipelines, and the embedding model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.get("/models")
 async def list_models(context: ContextDep) -> Object:
-    """All that can be asked."""
+    """List the models."""
     return {"object": "list", "data": [_model_object(context.server.deployment, name) for name in _names(context)]}
 
 
 @router.get("/models/{model:path}")
 async def retrieve_model(context: ContextDep, model: str) -> Object:
-    """One of them; its name may have slashes and colons."""
+    """Retrieve a model. Its name may contain slashes and colons."""
     if model not in _names(context):
         raise no_model(model)
     return _model_object(context.server.deployment, model)
@@ -30,14 +30,14 @@ async def retrieve_model(context: ContextDep, model: str) -> Object:
 
 @router.delete("/models/{model:path}")
 async def delete_model(context: ContextDep, model: str) -> None:
-    """Refused: what there is, the server's file says."""
+    """Refused: the server's file defines the models."""
     if model not in _names(context):
         raise no_model(model)
-    raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted here.")
+    raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted through the API.")
 
 
 def _names(context: Context) -> list[str]:
-    """Agents, pipelines, and what makes embeddings, if it is installed."""
+    """Return the names of agents, pipelines, and the embedding model if it is installed."""
     return list(
         dict.fromkeys([*context.server.deployment.agents, *([embeddings.MODEL] if embeddings.is_here() else ())])
     )

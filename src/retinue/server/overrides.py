@@ -1,4 +1,4 @@
-"""An agent as one request wants it: further words, the client's own tools, other settings. The agent stays as it is."""
+"""Applies one request's overrides to a copy of an agent: instructions, client tools and settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from ..models.settings import Settings
 from ..store.run_row import RunRow
 from ..strategies.auto import Auto
 from ..strategies.tool_calling import ToolCalling
-from ..strategies.wrappers.instructions import WithInstructions
-from ..strategies.wrappers.wrapper import with_tool_names
+from ..strategies.wrappers.wrapper import Wrapper, with_tool_names
 from .declared_tools import left
 from .deployment import Deployment
 
@@ -33,11 +32,12 @@ _ECHOED = ("temperature", "top_p")
 
 
 def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:
-    """`agent` for a request: `wishes` are its `instructions`, `tools`, `tool_choice`, `response_format`,
-    `parallel_tool_calls`, `temperature` and so on, in OpenAI's forms; those that are missing or `None` change nothing.
-    `hosted` are those of the tools that are the server's.
+    """Return a copy of `agent` with a request's overrides.
 
-    Its memory is its thread's, so none of the file's is used. Raises `UsageError` for what cannot be.
+    `wishes` holds `instructions`, `tools`, `tool_choice`, `response_format`, `parallel_tool_calls`, `temperature` and
+    so on, in OpenAI's format; missing and `None` values change nothing. `hosted` are the request's hosted tools. The
+    file's memories are removed, because the thread is the memory. Raises `UsageError` for overrides that cannot be
+    applied.
     """
     schema = wanted_schema(wishes.get("response_format"))
     other = copy.copy(agent) if schema is None else agent.with_answers(schema)
@@ -62,7 +62,7 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
 
 
 def sampling_of(model: Model) -> dict[str, Any]:
-    """The `temperature` and `top_p` with which a model is asked where a request says none, as far as is known."""
+    """Return the model's default `temperature` and `top_p`, as far as they are known."""
     if isinstance(model, Limited):
         return sampling_of(model.inner) | {name: model.options[name] for name in _ECHOED if name in model.options}
     if not isinstance(model, PromptModel):
@@ -73,8 +73,8 @@ def sampling_of(model: Model) -> dict[str, Any]:
 
 
 def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
-    """The strategy with the request's `tool_choice` and `parallel_tool_calls`, if it knows such."""
-    if isinstance(strategy, WithInstructions):
+    """Return the strategy with the request's `tool_choice` and `parallel_tool_calls`, if it supports them."""
+    if isinstance(strategy, Wrapper):
         return replace(strategy, inner=_choosing(strategy.inner, wishes))
     if isinstance(strategy, Auto):
         calling = _choosing(strategy.calling, wishes)
@@ -87,7 +87,7 @@ def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
 
 
 def chosen_tool(wishes: Mapping[str, Any]) -> str | None:
-    """The tool that a `tool_choice` names, if it names one."""
+    """Return the tool that `tool_choice` names, or `None`."""
     match wishes.get("tool_choice"):
         case {"function": {"name": str() as name}}:
             return inner_name(name)
@@ -97,20 +97,18 @@ def chosen_tool(wishes: Mapping[str, Any]) -> str | None:
 
 
 def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]:
-    """The functions that the client runs itself: a call of one waits until the client says what came of it.
-    Raises `UsageError` for a name that the agent's own tools have."""
+    """Return the functions that the client runs; a call waits for the client's output. Raises `UsageError` if a name
+    clashes with the agent's own tools."""
     functions = [one["function"] for one in given if one.get("type") == "function"]
     own = {tool.name for tool in agent.tools}
     for function in functions:
         if inner_name(function["name"]) in own:
-            raise UsageError(
-                f"the agent {agent.name} has a tool '{function['name']}' of its own; give yours another name"
-            )
+            raise UsageError(f"the agent {agent.name} already has a tool '{function['name']}'; give yours another name")
     return [_client_tool(function) for function in functions]
 
 
 def tools_of(deployment: Deployment, run: RunRow) -> Mapping[str, Tool]:
-    """The tools that a run can use, by name; as far as they are still there."""
+    """Return the tools that a run can use, by name, as far as they still exist."""
     agent = deployment.agents.get(run.request["model"])
     own = agent.tools if agent is not None else []
     functions = [one["function"] for one in run.request.get("tools") or () if one.get("type") == "function"]
@@ -118,12 +116,12 @@ def tools_of(deployment: Deployment, run: RunRow) -> Mapping[str, Tool]:
 
 
 def inner_name(name: str) -> str:
-    """A function's name as a tool's, which has no hyphens."""
+    """Return a function's name as a tool name, without hyphens."""
     return name.replace("-", "_")
 
 
 def _other_names(given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The tools' names by those that the client gave, where they differ: people and models may use either."""
+    """Return tool names by the client's names for them, where these differ: people and models may use either."""
     names = [one["function"]["name"] for one in given if one.get("type") == "function"]
     return {name: inner_name(name) for name in names if name != inner_name(name)}
 
@@ -141,12 +139,12 @@ def _client_tool(function: Mapping[str, Any]) -> Tool:
 
 
 async def _elsewhere(**arguments: Any) -> str:
-    """The client runs it: a run is parked before it would come here, and resumed with what it said."""
-    raise UsageError(f"this tool runs at the client, with {json.dumps(arguments)}")
+    """Placeholder: the run pauses before the call and resumes with the client's output."""
+    raise UsageError(f"this tool runs on the client, with {json.dumps(arguments)}")
 
 
 def wanted_schema(response_format: Any) -> Mapping[str, Any] | None:
-    """The JSON Schema that a `response_format` holds the answer to; `None` if any text will do."""
+    """Return the JSON Schema required by a `response_format`; `None` if any text will do."""
     match response_format:
         case {"type": "json_schema", "json_schema": {"schema": dict() as schema}}:
             return schema

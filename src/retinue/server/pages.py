@@ -1,5 +1,5 @@
-"""Pages for a person with a browser: what this server is, at `/`, and its operations, at `/docs`. Open to everybody,
-so they say nothing of any tenant; they load nothing from anywhere, and what they show is escaped."""
+"""HTML pages for a browser: an overview at `/`, and the operations at `/docs`. They are public, so they show nothing of
+any tenant, load no external resources, and escape what they show."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ td {{ padding: .1rem .8rem .1rem 0; vertical-align: top }}
 
 @router.get("/")
 async def index(request: Request) -> Response:
-    """What this server is, and how to ask it."""
+    """An overview of the server, with an example request."""
     return _page("Retinue", _index(str(request.base_url).rstrip("/"), request.app.state.server.deployment))
 
 
 @router.get("/docs")
 @router.get("/redoc")
 async def operations(request: Request) -> Response:
-    """All operations, by their paths."""
+    """All operations, by path."""
     schema = await asyncio.to_thread(request.app.openapi)
     return _page("Retinue: operations", "\n".join(_operations(schema)))
 
@@ -60,7 +60,7 @@ async def operations(request: Request) -> Response:
 async def openapi(request: Request) -> Response:
     """The OpenAPI document."""
     state = request.app.state
-    if not hasattr(state, "openapi"):  # it is always the same
+    if not hasattr(state, "openapi"):  # it never changes
         state.openapi = await asyncio.to_thread(lambda: json.dumps(request.app.openapi()).encode())
     return Response(state.openapi, media_type="application/json")
 
@@ -95,7 +95,7 @@ def _index(address: str, deployment: Deployment) -> str:
 
 def _operations(schema: dict[str, Any]) -> Iterator[str]:
     yield '<h1>Operations</h1>\n<p><a href="/">Back</a>. All but <code>/health</code>, <code>/ready</code> and these'
-    yield 'pages want a key. With the shapes of requests: <a href="/openapi.json">OpenAPI</a>.</p>'
+    yield 'pages require a key. For the request schemas, see <a href="/openapi.json">OpenAPI</a>.</p>'
     family = ""
     for path, operations in sorted(schema["paths"].items()):
         words = path.strip("/").split("/")

@@ -1,4 +1,4 @@
-"""A server as a process: it opens what it needs, says when it is ready, and lets go of everything when told to."""
+"""The server process: opens its resources, announces readiness, serves, and shuts down cleanly."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Where a server listens (port 0: any that is free) and what it keeps its runs in, a URL; who may ask it: `keys`
-    beside those of the database, by the names `hosts`, from pages of `origins`; and for how many seconds runs may go
-    on once it is told to stop. `bounds` are what each key may use that has none of its own, `at_once` the number of
-    runs under way at a time, `connections` that from one address, `header_seconds` what headers may take; `logging` is
-    what is logged, and how."""
+    """How a server listens, and what it allows.
+
+    `database` is a URL; port 0 picks a free one. `keys` are accepted besides those in the database, under the host
+    names `hosts`, and from browser pages of `origins`. `grace` is the seconds that runs get at shutdown. `bounds` are
+    the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
+    `header_seconds` is the timeout for headers.
+    """
 
     database: str
     options: Options
@@ -66,8 +68,8 @@ class Serving:
 async def serve(
     deployment: Deployment, how: Serving, ready: Callable[[str], None], told: Callable[[str], None]
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends the process at once. `ready` is given the address, `told` a key
-    if one had to be made. Raises `UsageError` where it cannot listen, and what `Database` raises."""
+    """Serve until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called with the address,
+    `told` with a new key if none existed. Raises `UsageError` if it cannot listen, and what `Database` raises."""
     set_up(how.logging)
     with workers_logged():
         await _open(deployment, how, ready, told)
@@ -99,14 +101,14 @@ async def _open(
 
 
 def assembled(deployment: Deployment, database: Database, how: Serving, limits: UsageLimits) -> Server:
-    """The parts of a server, wired."""
+    """Wire the parts of a server."""
     begun: set[asyncio.Task[None]] = set()
 
     def ended(run: RunRow) -> None:
         limits.spent(run.key_id, run.state.get("usage", {}).get("total_tokens", 0))
         if run.thread_id is not None:
             work = partial(_begin_next, server, run.thread_id)
-            task = asyncio.create_task(supervise("the beginning of a thread's next run", work))
+            task = asyncio.create_task(supervise("starting a thread's next run", work))
             begun.add(task)
             task.add_done_callback(begun.discard)
 
@@ -120,7 +122,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
 
 
 async def _begin_next(server: Server, thread_id: str) -> None:
-    with suppress(StoreUnavailable):  # it is looked for again, and again
+    with suppress(StoreUnavailable):  # maintenance retries it
         await begin_next(server, thread_id)
 
 
@@ -132,7 +134,7 @@ async def until(
     how: Serving,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve `app`, and do what goes on beside it, until `stop` is set."""
+    """Serve `app` with its background tasks until `stop` is set."""
     http = _Http(
         uvicorn.Config(
             app,
@@ -142,16 +144,16 @@ async def until(
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_keep_alive=75,  # more than clients keep an idle connection, so that none is closed under a request
+            timeout_keep_alive=75,  # longer than clients keep idle connections, so none is closed under a request
             timeout_graceful_shutdown=math.ceil(how.grace) + 1,
         ),
         lambda: ready(_address(how.host, listening)),
     )
     server.indexing.wake()
     await recover_runs(server.runs)
-    keeping = asyncio.create_task(supervise("the keeping of runs", partial(run_maintenance, server)), name="keep")
+    keeping = asyncio.create_task(supervise("maintenance of runs", partial(run_maintenance, server)), name="keep")
     looking = partial(watch, server.database, server.runs)
-    watching = asyncio.create_task(supervise("the watch of the database", looking), name="watch")
+    watching = asyncio.create_task(supervise("watching the database", looking), name="watch")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -165,25 +167,25 @@ async def until(
         await server.runs.close(how.grace)
         await server.indexing.close()
         await serving
-        if left := set(http.server_state.tasks):  # streams of runs that are parked
+        if left := set(http.server_state.tasks):  # streams of parked runs
             await asyncio.wait(left, timeout=2.0)
 
 
 class _Http(uvicorn.Server):
-    """Says when it listens, and leaves signals to us."""
+    """uvicorn without its signal handlers; calls `ready` once it listens."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept connections."""
+        """Start to accept connections."""
         await super().startup(sockets)
         self._ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ours are set."""
+        """Leave the signals to our handlers."""
         yield
 
 
@@ -194,18 +196,18 @@ def _on_signals(stop: asyncio.Event) -> None:
         stop.set()
         for one in _SIGNALS:
             loop.remove_signal_handler(one)
-            signal.signal(one, signal.SIG_DFL)  # a second one ends the process, which the log survives
+            signal.signal(one, signal.SIG_DFL)  # a second signal ends the process; the log survives that
 
     for one in _SIGNALS:
         loop.add_signal_handler(one, stopped)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there (port 0: any that is free). Raises `UsageError` where that cannot be."""
+    """Return a listening socket (port 0: any free port). Raises `UsageError` if that fails."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.create_server(address[:2], family=family, backlog=2048)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on sockets it made itself
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it only on its own sockets
         return listening
     except OSError as error:
         reason = error.strerror or str(error)

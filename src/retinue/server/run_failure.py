@@ -1,4 +1,4 @@
-"""What a request is told whose run came to nothing."""
+"""The error response to a request whose run failed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FAILED = ("failed", "cancelled", "expired")
 
 
 async def error_of_run(server: Server, run: RunRow) -> ApiError:
-    """The error that answers the request of such a run. Clients send again what failed, so they are told not to where
-    a tool was begun that must not run twice, or where the client's own tools have answered."""
+    """Return the error of a failed run. Clients retry failures, so the error tells them not to if a tool that must not
+    run twice was started, or if the client's own tools have answered."""
     try:
         log = await server.database.read(partial(read_events, run_id=run.id))
-    except DataError:  # nobody knows
+    except DataError:  # unknown, so assume side effects
         return run_failed_error(run, acted=True)
     return run_failed_error(
         run, acted=bool(run.state.get("marks")) or has_side_effects(log, tools_of(server.deployment, run))
@@ -31,6 +31,6 @@ async def error_of_run(server: Server, run: RunRow) -> ApiError:
 
 
 def has_side_effects(log: Sequence[Entry], tools: Mapping[str, Tool]) -> bool:
-    """Whether a tool was begun that must not be called twice, or of which nothing is known (any more)."""
+    """Whether a tool was started that must not run twice, or that is no longer known."""
     harmless = {*HOSTED, *(name for name, tool in tools.items() if tool.effects != "once")}
     return any(isinstance(entry.event, Called) and entry.event.action.tool not in harmless for entry in log)

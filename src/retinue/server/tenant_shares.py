@@ -28,8 +28,11 @@ class Shares:
 
     @asynccontextmanager
     async def rested(self, tenant: str) -> AsyncIterator[None]:
-        """Likewise, for work that holds up everybody while it is done: after it the share stays taken for three times
-        as long, so that no tenant has more than a quarter of the time."""
+        """Take a share for work that holds up everybody while it is done.
+
+        The share stays taken for three times as long afterwards, at most one second. So a tenant has a quarter of the
+        time, or more where a single piece of its work takes longer than a third of a second.
+        """
         share = self.of(tenant)
         await share.acquire()
         began = time.monotonic()

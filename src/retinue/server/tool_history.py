@@ -1,4 +1,4 @@
-"""What tools did in runs that are over, as turns of a conversation."""
+"""The tool calls of finished runs, as turns of a conversation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _KINDS = ("called", "paused", "observed")
 
 
 def tool_exchanges(connection: Connection, run_ids: Iterable[str]) -> Mapping[str, list[dict[str, Any]]]:
-    """The calls of each run that came to something and what that was, as turns (see `conversation_history`), as far as
-    its log is still there."""
+    """Return each run's completed calls and their results as turns (see `conversation_history`), as far as its log
+    still exists."""
     found: dict[str, list[Event]] = {}
     for run_id, event in read_kinds(connection, run_ids, _KINDS):
         found.setdefault(run_id, []).append(event)

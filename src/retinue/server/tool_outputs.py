@@ -1,4 +1,4 @@
-"""What a client says to the calls that a run waits for: outputs of its own functions, or a person's decisions."""
+"""Parses a client's answers to pending calls: outputs of its own functions, or a person's decisions."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _KINDS = ("approve", "edit", "reject", "respond")
 
 
 class Submission(NamedTuple):
-    """Decisions by the calls' ids in the log; `mark` stands for all that was said."""
+    """Decisions by call id in the log; `mark` is a digest of all outputs."""
 
     decisions: Mapping[str, Decision]
     mark: str
 
 
 def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Submission | None:
-    """What was decided, of outputs by the calls' ids as clients know them; `None` if just this was said before.
-    Raises `ApiError` for a run that does not wait, and unless there is one output for each call."""
+    """Return the decisions in `outputs`, which are by client call id; `None` if the same outputs were submitted before.
+    Raises `ApiError` if the run does not wait, or unless there is exactly one output per call."""
     mark = submission_digest(outputs)
     if mark in run.state.get("marks", ()):
         return None
@@ -43,14 +43,14 @@ def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Submiss
 
 
 def submission_digest(outputs: Sequence[tuple[str, str]]) -> str:
-    """What stands for all that is said in `outputs`, in whatever order."""
+    """Return a digest of `outputs`, whatever their order."""
     return hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
 
 
 def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) -> Decision:
-    """What an output means for a call: of the client's own function, its result; else a person's word: `approve` or
-    `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text: what the tool is taken to have
-    said. Raises `ApiError` for JSON that decides something else than there is."""
+    """Parse the output of a call. For a client function it is the result. Otherwise it is a person's decision:
+    `approve`, `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text, which becomes the
+    tool's result. Raises `ApiError` for an invalid decision."""
     action, shown, _ = waiting
     if any(
         inner_name(one["function"]["name"]) == action.tool for one in request.get("tools") or () if "function" in one
@@ -68,7 +68,7 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
             400, f"Invalid value: {kind!r}. Supported values are: 'approve', 'edit', 'reject', and 'respond'."
         )
     if kind == "approve" and arguments is not None and arguments != shown:
-        raise ApiError(400, "The arguments that are approved are not those of the call; to change them, edit.")
+        raise ApiError(400, "The approved arguments differ from those of the call; use 'edit' to change them.")
     if kind == "edit" and not isinstance(arguments, dict | str):
         raise ApiError(400, "Missing required parameter: 'arguments'.", code="missing_required_parameter")
     edited = arguments if kind == "edit" else None
@@ -78,8 +78,8 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
 
 
 def _read(output: str) -> Any:
-    """The JSON in an output, if it is JSON. Raises `ApiError` for a decision that says something twice: people and
-    programs would read different things."""
+    """Return the JSON in an output, or `None`. Raises `ApiError` for a decision with duplicate keys, which people and
+    programs might read differently."""
     doubled = False
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -92,5 +92,5 @@ def _read(output: str) -> Any:
     except (ValueError, RecursionError):
         return None
     if doubled and isinstance(said, dict) and "decision" in said:
-        raise ApiError(400, "Invalid decision: a key is there twice in one object.")
+        raise ApiError(400, "Invalid decision: an object has a duplicate key.")
     return said

@@ -1,1 +1,1 @@
-"""What is kept of threads, runs and their logs: SQLAlchemy Core on SQLite (WAL) or PostgreSQL. JSON only."""
+"""Persistence of threads, runs and event logs: SQLAlchemy Core on SQLite (WAL) or PostgreSQL. JSON only."""

@@ -1,4 +1,4 @@
-"""A transaction in a database that a server may have open: for a command beside it."""
+"""Transactions for command-line tools, in a database that a server may have open."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from .migrations import is_current, migrate
 
 @contextmanager
 def admin_transaction(url: str, *, new: bool = False) -> Iterator[Connection]:
-    """A transaction in the database `url`, committed at the end of the block. The lock of a server is not needed for
-    it: that keeps others from driving its runs. Only where the tables are not those of this Retinue it is taken for
-    as long as they are made so, and then no server may be there. Raises what `Database` raises, and `UsageError` for a
-    file that is not there, unless it may be `new`."""
+    """Open a transaction in the database at `url`, and commit it at the end of the block.
+
+    The server's lock is not needed, because it only prevents others from driving runs. It is taken only while tables
+    are migrated, and no server may be running then. Raises what `Database` raises, and `UsageError` if the file does
+    not exist, unless `new` allows creating it."""
     engine = engine_of(url)
     try:
         if engine.dialect.name == "sqlite" and not new and not Path(str(engine.url.database)).exists():
-            raise UsageError(f"there is no database {engine.url.database}; say which with --db")
+            raise UsageError(f"the database {engine.url.database} does not exist; name another with --db")
         with translate_errors():
             if not _current(engine):
                 _make_current(engine)

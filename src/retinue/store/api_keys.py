@@ -1,4 +1,5 @@
-"""API keys: of each only its SHA-256 is kept. A key belongs to a tenant, and never changes but that it is revoked."""
+"""API keys: only their SHA-256 is stored. A key belongs to one tenant and is immutable, except that it can be
+revoked."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from .database import Database
 from .tables import keys
 
 DEFAULT_TENANT = "default"
-_KNOWN_FOR = 0.5  # seconds for which a key that was found is not looked up again
-_LISTED = 0.2  # seconds between two looks at which keys there are: wrong ones, however many, cost no more than that
-_SHOWN = 8  # characters of a key by which a person knows it again
+_KNOWN_FOR = 0.5  # seconds for which a found key is cached
+_LISTED = 0.2  # minimum seconds between two listings of all keys, which bounds the cost of guessing
+_SHOWN = 8  # characters of a key that are shown, so that a person recognizes it
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is known of a key. `scopes`: what it may do (`None`: all); `limits`: those that are its own, by name
-    (`None`: it has no such limit). Times are Unix seconds."""
+    """What is stored about a key. `scopes` is what it may do (`None`: everything); `limits` holds its own limits by
+    name (a `None` value: unlimited). Times are Unix seconds."""
 
     id: str
     tenant: str = DEFAULT_TENANT
@@ -40,30 +41,30 @@ class Key:
 
     @classmethod
     def of(cls, row: Row[tuple[object, ...]]) -> Key:
-        """The key in a row of the table."""
+        """Return the key in a table row."""
         kept = {name: row._mapping[name] for name in cls.__slots__ if row._mapping[name] is not None}
         scopes = kept.get("scopes")
         return cls(**{**kept, "scopes": None if scopes is None else tuple(scopes)})
 
     def good(self, now: float) -> bool:
-        """Whether it still opens anything."""
+        """Whether the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class Keys:
-    """What each key is: `given` to this process, or in the database. `now` says the time."""
+    """Looks up keys, in those `given` to this process and in the database. `now` returns Unix seconds."""
 
     def __init__(self, database: Database, given: Iterable[str] = (), now: Callable[[], float] = time.time) -> None:
         self._database = database
         self._given = {hash_key(key): Key(key_id_of(hash_key(key))) for key in given}
         self._now = now
         self._found: dict[str, tuple[float, Key]] = {}
-        self._there: frozenset[str] = frozenset()  # the hashes of all keys, when they were last looked at
+        self._there: frozenset[str] = frozenset()  # the hashes of all keys, as last listed
         self._listed = -math.inf
         self._listing: asyncio.Task[None] | None = None
 
     async def find(self, key: str) -> Key | None:
-        """What is known of a key; `None` for none of ours, or one that is no longer good."""
+        """Return the stored data of a valid key; `None` if the key is unknown, revoked or expired."""
         wanted = hash_key(key)
         for one, known in self._given.items():
             if hmac.compare_digest(one, wanted):
@@ -79,7 +80,7 @@ class Keys:
         return kept if kept is not None and kept.good(self._now()) else None
 
     async def _list(self) -> None:
-        """See which keys there are now; whoever asks before that has begun waits for the same look."""
+        """List the known keys again. Callers that arrive before the listing begins share it."""
         if self._listing is None:
             self._listing = asyncio.create_task(self._look())
         await asyncio.shield(self._listing)
@@ -88,39 +89,39 @@ class Keys:
         try:
             await asyncio.sleep(self._listed + _LISTED - time.monotonic())
         finally:
-            self._listing = None  # who comes now may have a key that this look does not see
+            self._listing = None  # a caller from here on may have a key that this listing misses
         self._listed = time.monotonic()
         self._there = await self._database.read(all_hashes)
 
 
 def hash_key(key: str) -> str:
-    """What is kept of a key."""
+    """Return the SHA-256 of a key as hex."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def key_id_of(key_hash: str) -> str:
-    """The id of a key: of its 256 random bits, it tells none."""
+    """Return the id of a key. It does not help to guess the key's 256 random bits."""
     return f"key_{key_hash[:24]}"
 
 
 def find_key(connection: Connection, wanted: str) -> Key | None:
-    """The key with this hash."""
+    """Return the key with this hash, or `None`."""
     row = connection.execute(select(keys).where(keys.c.hash == wanted)).first()
     return Key.of(row) if row is not None and hmac.compare_digest(row.hash, wanted) else None
 
 
 def all_hashes(connection: Connection) -> frozenset[str]:
-    """What is kept of all keys, good or not."""
+    """Return the hashes of all keys, valid or not."""
     return frozenset(connection.execute(select(keys.c.hash)).scalars())
 
 
 def count_keys(connection: Connection) -> int:
-    """How many keys there are, good or not."""
+    """Return the number of keys, valid or not."""
     return connection.execute(select(func.count()).select_from(keys)).scalar() or 0
 
 
 def all_keys(connection: Connection) -> Sequence[Key]:
-    """All keys, oldest first; those of one second by their ids."""
+    """Return all keys, ordered by creation time, then id."""
     return [Key.of(row) for row in connection.execute(select(keys).order_by(keys.c.created_at, keys.c.id))]
 
 
@@ -132,7 +133,8 @@ def create_key(
     limits: Mapping[str, int | None] | None = None,
     expires_in: int | None = None,
 ) -> str:
-    """A new key, which nobody can show again, good for `expires_in` seconds. What else it shall be is as in `Key`."""
+    """Create a key and return it; it cannot be shown again. It expires after `expires_in` seconds (`None`: never). The
+    other arguments are as in `Key`."""
     key = f"sk-{secrets.token_urlsafe(32)}"
     now = int(time.time())
     values = {
@@ -151,7 +153,7 @@ def create_key(
 
 
 def revoke_key(connection: Connection, id_: str) -> Key | None:
-    """The key of this id, which opens nothing from now on; `None` if there is none."""
+    """Revoke the key with this id and return it; `None` if it does not exist."""
     mine = keys.c.id == id_
     connection.execute(update(keys).where(mine, keys.c.revoked_at.is_(None)).values(revoked_at=int(time.time())))
     row = connection.execute(select(keys).where(mine)).first()

@@ -1,28 +1,28 @@
-"""The clock that the ends of runs are kept by: Unix seconds, as clients see them, but setting the system's clock does
-not move it. Who sees that the two differ moves what is kept, and then this one (see `server.keeping`)."""
+"""The clock for expiry times: Unix seconds, unaffected by changes to the system clock. When the two differ,
+`server.maintenance` moves the stored times, and then this clock."""
 
 from __future__ import annotations
 
 import time
 
-_DIFFERS = 2.0  # seconds; less is no matter
+_DIFFERS = 2.0  # seconds; smaller differences are ignored
 
 
 class Clock:
-    """It goes on evenly, `ahead` seconds before the system's time since it was started."""
+    """A monotonic clock, offset by `ahead` seconds to the system time at its start."""
 
     def __init__(self) -> None:
         self.ahead = time.time() - time.monotonic()
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Return the time in Unix seconds."""
         return self.ahead + time.monotonic()
 
     def step(self) -> int:
-        """The seconds by which the system's clock was set; 0 if it was not, or by next to nothing."""
+        """Return by how many seconds the system clock was changed; 0 if negligibly."""
         by = time.time() - self.now()
         return round(by) if abs(by) >= _DIFFERS else 0
 
 
 CLOCK = Clock()
-"""The process's."""
+"""The process's clock."""

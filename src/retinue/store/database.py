@@ -1,8 +1,8 @@
-"""`Database`: one writes at a time, in whole transactions; what is ready together is committed together.
+"""`Database`: a single writer commits whole transactions, and groups the work that is ready at the same time.
 
-A thread does it, so that a slow disk holds nobody up. A piece that comes alone, on a quick disk, is written where it
-comes from: to wake that thread, and the loop again, costs as much as to write. While the database is locked by another
-process, or away, pieces wait, and the thread looks again and again: nothing of them was begun, so nothing is lost.
+A thread commits, so that a slow disk does not block the event loop. A lone write on a fast disk is committed on the
+event loop, since waking the thread and the loop costs as much as the write. While the database is locked or
+unavailable, writes are queued and retried: none was begun, so none is lost.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from .transactions import Piece, Work, checkpoint_log, commit_pieces
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-_AT_ONCE = 200  # pieces of work in one transaction
-_QUICK = 0.002  # seconds: what a transaction may hold up the loop
-_READERS = 8  # at once: more have threads that wait for each other
-_AGAIN = 0.05  # seconds from one look at a database that is locked or away to the next
+_AT_ONCE = 200  # writes per transaction
+_QUICK = 0.002  # seconds that a transaction may block the event loop
+_READERS = 8  # concurrent readers; more would contend for threads
+_AGAIN = 0.05  # seconds between retries while the database is locked or unavailable
 
 
 class Database:
-    """A database by its SQLAlchemy URL: `sqlite:///FILE` (made if it is missing) or `postgresql://…`.
+    """A database, by its SQLAlchemy URL: `sqlite:///FILE` (created if missing) or `postgresql://…`.
 
-    Raises `DataError` for a database that is not ours or is newer than this Retinue, `UsageError` for a URL of
-    another kind and while another server has it open, `StoreUnavailable` where it cannot be reached. What is to be
-    written waits for `patience` seconds while the database is locked or away, before that is raised.
+    Raises `DataError` if the database is not Retinue's or is newer than this version, `UsageError` if the URL is of
+    another kind or another server has the database open, and `StoreUnavailable` if it cannot be reached. Writes wait up
+    to `patience` seconds for a locked or unavailable database before they raise.
     """
 
     def __init__(self, url: str, patience: float = 10.0) -> None:
@@ -52,7 +52,7 @@ class Database:
         except BaseException:
             self.engine.dispose()
             raise
-        self._anchor: Connection | None = None  # while one is open, SQLite keeps its log
+        self._anchor: Connection | None = None  # SQLite keeps its log while a connection is open
         try:
             with translate_errors():
                 self._open()
@@ -60,13 +60,13 @@ class Database:
             self.close()
             raise
         self._reading: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-        self._turn = threading.Condition()  # of all below
-        self._ready: list[Piece[Any]] = []  # what a loop gave; it is about to see how it is written
-        self._given: deque[Piece[Any]] = deque()  # to the thread
+        self._turn = threading.Condition()  # guards all fields below
+        self._ready: list[Piece[Any]] = []  # submitted on the loop; how to write them is about to be decided
+        self._given: deque[Piece[Any]] = deque()  # for the writer thread
         self._writing = False
         self._ending = False
-        self._local = self.engine.dialect.name == "sqlite"  # nothing else may be waited for in the loop
-        self._quick = False  # as the last transaction was
+        self._local = self.engine.dialect.name == "sqlite"  # the event loop may wait for nothing remote
+        self._quick = False  # whether the last transaction was fast
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._write, name="retinue-store", daemon=True)
         self._thread.start()
@@ -81,23 +81,22 @@ class Database:
         self._lock.watch()
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` if what would be written now would be lost, or this is not ours any more. Takes a
-        few microseconds."""
+        """Raise `StoreUnavailable` if a write would be lost, or if the lock is lost. Takes a few microseconds."""
         self._lock.check()
 
     async def look(self) -> int:
-        """See whether the database is still there and ours, and if it is not ours, try to make it so. How often that
-        was done: each time another server may have had it meanwhile. For every now and then. Raises as `check`."""
+        """Check that the database is there and locked by this process, and try to retake a lost lock. Return how often
+        it was retaken: each time, another server may have had the database meanwhile. Call it periodically. Raises as
+        `check` does."""
         return await run_in_thread(self._look)
 
-    @property
-    def patience(self) -> float:
-        """Until when what is given now waits for a database that is locked or away, by `time.monotonic`."""
+    def deadline(self) -> float:
+        """The deadline, in `time.monotonic` seconds, for a write submitted now."""
         return time.monotonic() + self._patience
 
     async def write(self, work: Work[T], *, alone: bool = False, until: float | None = None) -> T:
-        """What `work` returns, once all that it wrote is committed; where it raises, nothing of it is. `alone`: with
-        nothing else in the transaction; `until`: the `patience` of a request that has waited before."""
+        """Run `work`, commit, and return its result; if it raises, nothing is committed. `alone` runs it in a
+        transaction of its own. `until` is the deadline (from `deadline`) of a request that has already waited."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn:
             self._given.extend([*self._ready, self._piece(work, future, until, alone=alone, may_refuse=True)])
@@ -106,8 +105,8 @@ class Database:
         return await future
 
     def submit(self, work: Work[T], *, large: bool = False) -> asyncio.Future[T]:
-        """`write` for a few rows, begun at once; `large`: they take a while to be written. All pieces are done in the
-        order in which they were given."""
+        """Start a small write without waiting. `large` marks one that takes longer. All writes are done in the order of
+        submission."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._turn:
@@ -117,7 +116,7 @@ class Database:
         return future
 
     async def read(self, work: Work[T]) -> T:
-        """What `work`, which only reads, returns. It sees everything that was committed before."""
+        """Run read-only `work` and return its result. It sees everything committed before."""
         loop = asyncio.get_running_loop()
         if loop not in self._reading:
             self._reading[loop] = asyncio.Semaphore(_READERS)
@@ -125,12 +124,12 @@ class Database:
             return await run_in_thread(self._read, work)
 
     async def close_async(self) -> None:
-        """Write what was given, then let go of the database."""
+        """Write what was submitted, then close the database."""
         await run_in_thread(self._end)
         self.close()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database and release its lock."""
         if self._anchor is not None:
             self._anchor.close()
         self.engine.dispose()
@@ -144,8 +143,8 @@ class Database:
                 raise
             settled = self._anchor is not None and checkpoint_log(
                 self._anchor
-            )  # of a log that is gone, nobody would find
-            if isinstance(error, StoreLost):  # what is only in it
+            )  # of a deleted log, which nobody would find
+            if isinstance(error, StoreLost):  # some data was only in the log
                 raise
             self._lock.look(settled=settled)
         return self._lock.retaken
@@ -161,7 +160,7 @@ class Database:
             return work(connection)
 
     def _piece(self, work: Work[T], future: asyncio.Future[T], until: float | None = None, **how: bool) -> Piece[T]:
-        return Piece(work, future, self.patience if until is None else until, **how)
+        return Piece(work, future, self.deadline() if until is None else until, **how)
 
     def _begin(self) -> None:
         with self._turn:
@@ -174,7 +173,7 @@ class Database:
         _settle(self._commit(ready))
 
     def _write(self) -> None:
-        """The writer's thread: one transaction after the other."""
+        """The writer thread: commit one transaction after another."""
         while pieces := self._next():
             done = self._commit(pieces)
             for loop in {piece.future.get_loop() for piece in done}:
@@ -198,13 +197,13 @@ class Database:
             return pieces
 
     def _commit(self, pieces: Sequence[Piece[Any]]) -> list[Piece[Any]]:
-        """All in one transaction, by whoever set `_writing`. Those that are done; the others wait, before all that came
-        after them."""
+        """Commit all pieces in one transaction; the caller has set `_writing`. Return the finished pieces; the others
+        are requeued ahead of later ones."""
         began = time.perf_counter()
         try:
             self._connection = commit_pieces(self._lock, self._connection or self.engine, pieces)
-        except Exception as error:  # whatever it is, nobody is left waiting
-            logger.exception("a transaction failed in a way that nobody foresaw")
+        except Exception as error:  # whatever it is, nobody may be left waiting
+            logger.exception("a transaction failed unexpectedly")
             self._connection = None
             for piece in pieces:
                 piece.error, piece.untouched = error, False
@@ -225,7 +224,7 @@ def _settle(pieces: Sequence[Piece[Any]]) -> None:
             continue
         if piece.error is None:
             piece.future.set_result(piece.result)
-        elif isinstance(piece.error, StopIteration):  # which no future can carry
+        elif isinstance(piece.error, StopIteration):  # a future cannot carry it
             piece.future.set_exception(RuntimeError(f"StopIteration was raised: {piece.error}"))
         else:
             piece.future.set_exception(piece.error)

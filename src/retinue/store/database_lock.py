@@ -1,7 +1,7 @@
-"""One server for each database, for as long as it serves: two would drive the same runs.
+"""The database lock: one server per database, since two would drive the same runs.
 
-A file is locked as what it is (device and inode), by whatever name it is reached; PostgreSQL by a lock of a session.
-Either can be lost while the server runs, so who holds a lock looks whether it still does.
+A SQLite file is locked by device and inode, whatever path leads to it; PostgreSQL by a session-level advisory lock.
+Either can be lost while the server runs, so the holder checks periodically.
 """
 
 from __future__ import annotations
@@ -19,57 +19,57 @@ from ..errors import StoreUnavailable, UsageError
 from .db_errors import translate_errors
 from .sqlite_files import SqliteFiles, identity
 
-_OURS = 7_373_061_893  # a number that nobody else will lock in PostgreSQL
+_OURS = 7_373_061_893  # an arbitrary number, unlikely to be used by other applications
 _HELD = (
     "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid() AND objsubid = 1 "
     f"AND classid = {_OURS >> 32} AND objid = {_OURS & 0xFFFFFFFF}"
 )
 _REMOTE = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
-_TAKEN = "stop it, or give this one another --db"
-_here: set[tuple[int, int]] = set()  # the files that are locked in this process
+_TAKEN = "stop it, or give this server another --db"
+_here: set[tuple[int, int]] = set()  # the files locked by this process
 
 
 class Lock(Protocol):
-    """Held until it is released, lost, or the process ends."""
+    """Held until it is released or lost, or the process ends."""
 
     retaken: int
-    """How often it was lost and taken again: meanwhile another server may have had the database."""
+    """How often it was lost and retaken; another server may have had the database meanwhile."""
 
     def watch(self) -> None:
-        """From now on what belongs to the database is there, and has to stay."""
+        """Start watching: the database's files exist now and must stay."""
         ...
 
     @property
     def lost(self) -> bool:
-        """Whether the last check, or look, found that."""
+        """Whether the last `check` or `look` found the lock lost."""
         ...
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` if it is known to be lost, `StoreLost` if for good. Takes a few microseconds."""
+        """Raise `StoreUnavailable` if the lock is known to be lost, `StoreLost` if for good. Takes a few
+        microseconds."""
         ...
 
     def look(self, *, settled: bool | None = None) -> None:
-        """See whether it is still held, and if it is not, try to take it again. It may take as long as the database
-        does. Raises as `check` does. `settled`: whether all that is in SQLite's log
-        was put into its file, if that was tried."""
+        """Check whether the lock is still held, and try to retake it if not. Blocks on the database. Raises as `check`
+        does. `settled` says whether a checkpoint moved SQLite's whole log into its file; `None` if none was tried."""
         ...
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         ...
 
 
 def acquire_lock(engine: Engine) -> Lock:
-    """The lock on a database, whose file is made if it is missing. Raises `UsageError` if another server holds it, or
-    if its file is on another machine or cannot be opened."""
+    """Lock a database, whose file is created if missing. Raises `UsageError` if another server holds the lock, or if
+    the file is on a network file system or cannot be opened."""
     return _Session(engine) if engine.dialect.name == "postgresql" else _File(Path(str(engine.url.database)))
 
 
 class _File:
-    """A lock on the file itself, and on one beside it (`.lock`), which is all that an older Retinue locks.
+    """A lock on the database file, and on a `.lock` file beside it, which is the only one that older versions lock.
 
-    SQLite's own locks are of another kind (`fcntl`), but the process loses these when any descriptor of the file is
-    closed: ours stays open until SQLite is done.
+    SQLite uses another kind of lock (`fcntl`). A process loses those when it closes any descriptor of the file, so ours
+    stays open until SQLite is done.
     """
 
     def __init__(self, given: Path) -> None:
@@ -91,7 +91,7 @@ class _File:
         if self._files.names > 1:
             self.release()
             raise UsageError(
-                f"{given} has {self._files.names} names (hard links), and SQLite's log would be beside one of them; "
+                f"{given} has {self._files.names} names (hard links), while SQLite's log lies beside only one; "
                 f"remove the others: find DIR -samefile {given}"
             )
 
@@ -115,7 +115,7 @@ class _File:
 
 
 class _Session:
-    """A lock of PostgreSQL's, which goes with its connection."""
+    """A PostgreSQL advisory lock, which is lost with its connection."""
 
     def __init__(self, engine: Engine) -> None:
         self.retaken = 0
@@ -128,7 +128,7 @@ class _Session:
                 raise UsageError(f"another server has this database open; {_TAKEN}")
 
     def watch(self) -> None:
-        pass  # its files are PostgreSQL's affair
+        pass  # PostgreSQL manages its own files
 
     @property
     def lost(self) -> bool:
@@ -147,7 +147,7 @@ class _Session:
                 self._lost = str(error)
                 raise
             if self._connection is None:
-                self._lost = "the database: another server has taken it over; stop that one, or this one"
+                self._lost = "the database: another server has taken it over; stop one of the two servers"
                 raise StoreUnavailable(self._lost)
             self._lost = ""
 
@@ -155,7 +155,8 @@ class _Session:
         self._let_go()
 
     def _is_held(self) -> bool:
-        """Whether our session is there, and has it; it has not behind a pool that hands out another each time."""
+        """Whether our session still holds the lock. Behind a pool that hands out another session each time, it does
+        not."""
         if self._connection is None:
             return False
         try:
@@ -168,7 +169,7 @@ class _Session:
         return held
 
     def _take(self) -> bool:
-        """Take it in a new session; whether it was to be had."""
+        """Try to take the lock in a new session. Return whether that succeeded."""
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         try:
             taken = bool(connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _OURS}).scalar())
@@ -190,7 +191,7 @@ class _Session:
 
 
 def _opened(path: Path, given: Path, mode: int, *, locks: bool = True) -> int:
-    """A descriptor of `path`, made if it is missing, and locked."""
+    """Return a locked descriptor of `path`, created if missing."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
     except OSError as error:
@@ -205,7 +206,7 @@ def _opened(path: Path, given: Path, mode: int, *, locks: bool = True) -> int:
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of file system that `folder` is on, where the system tells."""
+    """Return the type of file system that holds `folder`, empty if unknown."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
     except OSError:

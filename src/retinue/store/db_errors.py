@@ -1,4 +1,4 @@
-"""Translates what a database's driver raises to `StoreUnavailable`."""
+"""Translates database driver errors to `StoreUnavailable`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import StoreUnavailable
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """What SQLAlchemy and SQLite raise, as `StoreUnavailable`."""
+    """Raise errors of SQLAlchemy and SQLite as `StoreUnavailable`."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:

@@ -1,4 +1,4 @@
-"""SQLAlchemy engines, set up so that a commit is on the disk."""
+"""SQLAlchemy engines, configured so that every commit is durable."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
-    "wal_autocheckpoint = 500",  # pages; a file that grows costs more at each sync than one that is written over
-    "cache_size = -500",  # kB of each connection, of which there are ten; what is read again the system has, too
+    "wal_autocheckpoint = 500",  # pages; growing the file costs more per sync than overwriting it
+    "cache_size = -500",  # kB per connection, of which there are ten; the system caches repeated reads as well
 )
 
-_REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds, milliseconds: PostgreSQL, if nothing answers
+_REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds; milliseconds: for an unresponsive PostgreSQL
 
 
 def engine_of(url: str) -> Engine:
-    """An engine for `url`. Raises `UsageError` for one that is neither SQLite's nor PostgreSQL's."""
+    """Create an engine for `url`. Raises `UsageError` if it is neither SQLite nor PostgreSQL."""
     register_url_secrets(url)
     try:
         parsed = make_url(url)
     except ArgumentError:
         parsed = None
     if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise UsageError(f"no database {url.split('@')[-1]!r}: want sqlite:///FILE or postgresql://USER@HOST/NAME")
+        raise UsageError(
+            f"unsupported database {url.split('@')[-1]!r}: expected sqlite:///FILE or postgresql://USER@HOST/NAME"
+        )
     options: dict[str, Any] = {"json_serializer": json_text, "pool_pre_ping": True}
     if parsed.get_backend_name() == "postgresql":
         try:
@@ -42,7 +44,7 @@ def engine_of(url: str) -> Engine:
         except ImportError as error:
             raise UsageError("PostgreSQL needs the extra 'postgres': pip install 'retinue[postgres]'") from error
     if parsed.database in (None, "", ":memory:"):
-        raise UsageError("a server keeps its runs in a file: sqlite:///FILE")
+        raise UsageError("an in-memory database cannot hold a server's runs; give a file: sqlite:///FILE")
     options |= {"pool_pre_ping": False, "paramstyle": "named", "connect_args": {"check_same_thread": False}}
     engine = create_engine(parsed, **options)
     event.listen(engine, "connect", _prepare)
@@ -51,12 +53,12 @@ def engine_of(url: str) -> Engine:
 
 
 def json_text(value: Any) -> str:
-    """`value` as JSON text; halves of surrogate pairs, which no database takes, become question marks."""
+    """Return `value` as JSON text. Lone surrogates, which no database accepts, become question marks."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def _prepare(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions begin when we say so
+    connection.isolation_level = None  # we begin transactions ourselves
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
 
@@ -64,11 +66,11 @@ def _prepare(connection: Any, _record: Any) -> None:
 def _begin(connection: Connection) -> None:
     if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
         driver: Any = connection.connection.dbapi_connection
-        driver.execute("BEGIN IMMEDIATE")  # of each step: past what SQLAlchemy does for a statement
+        driver.execute("BEGIN IMMEDIATE")  # runs in every step, so it bypasses SQLAlchemy's overhead
 
 
 def only_what_is_there(engine: Engine) -> None:
-    """Let a SQLite engine open the file that is there now, and never make another in its place."""
+    """Make a SQLite engine open only the file that exists now, and never create another in its place."""
     path = quote(os.path.realpath(str(engine.url.database)))
 
     def connecting(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
@@ -79,7 +81,7 @@ def only_what_is_there(engine: Engine) -> None:
 
 
 def begin_at_once(connection: Connection) -> Connection:
-    """`connection`, whose transactions begin at once or not at all: while another process writes, SQLite raises."""
+    """Make transactions on `connection` begin at once or fail: SQLite raises while another process writes."""
     if connection.dialect.name == "sqlite":
         driver: Any = connection.connection.dbapi_connection
         driver.execute("PRAGMA busy_timeout = 0")

@@ -1,4 +1,4 @@
-"""The log of a run: appended to by the drive that has the run's last epoch, and by nobody else."""
+"""The event log of a run: only the drive with the latest epoch may append."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))
 _COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload")
 _APPEND = Prepared(
     insert(events).from_select(
-        _COLUMNS,  # and only from the holder: one statement that fences and writes
+        _COLUMNS,  # only the holder: a single statement fences and writes
         select(runs.c.id, *(bindparam(name, type_=events.c[name].type) for name in _COLUMNS[1:]))
         .where(*_HOLDER)
-        .with_for_update(key_share=True),  # on PostgreSQL nobody else becomes it meanwhile; SQLite has one writer
+        .with_for_update(key_share=True),  # PostgreSQL: no other holder meanwhile; SQLite has one writer
     )
 )
 _READ = (
@@ -32,17 +32,17 @@ _READ = (
     .order_by(events.c.seq)
 )
 _PAGE = _READ.limit(100)
-_AT_ONCE = 500  # ids in a statement
-_PAGE_SIZE = 100_000  # characters, after which a page ends
+_AT_ONCE = 500  # ids per statement
+_PAGE_SIZE = 100_000  # characters after which a page ends
 _MUTABLE = ("status", "holds", "expires_at", "epoch", "state")
 _ALTER = Prepared(
     update(runs)
     .where(runs.c.id == bindparam("run"))
     .values({name: bindparam(f"new_{name}", type_=runs.c[name].type) for name in _MUTABLE})
 )
-_ROW = select(*(runs.c[name] for name in RunRow.__slots__)).where(runs.c.id == bindparam("run"))  # in its order
+_ROW = select(*(runs.c[name] for name in RunRow.__slots__)).where(runs.c.id == bindparam("run"))  # in field order
 _FIND, _LOCK = Prepared(_ROW), Prepared(_ROW.with_for_update(key_share=True))
-_CHANGES = tuple(name for name in RunRow.__slots__ if name != "request")  # which may be large, and never changes
+_CHANGES = tuple(name for name in RunRow.__slots__ if name != "request")  # `request` may be large and never changes
 _REST = select(*(runs.c[name] for name in _CHANGES)).where(runs.c.id == bindparam("run"))
 _FIND_REST, _LOCK_REST = Prepared(_REST), Prepared(_REST.with_for_update(key_share=True))
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
@@ -61,11 +61,11 @@ _SAY = Prepared(
 
 
 class Fenced(Exception):
-    """Another drive took the run over, or somebody ended it: nothing more may be written or begun."""
+    """Raised when another drive took over the run, or it was ended: nothing more may be written or started."""
 
 
 class Entry(NamedTuple):
-    """An event in a log: its number, from 1, and when it was appended, in Unix seconds."""
+    """An event in a log, with its number (from 1) and the time of its append in Unix seconds."""
 
     seq: int
     at: float
@@ -73,8 +73,8 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What else is written with an append: values of the run's row, messages of its thread, and what `also` writes,
-    given the row as it is then."""
+    """Further writes of an append: values of the run's row, messages of its thread, and `also`, called with the new
+    row."""
 
     values: Mapping[str, Any]
     messages: Sequence[Mapping[str, Any]]
@@ -88,9 +88,9 @@ def append_entries(
     change: Callable[[RunRow], Change] | None = None,
     again: bool = False,
 ) -> RunRow | None:
-    """Write `entries` to the log of the run that was claimed as `holder`, and what `change` makes of its row with them;
-    that row then. `again`: those that are there were written the first time. Raises `Fenced` if the epoch of `holder`
-    is not the run's last."""
+    """Append `entries` to the log of the run acquired as `holder`, and apply `change` to its row. Return the new row,
+    or `None` without a change. With `again`, entries that an earlier attempt wrote are skipped. Raises `Fenced` if the
+    epoch of `holder` is no longer the run's latest."""
     run_id, epoch = holder.id, holder.epoch
     if again:
         written = length(connection, run_id)
@@ -105,23 +105,24 @@ def append_entries(
         return None
     values, said, also = change(run)
     there = set(connection.execute(_SAID, {"run": run_id}).scalars()) if said and epoch > 1 else ()
-    new = [row for row in said if row["id"] not in there]  # the others were written by a former drive
+    new = [row for row in said if row["id"] not in there]  # earlier drives wrote the others
     if new:
         _SAY.run_many(connection, new)
     after = update_run(connection, run, **values)
-    if run.status != after.status:  # else it was written before
+    if run.status != after.status:  # otherwise already written
         also(connection, after)
     return after
 
 
 def read_events(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
-    """The events after the one of the number `after`. Raises `DataError` for what is no event."""
-    rows = connection.execute(_READ, {"run": run_id, "after": after}).all()  # one half read would hold its snapshot
+    """Return the events after number `after`. Raises `DataError` if a row holds no valid event."""
+    rows = connection.execute(_READ, {"run": run_id, "after": after}).all()  # a cursor left open would pin its snapshot
     return [Entry(seq, at, load(kind, payload)) for seq, at, kind, payload in rows]
 
 
 def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
-    """Likewise the next few, as far as they are small: what a reader can keep."""
+    """Return the next few entries after number `after`, limited in number and total size. Raises as `read_events`
+    does."""
     page: list[Entry] = []
     size = 0
     with connection.execute(_PAGE, {"run": run_id, "after": after}) as rows:
@@ -134,8 +135,8 @@ def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
 
 
 def read_kinds(connection: Connection, run_ids: Iterable[str], kinds: Sequence[str]) -> Iterator[tuple[str, Event]]:
-    """The events of these kinds in the logs of several runs, each with its run's id, each log in its order. What is no
-    event (any more) is passed over."""
+    """Yield the events of the given kinds from several runs' logs, each with its run's id, in log order. Unreadable
+    events are skipped."""
     ids = sorted(run_ids)
     for start in range(0, len(ids), _AT_ONCE):
         wanted = (events.c.run_id.in_(ids[start : start + _AT_ONCE]), events.c.kind.in_(kinds))
@@ -146,18 +147,18 @@ def read_kinds(connection: Connection, run_ids: Iterable[str], kinds: Sequence[s
 
 
 def remove(connection: Connection, run_ids: Sequence[str] | Select[Any]) -> None:
-    """Delete the logs of these runs, and the conversations with which they were asked; not their rows."""
+    """Delete the logs of these runs and their separately stored conversations, but not their rows."""
     connection.execute(delete(events).where(events.c.run_id.in_(run_ids)))
     connection.execute(delete(contents).where(contents.c.id.in_(run_ids)))
 
 
 def length(connection: Connection, run_id: str) -> int:
-    """The number of the log's last event; 0 if there is none."""
+    """Return the number of the log's last event; 0 if the log is empty."""
     return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
 
 
 def last_milestone(connection: Connection, run_id: str) -> tuple[int, str]:
-    """How far the run came: the number and the kind of the last event that was more than a piece of a reply."""
+    """Return the number and kind of the last event that is not a reply delta; (0, "") if there is none."""
     row = connection.execute(_DONE, {"run": run_id}).first()
     return (0, "") if row is None else (row.seq, row.kind)
 
@@ -165,8 +166,8 @@ def last_milestone(connection: Connection, run_id: str) -> tuple[int, str]:
 def find_run(
     connection: Connection, run_id: str, request: Mapping[str, Any] | None = None, *, lock: bool = False
 ) -> RunRow | None:
-    """The run, of whatever tenant. `request`: what it was asked for, if that is at hand and need not be read again;
-    `lock`: until the transaction ends, nobody else changes the run."""
+    """Return the run, of whatever tenant, or `None`. Passing its `request` saves reading it. `lock` locks the row until
+    the transaction ends."""
     if request is None:
         rows = (_LOCK if lock else _FIND).rows(connection, {"run": run_id})
         return RunRow(*rows[0]) if rows else None
@@ -175,7 +176,7 @@ def find_run(
 
 
 def update_run(connection: Connection, run: RunRow, **values: Any) -> RunRow:
-    """Write `values` into the run's row; the run as it is then."""
+    """Update the run's row with `values`. Return the new row."""
     changed = replace(run, **values)
     kept = {name: getattr(changed, name) for name in _MUTABLE}
     _ALTER.run(connection, {"run": run.id, **{f"new_{name}": value for name, value in kept.items()}})

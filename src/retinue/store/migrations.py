@@ -1,4 +1,4 @@
-"""The tables as this Retinue wants them, whatever an older one left."""
+"""Migrations of the schema from older versions of Retinue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tables import keys, metadata, runs, versions
 
 
 def _responses_and_tenants(connection: Connection) -> None:
-    """Tables for responses, files and requests; keys got names, scopes, limits and ends, runs the key they are of."""
+    """Add tables for responses, files and requests; names, scopes, limits and expiry of keys; and the key of a run."""
     metadata.create_all(connection)
     for table in (keys, runs):
         there = {column["name"] for column in inspect(connection).get_columns(table.name)}
@@ -26,8 +26,8 @@ def _responses_and_tenants(connection: Connection) -> None:
 
 
 def _secrets_and_indexes(connection: Connection) -> None:
-    """A table for secrets. Indexes by which what one tenant has, and an item by its id, is found without looking at
-    what others have."""
+    """Add a table for secrets, and indexes that find a tenant's rows, or an item by id, without scanning other
+    tenants'."""
     metadata.create_all(connection)
     for table in metadata.tables.values():
         for index in table.indexes:
@@ -39,25 +39,25 @@ MIGRATIONS: Sequence[Callable[[Connection], None]] = (
     _responses_and_tenants,
     _secrets_and_indexes,
 )
-"""What leads from each version to the next; the first makes all tables. What is there already is left as it is."""
+"""Each migrates from one version to the next; the first creates all tables. Existing tables are left unchanged."""
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether the tables are those of this Retinue already."""
+    """Whether the schema is at this Retinue's version."""
     return inspect(connection).has_table(versions.name) and _version(connection) == len(MIGRATIONS)
 
 
 def migrate(engine: Engine) -> None:
-    """Bring the database to the newest version. Raises `DataError` for one that is not ours or is newer."""
+    """Migrate the database to the latest version. Raises `DataError` if it is not Retinue's, or is newer."""
     with engine.begin() as connection:
         present = set(inspect(connection).get_table_names())
         if present and versions.name not in present:
-            raise DataError(f"{engine.url.render_as_string()} holds tables of somebody else; give another --db")
+            raise DataError(f"{engine.url.render_as_string()} holds tables of another application; give another --db")
         version = _version(connection) if present else 0
         if version > len(MIGRATIONS):
             raise DataError(
-                f"{engine.url.render_as_string()} was written by a newer Retinue (its version is {version}, this one "
-                f"knows {len(MIGRATIONS)}); use that one"
+                f"{engine.url.render_as_string()} was written by a newer Retinue (schema version {version}, this one "
+                f"knows up to {len(MIGRATIONS)}); use the newer Retinue"
             )
         for number in range(version, len(MIGRATIONS)):
             MIGRATIONS[number](connection)

@@ -1,4 +1,4 @@
-"""Statements of every step of every run: what SQLAlchemy works out for each execution is worked out once."""
+"""Prepared statements for the hot path: SQLAlchemy compiles each once, instead of for every execution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _Convert = Callable[[Any], Any]
 
 
 class _Plan(NamedTuple):
-    """A statement for one dialect: its text, and what turns values into those of the driver, and columns back."""
+    """A statement compiled for one dialect: its text, the bind processors, and the result processors by column
+    index."""
 
     text: str
     given: Sequence[tuple[str, _Convert]]
@@ -19,9 +20,9 @@ class _Plan(NamedTuple):
 
 
 class Prepared:
-    """A statement whose values are bound by name (`bindparam`), each with the type of its column.
+    """A statement with values bound by name (`bindparam`), each with its column's type.
 
-    On SQLite it goes to the driver itself, so what that raises is `sqlite3.Error`.
+    On SQLite it bypasses SQLAlchemy and may raise `sqlite3.Error`.
     """
 
     def __init__(self, statement: Select[Any] | Insert | Update) -> None:
@@ -29,18 +30,18 @@ class Prepared:
         self._plans: dict[str, _Plan] = {}
 
     def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """What a SELECT finds, all of it, in the order of its columns."""
+        """Execute a SELECT and return all rows, in the order of its columns."""
         plan = self._plan(connection.dialect)
         found = _execute(connection, plan.text, _converted(values, plan.given)).fetchall()
         return [_read(row, plan.found) for row in found]
 
     def run(self, connection: Connection, values: Mapping[str, Any]) -> None:
-        """Write once."""
+        """Execute a write once."""
         plan = self._plan(connection.dialect)
         _execute(connection, plan.text, _converted(values, plan.given))
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Write once for each of `rows`, of which there is one at least; how many rows were written."""
+        """Execute a write for each of `rows` (at least one). Return the number of rows written."""
         plan = self._plan(connection.dialect)
         return int(_execute(connection, plan.text, [_converted(values, plan.given) for values in rows]).rowcount)
 

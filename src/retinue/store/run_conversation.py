@@ -1,6 +1,6 @@
-"""The conversation with which a run was asked: in its request, or where it is long, beside it.
+"""The conversation of a run's request: stored in the request, or in a separate table if it is long.
 
-A row is written as a whole whenever its status changes, and everybody's writes wait for that.
+A row is rewritten as a whole whenever its status changes, and all other writes wait for that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BESIDE = "messages_beside"
 
 
 def put_beside(connection: Connection, tenant: str, run_id: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Keep the `messages` of a request beside the run if they are long; what is left to be kept with it."""
+    """Store the `messages` of a request separately if they are long. Return the request to store in the run's row."""
     said: Sequence[Mapping[str, Any]] = request.get("messages") or ()
     if sum(len(one["content"]) for one in said) <= _LONG:
         return request
@@ -30,7 +30,7 @@ def put_beside(connection: Connection, tenant: str, run_id: str, request: Mappin
 
 
 def conversation_of(connection: Connection, run: RunRow) -> list[Mapping[str, Any]] | None:
-    """The `messages` of the run's request, wherever they are; `None` if it has none."""
+    """Return the `messages` of the run's request, wherever they are stored; `None` if it has none."""
     if not run.request.get(_BESIDE):
         return run.request.get("messages")
     query = select(contents.c.content).where(contents.c.id == run.id, contents.c.tenant == run.tenant)

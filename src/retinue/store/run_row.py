@@ -1,4 +1,4 @@
-"""A run as it is kept."""
+"""The stored row of a run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ ACTIVE: frozenset[str] = frozenset({"queued", "in_progress", "requires_action", 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """`request` is what was asked for (JSON, never changed), `state` what came of it so far; `epoch` is the number
-    of its last drive; `key_id` that of the key by which it was asked for. Times are Unix seconds."""
+    """`request` is the immutable request as JSON; `state` is what became of the run so far. `epoch` numbers its latest
+    drive. `holds` means that no other run may start on its thread. `key_id` is the API key that requested it. Times are
+    Unix seconds."""
 
     id: str
     tenant: str
@@ -41,16 +42,16 @@ class RunRow:
 
     @classmethod
     def of(cls, row: Row[Any]) -> RunRow:
-        """The run in a row of the table."""
+        """Return the run in a table row."""
         values = row._mapping
         return cls(**{name: values[name] for name in cls.__slots__})
 
     @property
     def active(self) -> bool:
-        """Whether it has not come to its end."""
+        """Whether the run has not ended."""
         return self.status in ACTIVE
 
     @property
     def rests(self) -> bool:
-        """Whether nothing happens by itself any more: it waits for a person or its client, or has ended."""
+        """Whether the run has ended, or waits for a person or its client."""
         return self.status == "requires_action" or not self.active

@@ -1,4 +1,4 @@
-"""What only this database's server knows: random bytes by their names, each made once."""
+"""The server's secrets: random bytes by name, each generated once per database."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _BYTES = 32
 
 
 def server_secret(connection: Connection, name: str, *, make: bool = False) -> bytes:
-    """The 32 bytes of this name; empty if they were never made. `make`: make them then, in the caller's transaction.
-    Raises `DataError` for something else that stands there."""
+    """Return the 32 bytes of this name, empty if they do not exist. `make` generates them in the caller's transaction.
+    Raises `DataError` if the row holds anything else."""
     try:
         found: bytes | None = connection.execute(select(secrets.c.value).where(secrets.c.name == name)).scalar()
-    except TypeError as error:  # somebody has put a text there
+    except TypeError as error:  # the column holds text
         raise _unreadable(name) from error
     if found is None and make:
         found = random.token_bytes(_BYTES)
@@ -28,4 +28,4 @@ def server_secret(connection: Connection, name: str, *, make: bool = False) -> b
 
 
 def _unreadable(name: str) -> DataError:
-    return DataError(f"the table secrets has something else than {_BYTES} bytes for '{name}'")
+    return DataError(f"the table secrets must hold {_BYTES} bytes for '{name}', but holds something else")

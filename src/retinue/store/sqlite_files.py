@@ -1,4 +1,4 @@
-"""SQLite's files while a server has them open: whether what is committed to them will be found at the next start."""
+"""Checks SQLite's files while a server has them open, so that every commit can be found at the next start."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ from ..errors import StoreLost, StoreUnavailable
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100  # bytes
-_BACK = "nothing more is written to it: stop the server, put the file back and start it again"
-_AGAIN = "what was in it was put into the file, and nothing more is written: start the server again"
-_WHILE_IT_GROWS = (0.001, 0.004, 0.02, 0.02)  # seconds: the header, which says its size, is written first
+_BACK = "nothing more is written to it: stop the server, restore the file, and start it again"
+_AGAIN = "its content was moved into the file, and nothing more is written: restart the server"
+_WHILE_IT_GROWS = (0.001, 0.004, 0.02, 0.02)  # seconds: the header, which states the size, is written first
 
 
 class SqliteFiles:
-    """The database `given`, which is really at `path` and open as `file`, with SQLite's two files beside it."""
+    """The database `given` (real path `path`, descriptor `file`), with SQLite's log and index beside it."""
 
     def __init__(self, given: Path, path: Path, file: int) -> None:
         self._given = str(given)
         self._file = file
-        self._turn = threading.Lock()  # of what is remembered below
+        self._turn = threading.Lock()  # guards the fields below
         self._at = os.fstat(file)
         self.identity = (self._at.st_dev, self._at.st_ino)
         self.names = self._at.st_nlink
         self._log, self._index = ((f"{path}-{kind}", (0, 0)) for kind in ("wal", "shm"))
-        self.lost = False  # as the last check found
+        self.lost = False  # as of the last check
         self._watched = False
         self._size = self._changed = self._counter = 0
 
     def watch(self) -> None:
-        """They are all there now, and stay for as long as a connection is open: SQLite removes none before."""
+        """Record the current files. SQLite removes none of them while a connection is open."""
         self._log, self._index = ((path, identity(path)) for path, _ in (self._log, self._index))
         self._at = os.fstat(self._file)
         self._remember(os.pread(self._file, _HEADER, 0))
         self._watched = True
 
     def check(self, *, index: bool = True, settled: bool | None = None) -> None:
-        """Raise `StoreLost` if the path leads to another file, or to this one with another content, or if the log
-        beside it is gone. `index`: or the log's index, without which nothing is lost, but others cannot write beside
-        us. `settled`: all that is in the log is in the file, as far as anybody knows. Where it is not, as long as
-        somebody reads, the file may be shorter than its header says; if nobody knows, that is `StoreUnavailable`."""
+        """Raise `StoreLost` if the path leads to another file or other content, or if the log beside it is gone.
+
+        `index` includes the log's index: without it nothing is lost, but other processes cannot write. `settled` says
+        whether the whole log was moved into the file. If not, because a reader holds it back, the file may be shorter
+        than its header says; if unknown (`None`), that raises `StoreUnavailable`."""
         if not self._watched:
             return
         with self._turn:
@@ -57,7 +58,7 @@ class SqliteFiles:
 
     def _moved(self) -> str:
         try:
-            self._at = os.stat(self._given)  # noqa: PTH116 - at each commit: a `Path` takes three times as long
+            self._at = os.stat(self._given)  # noqa: PTH116 - on each commit: `Path` takes three times as long
         except OSError as error:
             return f"is not where it was: it was deleted or moved ({error.strerror})"
         if (self._at.st_dev, self._at.st_ino) != self.identity:
@@ -65,7 +66,8 @@ class SqliteFiles:
         return ""
 
     def _overwritten(self, settled: bool | None) -> str:
-        """What is wrong with a file that was written to: it should have been by SQLite, which only counts up."""
+        """Describe what is wrong with a changed file; empty if only SQLite changed it, whose change counter only
+        grows."""
         if (self._at.st_size, self._at.st_mtime_ns) == (self._size, self._changed):
             return ""
         header, short = self._header()
@@ -75,14 +77,14 @@ class SqliteFiles:
         if not header.startswith(_MAGIC) or (short and (settled or self._at.st_size < self._size)):
             return "was cut off or overwritten"
         if short and settled is None:
-            raise StoreUnavailable(f"the database {self._given} is shorter than it says it is")
+            raise StoreUnavailable(f"the database {self._given} is shorter than its header says")
         if _counter_in(header) < self._counter:
             return "was overwritten with another one"
         self._remember(header)
         return ""
 
     def _header(self) -> tuple[bytes, bool]:
-        """The file's header, and whether the file is shorter than that says."""
+        """Return the file's header, and whether the file is shorter than it says."""
         header = os.pread(self._file, _HEADER, 0)
         return header, os.fstat(self._file).st_size < _size_in(header)
 
@@ -97,14 +99,14 @@ def _size_in(header: bytes) -> int:
 
 
 def _counter_in(header: bytes) -> int:
-    """What SQLite counts up whenever it changes the first page."""
+    """Return SQLite's change counter, which grows whenever the first page changes."""
     return int.from_bytes(header[24:28])
 
 
 def identity(path: str) -> tuple[int, int]:
-    """Which file `path` leads to: its device and inode, zeros if there is none."""
+    """Return the device and inode that `path` leads to; zeros if it does not exist."""
     try:
-        at = os.stat(path)  # noqa: PTH116 - likewise
+        at = os.stat(path)  # noqa: PTH116 - as above
     except OSError:
         return 0, 0
     return at.st_dev, at.st_ino

@@ -1,4 +1,4 @@
-"""The tables. `number` is the order in which rows were written; everything belongs to a `tenant`."""
+"""The schema. `number` is insertion order; every row belongs to a `tenant`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
-_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # which counts up by itself only as INTEGER
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # autoincrement on SQLite needs INTEGER
 _JSON = JSON(none_as_null=True)
 
 
 def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
-    """A table of things with an id of their own, which a tenant owns."""
+    """Define a table whose rows have an id and belong to a tenant."""
     return Table(
         name,
         metadata,
@@ -40,7 +40,7 @@ def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Ta
 
 assistants = _owned("assistants", Column("body", _JSON, nullable=False))
 
-# `key`: a name that a client gave it, by which it finds it again
+# `key`: a client's own name for the thread
 threads = _owned(
     "threads",
     Column("key", String(256)),
@@ -56,8 +56,8 @@ messages = _owned(
     Index("messages_of_thread", "thread_id", "number"),
 )
 
-# `request` is what was asked for, and stays; `state` is what came of it so far. `epoch` counts the drives: only the
-# last may write. `holds`: nothing else may run on its thread. `key_id` is the key by which it was asked for.
+# `request` is immutable; `state` is what became of the run so far. `epoch` counts the drives: only the latest may
+# write. `holds`: no other run may start on its thread. `key_id` is the API key that requested it.
 runs = _owned(
     "runs",
     Column("thread_id", String(64)),
@@ -88,8 +88,8 @@ events = Table(
 
 conversations = _owned("conversations", Column("body", _JSON, nullable=False))
 
-# of conversations: what was said and done, as the Responses API shows it. `item_id` is the id that clients know: the
-# same item may be in several conversations
+# items of conversations, as the Responses API shows them. `item_id` is the id that clients know: the same item may be
+# in several conversations
 items = _owned(
     "items",
     Column("conversation_id", String(64), nullable=False),
@@ -103,8 +103,8 @@ items = _owned(
 
 files = _owned("files", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
 
-# of files, under their ids, and apart from them: lists of files do not read it; and of runs that were asked with long
-# conversations these (JSON): what changes in a row is written with all that is in it
+# contents of files, under their ids, in a table of their own so that listing files does not read them; and long
+# conversations of runs (JSON), because updating a row rewrites all of it
 contents = Table(
     "contents",
     metadata,
@@ -121,8 +121,8 @@ vector_store_batches = _owned(
     Column("body", _JSON, nullable=False),
 )
 
-# a file in a store; added again, it is another row. `body` has its attributes and chunking; `batch_id` is that of the
-# batch it came with, `usage_bytes` the size of its text in the index
+# a file in a vector store; adding it again replaces its row. `body` has its attributes and chunking; `batch_id` is the
+# batch it was added with, `usage_bytes` the size of its indexed text
 vector_store_files = _owned(
     "vector_store_files",
     Column("vector_store_id", String(64), nullable=False),
@@ -138,7 +138,7 @@ vector_store_files = _owned(
     Index("bytes_in_stores", "tenant", "usage_bytes"),
 )
 
-# of requests with an `Idempotency-Key`: what came of all that they wrote, in its order (`response`)
+# requests with an `Idempotency-Key`: the recorded `response`
 requests = Table(
     "requests",
     metadata,
@@ -150,7 +150,7 @@ requests = Table(
     Column("response", _JSON),
 )
 
-# a key is kept as its SHA-256, and shown by its first characters; `scopes` null: all; `limits`: those of its own
+# `hash` is the key's SHA-256, `prefix` its first characters. `scopes` null: all. `limits`: the key's own
 keys = Table(
     "keys",
     metadata,
@@ -166,7 +166,7 @@ keys = Table(
     Column("revoked_at", Integer),
 )
 
-# random bytes that only the server of this database knows, by what they are for
+# random bytes by purpose, known only to this database's server
 secrets = Table(
     "secrets",
     metadata,

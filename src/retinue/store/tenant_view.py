@@ -1,4 +1,4 @@
-"""What one tenant may see and change: every query for somebody goes through here."""
+"""Tenant isolation: every query on behalf of a tenant goes through `TenantView`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kept = Row[Any]
 
 
 class Page(NamedTuple):
-    """Which part of a list: at most `limit` items, after (or before) the one of that id."""
+    """A page of a list: at most `limit` rows, after (or before) the row with that id."""
 
     limit: int = 20
     order: Literal["asc", "desc"] = "desc"
@@ -22,8 +22,8 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a tenant may keep: bytes of files, and as many again of their texts in vector stores; files, and as many
-    again in vector stores; vector stores."""
+    """A tenant's storage limits. `bytes` limits files and, separately, their text in vector stores; `files` limits
+    files and, separately, files in vector stores; `stores` limits vector stores."""
 
     bytes: int = 10_000_000_000
     files: int = 100_000
@@ -31,9 +31,14 @@ class Quota:
 
 
 class TenantView:
-    """The tables as `tenant` sees them. What belongs to others is not there. `key_id` is the key by which it asks,
-    `room` the number of runs that may be under way or queued for that key (`None`: any), `scopes` what it may do
-    (`None`: all), and `quota` what may be kept for the tenant (`None`: any amount)."""
+    """The tables as `tenant` sees them, without the rows of others.
+
+    Args:
+        tenant: The tenant's name.
+        key_id: The API key of the request.
+        room: How many active or queued runs the key may have (`None`: unlimited).
+        scopes: What the key may do (`None`: everything).
+        quota: The tenant's storage limits (`None`: unlimited)."""
 
     def __init__(
         self,
@@ -50,44 +55,44 @@ class TenantView:
         self.quota = quota
 
     def find(self, connection: Connection, table: Table, id: str) -> Kept | None:  # noqa: A002
-        """The row of this id."""
+        """Return the row with this id, or `None`."""
         return connection.execute(select(table).where(*self._own(table), table.c.id == id)).first()
 
     def page(
         self, connection: Connection, table: Table, page: Page, *where: ColumnElement[bool]
     ) -> tuple[list[Kept], bool]:
-        """The rows of a page, in its order, and whether there are more after them. An unknown `after` or `before`
-        is as if it were not given."""
+        """Return the rows of a page, in its order, and whether more follow. An unknown `after` or `before` is
+        ignored."""
         query = select(table).where(*self._own(table), *where)
         rising = page.order == "asc"
         for id_, forward in ((page.after, True), (page.before, False)):
             at = None if id_ is None else self.find(connection, table, id_)
             if at is not None:
                 query = query.where(table.c.number > at.number if rising == forward else table.c.number < at.number)
-        backwards = page.before is not None and page.after is None  # then those next to `before`
+        backwards = page.before is not None and page.after is None  # take the rows next to `before`
         order = table.c.number.asc() if rising != backwards else table.c.number.desc()
         rows = list(connection.execute(query.order_by(order).limit(page.limit + 1)))
         more, rows = len(rows) > page.limit, rows[: page.limit]
         return (rows[::-1] if backwards else rows), more
 
     def add(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> Kept:
-        """Add a row; as it is then."""
+        """Insert a row and return it."""
         self.insert(connection, table, values)
         found = self.find(connection, table, values["id"])
         assert found is not None
         return found
 
     def insert(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
-        """Likewise, without reading it again."""
+        """Insert a row without reading it back."""
         connection.execute(insert(table).values(tenant=self.tenant, **values))
 
     def change(self, connection: Connection, table: Table, id: str, values: Mapping[str, Any]) -> Kept | None:  # noqa: A002
-        """Change the row of this id; as it is then, `None` if there is none."""
+        """Update the row with this id and return it; `None` if it does not exist."""
         connection.execute(update(table).where(*self._own(table), table.c.id == id).values(**values))
         return self.find(connection, table, id)
 
     def remove(self, connection: Connection, table: Table, *where: ColumnElement[bool]) -> int:
-        """Delete the rows for which `where` holds; how many there were."""
+        """Delete the rows matching `where`. Return their number."""
         return connection.execute(delete(table).where(*self._own(table), *where)).rowcount
 
     def _own(self, table: Table) -> tuple[ColumnElement[bool], ...]:

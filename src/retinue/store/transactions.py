@@ -1,4 +1,4 @@
-"""Pieces of work for a database, done together in one transaction."""
+"""Executes pieces of database work, grouped in one transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Work = Callable[[Connection], T]
 
 
 class Piece(Generic[T]):
-    """Work, and what came of it; `untouched`: nothing, because the database was locked or away."""
+    """Work and its outcome. `untouched` means that it was not begun, because the database was locked or unavailable."""
 
     __slots__ = ("alone", "error", "future", "large", "may_refuse", "result", "until", "untouched", "work")
 
@@ -46,9 +46,9 @@ class Piece(Generic[T]):
 
 
 def commit_pieces(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]]) -> Connection | None:
-    """Do all in one transaction; if that fails, each in one of its own, so that only those fail that must. The
-    connection, if it is still good. What `lock` is of has to be there and ours before, and there afterwards: else no
-    piece is said to be done."""
+    """Execute all pieces in one transaction; if it fails, each in a transaction of its own, so that only the faulty
+    ones fail. Return the connection if it is still usable. The lock must be held, and its files present, before and
+    after: otherwise no piece counts as done."""
     try:
         with translate_errors():
             connection = _ready(lock, by)
@@ -70,7 +70,7 @@ def commit_pieces(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[An
 
 
 def _lost(lock: Lock, connection: Connection) -> StoreUnavailable | None:
-    """What keeps that which was committed from being found again. A file that seems too short is looked into."""
+    """Return why committed data might not be found again, or `None`. A file that seems too short is examined."""
     try:
         try:
             lock.check()
@@ -86,7 +86,8 @@ def _lost(lock: Lock, connection: Connection) -> StoreUnavailable | None:
 
 
 def checkpoint_log(connection: Connection) -> bool:
-    """Put what is in SQLite's log into its file; whether that is all of it, or the file cannot take it."""
+    """Move SQLite's log into its file. Return whether the whole log was moved, or the file is corrupt and cannot take
+    it."""
     try:
         busy, there, done = connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
     except (SQLAlchemyError, sqlite3.Error) as error:
@@ -96,9 +97,9 @@ def checkpoint_log(connection: Connection) -> bool:
 
 
 def _ready(lock: Lock, by: Connection | Engine) -> Connection:
-    """A connection, while the lock is held: with the one before, the lock may be gone, too."""
+    """Return a usable connection while the lock is held. Along with the previous connection, the lock may be gone."""
     if isinstance(by, Connection):
-        if lock.lost:  # it may have come back
+        if lock.lost:  # it may have been retaken
             lock.check()
         return by
     lock.look()
@@ -106,8 +107,8 @@ def _ready(lock: Lock, by: Connection | Engine) -> Connection:
 
 
 def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
-    """Do all in one transaction; whether one of them kept it from being committed. If the commit itself fails, nobody
-    knows what it did, and nothing may be done again."""
+    """Execute all pieces in one transaction. Return whether one of them prevented the commit. If the commit itself
+    fails, its outcome is unknown, so nothing may be retried."""
     error: BaseException | None = None
     begun = worked = False
     try:
@@ -131,7 +132,7 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
 
 
 def _do_apart(connection: Connection, piece: Piece[Any]) -> None:
-    """What a piece refuses is nothing that the others have to be done again for: many may be refused at a time."""
+    """Execute a piece in a savepoint: its error must not make the others run again, since many may fail at a time."""
     inner = connection.begin_nested()
     try:
         piece.result = piece.work(connection)

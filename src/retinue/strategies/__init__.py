@@ -1,4 +1,4 @@
-"""The ways to reason, by name."""
+"""The reasoning strategies, by name."""
 
 from collections.abc import Mapping
 

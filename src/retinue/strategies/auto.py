@@ -1,4 +1,4 @@
-"""`auto`: the strategy that suits what the engine can do, chosen when a run begins."""
+"""`auto`: chooses the strategy that suits the engine's capabilities when a run begins."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .tool_calling import ToolCalling
 
 @dataclass(frozen=True)
 class Auto:
-    """The strategy: `tool_calling` where native tool calls were tried and work, `react` where they do not, or where
-    the engine holds the model to a pattern or answers from a script; without tools, a plain conversation.
+    """Chooses `tool_calling` if native tool calls were probed and work, and otherwise `react`.
 
-    A run is recorded under the name of what was chosen. `calling` is what is taken for `tool_calling`.
+    `react` is also chosen if the engine has constrained decoding or a script. Without tools, the run is a plain
+    conversation. A run is recorded under the name of the chosen strategy. `calling` is used as `tool_calling`.
     """
 
     calling: ToolCalling = field(default_factory=ToolCalling)
@@ -22,19 +22,22 @@ class Auto:
     native: bool = True
 
     def __call__(self, task: Task) -> Flow:
-        """The reasoning of what is chosen for `task`."""
+        """Run the strategy chosen for `task`."""
         return self.chosen(task)(task)
 
     def chosen(self, task: Task, recorded: str = "") -> Strategy:
-        """What a run of `task` reasons by; of one that is `recorded`, the strategy that its log names."""
+        """Return the strategy for a run of `task`; for a `recorded` run, the one its log names."""
         known: dict[str, Strategy] = {one.name: one for one in (self.calling, React())}
         calls = not task.tools or (task.calls_tools and not (task.constrained or task.scripted))
         return known.get(recorded) or known[self.calling.name if calls else "react"]
 
 
 def choose_strategy(strategy: Strategy, task: Task, recorded: str = "") -> Strategy:
-    """What a run of `task` reasons by, of an agent with this `strategy`. One that is of no use without tools
-    (its attribute `needs_tools`) is a plain conversation where there are none. `recorded`: as its log names it."""
+    """Return the strategy for a run of `task` by an agent with `strategy`.
+
+    A strategy that requires tools (`needs_tools`) is replaced by a plain conversation if there are none. `recorded` is
+    the name in the log of a recorded run.
+    """
     if isinstance(strategy, Auto):
         return strategy.chosen(task, recorded)
     if not task.tools and needs_tools(strategy):

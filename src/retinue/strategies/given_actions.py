@@ -1,4 +1,4 @@
-"""`executor`: runs the actions it is given, without any model (OPEA's role "executor")."""
+"""`executor`: runs given actions without a model (OPEA's role "executor")."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _WANTED = 'want {"tool": NAME, "input": …}, or a list of these'
 
 @dataclass(frozen=True)
 class GivenActions:
-    """The strategy. The question is JSON: one action, or a list of them, which run side by side.
+    """The strategy. The question is JSON: one action, or a list of actions that run concurrently.
 
-    Of one action the answer is its result, and a failure ends the run as `ERROR`; of a list, the answer is a
-    list of `{"tool", "outcome", "output"}`.
+    The answer to one action is its result, and a failure ends the run as `ERROR`. The answer to a list is a list of
+    `{"tool", "outcome", "output"}`.
     """
 
     name: str = "executor"
@@ -42,7 +42,7 @@ class GivenActions:
 
 
 def read_actions(text: str) -> tuple[AgentAction, ...]:
-    """The actions in a JSON text. Raises `ValueError` saying what is wrong."""
+    """Parse the actions in a JSON text. Raises `ValueError` with an explanation."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):

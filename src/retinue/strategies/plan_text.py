@@ -1,4 +1,4 @@
-"""Plans as text: reading what a model or a person wrote, checking it, and the constraint for it."""
+"""Plans as text: parsing what a model or a person wrote, validation, and the constraint for it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .prompting.injection_guard import neutralize
 
 END = "<END_OF_PLAN>"
 STEP_CHARS = 300
-RESULT_CHARS = 400  # of a step's result, in what is told of it
+RESULT_CHARS = 400  # of a step's result in prompts
 _TOLD_STEP_CHARS = 120
-SEEN = 3  # results of tools that are told of a step under way, the last ones
-_HELD_STEP_CHARS = 160  # of a model that is held to a pattern
+SEEN = 3  # latest tool results of the current step that are shown in prompts
+_HELD_STEP_CHARS = 160  # with constrained decoding
 
 _NUMBERED = re.compile(
     r"[#>*_ \t]*+(?:(?:step *+)\d{1,2}+(?: *+[.):]| ++[-–]|(?=[*_]))|\d{1,2}+ *+[.):](?!\d))(.*)", re.I
@@ -32,11 +32,11 @@ _PROTOCOL = re.compile(
     r"|re-?phrased?[\w \"'*]{0,40}+)[:\uff1a]",
     re.IGNORECASE,
 )
-_LIST = re.compile(r"\[(?=\s*+[\"{])")  # in JSON, as a plan may be written
+_LIST = re.compile(r"\[(?=\s*+[\"{])")  # a plan written as JSON
 
 
 class UnreadablePlan(Exception):
-    """A text holds no plan, or one that cannot be used; it says why. `steps`: those of one that is too long."""
+    """A text contains no usable plan; the message says why. `steps`: those of a plan that is too long."""
 
     def __init__(self, message: str, steps: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -45,14 +45,14 @@ class UnreadablePlan(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps to take one after the other; or, without any, the answer itself."""
+    """Steps to execute in order; or, without steps, the answer itself."""
 
     steps: tuple[str, ...] = ()
     answer: str = ""
 
 
 def read_plan(text: str, most: int) -> Plan:
-    """The plan in a model's reply: JSON, a numbered list, bullets, or lines after "Plan:".
+    """Parse the plan in a model's reply: JSON, a numbered list, bullets, or lines after "Plan:".
 
     Raises `UnreadablePlan`, and nothing else, for any text.
     """
@@ -72,9 +72,10 @@ def read_plan(text: str, most: int) -> Plan:
 
 
 def apply_decision(decision: Decision, steps: tuple[str, ...], most: int) -> tuple[str, ...] | None:
-    """The steps to take by a person's decision on a plan of `steps`; `None`: another plan is to be made.
+    """Apply a person's decision on a plan; return the steps to execute, or `None` if another plan is needed.
 
-    A changed plan is a list under "steps", or a text with a step on each line; it raises `UnreadablePlan`.
+    An edited plan is a list under "steps", or a text with one step per line. Raises `UnreadablePlan` if it is
+    neither.
     """
     if decision.kind not in ("approve", "edit"):
         return None
@@ -90,7 +91,9 @@ def apply_decision(decision: Decision, steps: tuple[str, ...], most: int) -> tup
 
 
 def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
-    """The steps on one line each, without empty ones and doubles. Raises `UnreadablePlan` for none or too many."""
+    """Normalize steps to one line each, without empty ones and duplicates. Raises `UnreadablePlan` for none or too
+    many.
+    """
     kept: dict[str, str] = {}
     for step in steps:
         line = _bare(step)[:STEP_CHARS].rstrip()
@@ -104,7 +107,7 @@ def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
 
 
 def plan_shape(most: int) -> Constraint:
-    """A plan as JSON, of at most so many steps."""
+    """Return the constraint for a plan as JSON with at most `most` steps."""
     step = {"type": "string", "minLength": 1, "maxLength": _HELD_STEP_CHARS}
     schema = {
         "type": "object",
@@ -116,7 +119,7 @@ def plan_shape(most: int) -> Constraint:
 
 
 def format_plan(decided: Decided, question: str) -> Reply:
-    """A decision as a planner's reply: an answer stands for itself; of actions, the question is the only step."""
+    """Format a decision as a planner's reply: an answer as it is; for actions, the question as the only step."""
     if isinstance(decided, AgentFinish):
         return Reply(f" Final Answer: {decided.output}")
     return Reply(f" {json.dumps({'steps': [question]}, ensure_ascii=False)}\n")
@@ -124,8 +127,9 @@ def format_plan(decided: Decided, question: str) -> Reply:
 
 @dataclass(slots=True)
 class Notes:
-    """What is known in a run: steps `done` and their results, what tools said in the step under way
-    (`seen`), and what a person said of the plans (`remarks`)."""
+    """The knowledge of a run: steps `done` with their results, tool results of the current step (`seen`), and a
+    person's comments on the plans (`remarks`).
+    """
 
     done: list[tuple[str, str]] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
@@ -138,7 +142,7 @@ class Notes:
 
     @property
     def known(self) -> str:
-        """What is found out so far, as data; nothing if nothing is."""
+        """The findings so far, as data; empty if there are none."""
         steps = [
             f"{neutralize_line(step, _TOLD_STEP_CHARS)} - {neutralize_line(result, RESULT_CHARS)}"
             for step, result in self.done
@@ -149,18 +153,18 @@ class Notes:
 
     @property
     def told(self) -> str:
-        """What a person said of the plans, a line each."""
+        """A person's comments on the plans, one per line."""
         kinds = {"reject": "A person refused a plan", "respond": "A person says of the plan"}
         return "".join(f"{kinds[said.kind]}: {neutralize_line(said.message, RESULT_CHARS)}\n" for said in self.remarks)
 
 
 def number_steps(steps: Sequence[str]) -> str:
-    """The steps as a numbered list on one line."""
+    """Return the steps as a numbered list on one line."""
     return " ".join(f"{at}. {step}" for at, step in enumerate(steps, 1))
 
 
 def neutralize_line(text: str, most: int) -> str:
-    """What a step or a tool brought, as data on one line: nothing in it reads as protocol, a plan or a list."""
+    """Return the output of a step or tool as data on one line that cannot be read as protocol, a plan or a list."""
     line = _LIST.sub("(", _PROTOCOL.sub(r"\1 -", neutralize(" ".join(text.split()))))
     if _NUMBERED.match(line) or _BULLET.match(line):
         line = f"· {line}"
@@ -168,7 +172,7 @@ def neutralize_line(text: str, most: int) -> str:
 
 
 def _listed(text: str) -> list[str]:
-    """The items of a numbered list with what is indented below them; of bullets, if nothing is numbered."""
+    """Return the items of a numbered list with the indented text below them; or of bullets, if nothing is numbered."""
     heading = _HEADING.match(text)
     lines = text[heading.end() if heading else 0 :].splitlines()
     for item in (_NUMBERED, _BULLET):
@@ -196,7 +200,7 @@ def _json_values(text: str) -> Iterator[Any]:
 
 
 def _texts(values: Any) -> list[str]:
-    """The steps in JSON: texts, or objects whose longest text is the step."""
+    """Return the steps in JSON: texts, or objects whose longest text is the step."""
     for key in ("plan", "steps"):
         values = values.get(key, values) if isinstance(values, dict) else values
     if not isinstance(values, list):
@@ -209,6 +213,6 @@ def _texts(values: Any) -> list[str]:
 
 
 def _bare(step: str) -> str:
-    """A step on one line, without what a list or bold type put around it."""
+    """Return a step on one line, without list markers or bold type."""
     line = " ".join(step.split()).lstrip(":").strip("*_` ").lstrip(": ").strip("*_` ")
     return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' and '"' not in line[1:-1] else line

@@ -1,7 +1,7 @@
-"""`planexec`: make a plan, check it, execute each step with another strategy, replan if need be, answer.
+"""`planexec`: make a plan, check it, execute each step with another strategy, replan if necessary, answer.
 
-(Plan-and-solve, Wang et al. 2023.) As `humanInLoopPlanExec`, a person approves each plan. All of it is bounded: a
-plan's steps, a step's replies, new plans, plans that a person sends back, and plans that cannot be read.
+(Plan-and-solve, Wang et al. 2023.) In `humanInLoopPlanExec`, a person approves each plan. Everything is bounded: the
+steps of a plan, the replies per step, new plans, plans rejected by a person, and unreadable plans.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .prompting.transcript import history_lines
 from .react import React
 from .wrappers.wrapper import without_visible_answer
 
-TRIES = 3  # how often a plan is asked for until it can be read
+TRIES = 3  # attempts to get a readable plan
 _REPLY_TOKENS = 512
 _NO_TOOLS = "(it is not said which; others carry the plan out)"
 _NOT_FOUND = re.compile(r"\W*not[\s_]+found\b[\s:.,-]*(.*)", re.IGNORECASE | re.DOTALL)
@@ -51,12 +51,11 @@ Part = Generator[Request, Sent, T]
 
 @dataclass(frozen=True)
 class PlanExec:
-    """The strategy.
+    """The strategy. `executor` executes each step as its question.
 
-    `executor` takes each step as its question. `approve`: a person decides on every plan. `check`: the
-    model grades the plan, and may better it, before it is executed. `step_replies` is how many replies a
-    step may take; then its executor has to come to an answer. `answer_chars` bounds the answer of a
-    model that is held to a pattern.
+    `approve`: a person decides on every plan. `check`: the model grades the plan, and may improve it, before
+    execution. After `step_replies` replies for a step, its executor has to answer. `answer_chars` limits the length
+    of the answer under constrained decoding.
     """
 
     executor: Strategy = React()  # noqa: RUF009 -- a frozen value
@@ -83,12 +82,12 @@ class PlanExec:
         return _Run(self, task).flow()
 
     def plan(self, task: Task) -> Part[tuple[str, ...] | AgentFinish]:
-        """Only the plan, agreed to by a person where one must; or how the run ends without."""
+        """Return only the plan, approved by a person if required; or the result, if the run ends without one."""
         return _Run(self, task).agreed()
 
 
 class _Run:
-    """One run: what is done, and what is known of the step under way."""
+    """The state of one run: completed steps, and findings of the current one."""
 
     def __init__(self, by: PlanExec, task: Task) -> None:
         self._by = by
@@ -110,12 +109,12 @@ class _Run:
             if isinstance(ended, AgentFinish):
                 return ended
             problem = ended
-        raise AssertionError("the last answer is a finish")
+        raise AssertionError("the last answer must be an AgentFinish")
 
     # ── the plan ─────────────────────────────────────────────────────────────────────────────────
 
     def agreed(self, problem: str = "") -> Part[tuple[str, ...] | AgentFinish]:
-        """A plan to execute, which a person agreed to where one must; or how the run ends without."""
+        """Return a plan to execute, approved by a person if required; or the result, if the run ends without one."""
         why = "the plan needs a person's approval" + (f" ({problem})" if problem else "")
         wrong = ""
         plan = yield from self._drafted(problem)
@@ -136,7 +135,7 @@ class _Run:
         return plan
 
     def _drafted(self, problem: str) -> Part[tuple[str, ...] | AgentFinish]:
-        """A plan by the model. If none can be read, the question itself is the only step."""
+        """Return a plan by the model. If none is readable, the question itself is the only step."""
         prompt = Prompt(Message("user", self._wording("plan", problem)))
         news = f"{self._task.question}\n{problem}".strip()
         steps: tuple[str, ...] = (self._task.question,)
@@ -159,7 +158,7 @@ class _Run:
         return steps
 
     def _graded(self, steps: tuple[str, ...]) -> Part[tuple[str, ...]]:
-        """The plan, or the better one that the model writes when it is asked to grade it."""
+        """Let the model grade the plan; return it, or the model's improvement."""
         if not self._by.check:
             return steps
         prompt = Prompt(Message("user", self._wording("check", plan=number_steps(steps))))
@@ -167,13 +166,13 @@ class _Run:
         reply = yield from ask(Ask(prompt, self._news, _yes, (), shape, _REPLY_TOKENS, aside=True))
         try:
             return read_plan(reply.text, self._by.max_steps).steps or steps
-        except UnreadablePlan:  # "yes", or nothing that would be better
+        except UnreadablePlan:  # "yes", or no usable improvement
             return steps
 
     # ── its steps ────────────────────────────────────────────────────────────────────────────────
 
     def _execute(self, steps: tuple[str, ...]) -> Part[AgentFinish | str]:
-        """Nothing when all is done, the problem when a step failed, or the run's end."""
+        """Execute the steps; return nothing on success, the problem if a step failed, or the run's result."""
         for step in steps:
             self._notes.seen = []
             finish, ends = yield from self._step(step)
@@ -188,7 +187,7 @@ class _Run:
         return ""
 
     def _step(self, step: str) -> Part[tuple[AgentFinish, bool]]:
-        """What the executor makes of a step, and whether the run ends with it."""
+        """Execute a step; return its result, and whether the run ends with it."""
         question = self._wording("step", step=step).rstrip("\n")
         inner = self._executor(replace(self._task, question=question, history=self._history_for(step)))
         sent: Sent | None = None
@@ -197,7 +196,7 @@ class _Run:
             while not isinstance(request := advance(inner, sent), AgentFinish):
                 counted = isinstance(request, Ask) and not request.aside
                 replies += counted
-                if replies > 2 * self._by.step_replies:  # it does not come to an end
+                if replies > 2 * self._by.step_replies:  # it does not terminate
                     return AgentFinish({}, reason=StopReason.MAX_ITERATION_EXCEEDED), False
                 request, forced = self._relayed(request, replies)
                 sent = yield request
@@ -212,7 +211,7 @@ class _Run:
             inner.close()
 
     def _relayed(self, request: Request, replies: int) -> tuple[Request, bool]:
-        """The executor's request as the run's own, and whether it has to come to its answer with it."""
+        """Return the executor's request as the run's own, and whether it forces the step's answer."""
         if isinstance(request, Act):
             return replace(request, answer=self._notes.best or request.answer), False
         if not isinstance(request, Ask) or request.aside:
@@ -225,13 +224,13 @@ class _Run:
         return replace(request, closing=partial(self._answering, request.news)), forced
 
     def _history_for(self, step: str) -> tuple[Message, ...]:
-        """The conversation before, if the step is the question itself: other steps stand for themselves."""
+        """Return the earlier conversation only if the step is the question itself; other steps are self-contained."""
         return self._task.history if step == self._task.question else ()
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
     def _answer(self, *, may_miss: bool) -> Part[AgentFinish | str]:
-        """The answer; or, where that is allowed, what is missing for it."""
+        """Return the answer; or, if `may_miss`, what is missing for it."""
         request = self._answering(self._news, may_miss=may_miss)
         reply = yield from ask(replace(request, closing=partial(self._answering, self._news)))
         finish = self._finish(reply)
@@ -241,14 +240,14 @@ class _Run:
         return f"The answer was not found. Missing - {neutralize_line(missing.group(1), RESULT_CHARS) or 'not said'}"
 
     def _answering(self, news: str, *, may_miss: bool = False) -> Ask:
-        """Ask for the answer to the question and nothing else."""
+        """Return the request for the answer and nothing else."""
         missing = _wordings()["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
         shown = _shown_if_found if may_miss else final_answer.visible_answer
         return Ask(prompt, news, format_answer, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
 
     def _finish(self, reply: Reply) -> AgentFinish:
-        """The answer in a reply to "Final Answer:"; without output if there is none."""
+        """Parse the reply to "Final Answer:"; without output if there is no answer."""
         finish = final_answer.answer_of(reply.text, self._task.tools)
         if finish.output:
             return final_answer.mark_truncated(finish, reply)
@@ -294,7 +293,7 @@ def _yes(decided: Decided) -> Reply:
 
 @cache
 def _wordings() -> Mapping[str, Template]:
-    """The parts of planexec.txt, each under its `=== name`."""
+    """Return the parts of planexec.txt, by the name after `===`."""
     text = files(__package__).joinpath("planexec.txt").read_text(encoding="utf-8")
     parts = (part.partition("\n") for part in text.split("=== ")[1:])
     return {name: Template(body) for name, _, body in parts}

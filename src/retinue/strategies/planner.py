@@ -1,4 +1,4 @@
-"""`planner`: the plan and nothing else, for others to carry out (OPEA's role "planner")."""
+"""`planner`: makes a plan for others to execute (OPEA's role "planner")."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .planexec import PlanExec
 
 @dataclass(frozen=True)
 class Planner:
-    """The strategy: it needs no tools, and its answer is `{"steps": ["…", …]}`.
+    """The strategy. It needs no tools, and its answer is `{"steps": ["…", …]}`.
 
-    `approve`: a person decides on the plan. `check`: the model grades it, and may better it. A model that
-    answers at once instead of planning is taken at its word: then the answer is the answer.
+    `approve`: a person decides on the plan. `check`: the model grades it, and may improve it. If the model answers at
+    once instead of planning, that is the answer.
     """
 
     approve: bool = False
@@ -24,7 +24,7 @@ class Planner:
     name: str = "planner"
 
     def __call__(self, task: Task) -> Flow:
-        """Make a plan; in `return_values["steps"]` it is a list."""
+        """Make a plan; `return_values["steps"]` contains it as a list."""
         by = PlanExec(approve=self.approve, check=self.check, max_steps=self.max_steps)
         plan = yield from by.plan(task)
         if isinstance(plan, AgentFinish):

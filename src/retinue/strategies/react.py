@@ -1,10 +1,10 @@
 """`react`: thought, action, observation in plain text (ReAct, Yao et al. 2022; format of Haystack's Agent proposal, PR
 3925).
 
-Two ways of asking. An engine that cannot be held to a pattern gets Haystack's prompt as it stands, and
-its reply is read tolerantly. One that can (mostly small models on one's own machine) gets the same
-format with examples in terms of its tools and is held to it; when it decides to answer, the question
-is put to it once more right before the answer, which such models need (bench/RESULTS.md).
+There are two modes. Without constrained decoding, the engine gets Haystack's prompt unchanged, and its reply is parsed
+tolerantly. With it (mostly small local models), the engine gets the same format with examples for its tools as a
+constraint. When such a model decides to answer, the question is repeated right before the answer, which small models
+need (bench/RESULTS.md).
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, end_line, extend, note_observation, step_by_step, turn_text
 
 _STOP = ("Observation:",)
-_REPLY_TOKENS = 512  # of a model that is held to a pattern; others write as much as their window allows
+_REPLY_TOKENS = 512  # with constrained decoding; other models may fill their window
 
 
 @dataclass(frozen=True)
 class React:
     """The strategy.
 
-    `prompt` replaces the built-in prompt; `$tools`, `$tool_names`, `$answer`, `$examples`, `$history`
-    and `$question` (or `$query`) are filled in. `answer` says more of what the answer should be like. `answer_chars`
-    bounds the answer of a model that is held to a pattern. `trim_intermediate_steps`: only so many of the
-    last steps stay in the prompt (-1: all).
+    Args:
+        prompt: Replaces the built-in prompt; `$tools`, `$tool_names`, `$answer`, `$examples`, `$history` and
+            `$question` (or `$query`) are substituted.
+        answer: What the answer should be like.
+        answer_chars: Length limit for the answer under constrained decoding.
+        trim_intermediate_steps: How many of the last steps stay in the prompt (-1: all).
     """
 
     prompt: str = ""
@@ -49,7 +51,7 @@ class React:
 
     @property
     def needs_tools(self) -> bool:
-        """Whether it is of no use without tools: unless there is a prompt that may say otherwise."""
+        """Whether it requires tools; a custom prompt may work without."""
         return not self.prompt
 
     def __call__(self, task: Task) -> Flow:
@@ -57,7 +59,7 @@ class React:
         return step_by_step(_Transcript(self, task), self.trim_intermediate_steps, prose_reader(task))
 
     def question(self, task: Task) -> str:
-        """The prompt's beginning."""
+        """Return the prompt's beginning."""
         answer = self.answer or ("as short as possible" if task.constrained else "")
         return Template(self.prompt or _seed_prompt()).safe_substitute(
             tools=describe_tools(task.tools),
@@ -71,7 +73,7 @@ class React:
 
 
 class _Transcript:
-    """The form: a transcript that the model goes on writing."""
+    """The format: a transcript that the model continues."""
 
     def __init__(self, strategy: React, task: Task) -> None:
         self._strategy = strategy
@@ -139,11 +141,11 @@ def _expected(task: Task) -> str:
 
 
 def _shown_of_closing(text: str) -> str:
-    """What may be cut back to its whole sentences is shown in whole sentences."""
+    """Return the answer to show; one that may be cut back to whole sentences is shown in whole sentences."""
     return _whole_sentences(final_answer.visible_answer(text))
 
 
 def _whole_sentences(text: str) -> str:
-    """`text` was cut at its limit: without the piece of a sentence at its end, if there is more."""
+    """Remove an incomplete sentence from the end of a text cut at its limit, unless it is the only one."""
     end = text.rfind(". ")
     return text[: end + 1] if end > 0 else text

@@ -1,9 +1,9 @@
 """`react_json`: thought, actions and answer as JSON (the ReAct tutorial's prompt and contract), several actions at
 once.
 
-An engine that can hold a model to a pattern gets the same prompt with an example in terms of its tools.
-There the thought comes first, so that a small model thinks before it decides; and before an answer the
-model has to repeat the question, which it has otherwise lost by then (bench/RESULTS.md).
+With constrained decoding, the same prompt gets an example for the available tools. The thought then comes first, so
+that a small model reasons before it decides. Before an answer, the model has to repeat the question, which it has
+otherwise lost by then (bench/RESULTS.md).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from .step_loop import ParsedReply, PromptTurn, extend, finish_with, step_by_ste
 SEED_BUDGET = Budget(steps=4, seconds=20)  # the ReAct tutorial's limits
 RESPONSE = "\n Your response: "
 
-_ACTIONS = 4  # at once, of a model that is held to a pattern
+_ACTIONS = 4  # concurrent actions, with constrained decoding
 _THOUGHT = {"type": "string", "minLength": 1, "maxLength": 240}
 _QUESTION_CHARS = 300  # a longer question is not repeated
-_REPLY_TOKENS = 1024  # of a model that is held to a pattern; others write as much as their window allows
+_REPLY_TOKENS = 1024  # with constrained decoding; other models may fill their window
 _EXPECTED = """\
 Write nothing but JSON, to run tools:
 {"actions": [{"action": tool name, "arguments": {argument: value}}], "scratchpad": {"thought": "…"}}
@@ -52,9 +52,10 @@ _CLOSING = "\nNo more tools can be run. Answer the question now, from the tool r
 class ReactJson:
     """The strategy.
 
-    `prompt` replaces the ReAct tutorial's; `$tools`, `$examples`, `$history` and `$question` are filled in.
-    `answer_chars` bounds the answer of a model that is held to a pattern. `trim_intermediate_steps`: only
-    so many of the last steps stay in the prompt (-1: all).
+    Args:
+        prompt: Replaces the ReAct tutorial's; `$tools`, `$examples`, `$history` and `$question` are substituted.
+        answer_chars: Length limit for the answer under constrained decoding.
+        trim_intermediate_steps: How many of the last steps stay in the prompt (-1: all).
     """
 
     prompt: str = ""
@@ -64,7 +65,7 @@ class ReactJson:
 
     @property
     def needs_tools(self) -> bool:
-        """Whether it is of no use without tools: unless there is a prompt that may say otherwise."""
+        """Whether it requires tools; a custom prompt may work without."""
         return not self.prompt
 
     def __call__(self, task: Task) -> Flow:
@@ -72,7 +73,7 @@ class ReactJson:
         return step_by_step(_Json(self, task), self.trim_intermediate_steps, prose_reader(task))
 
     def question(self, task: Task) -> str:
-        """The prompt's beginning."""
+        """Return the prompt's beginning."""
         shown = [_example(example, using) for example, using in examples_for(task.tools)] if task.constrained else []
         return Template(self.prompt or _seed_prompt()).safe_substitute(
             tools=tools_as_json(task.tools),
@@ -83,7 +84,7 @@ class ReactJson:
 
 
 def outcome(result: RunResult) -> tuple[str, str, Any]:
-    """What the ReAct tutorial's loop returns: the stop reason, the last input sent to the model, the answer or `{}`."""
+    """Return what the ReAct tutorial's loop returns: stop reason, last input to the model, and the answer or `{}`."""
     told: dict[int, str] = {}
     last = 0
     for event in result.events:
@@ -95,7 +96,7 @@ def outcome(result: RunResult) -> tuple[str, str, Any]:
 
 
 def tools_as_json(tools: Sequence[Tool]) -> str:
-    """The tools as the ReAct tutorial lists them."""
+    """Return the tools in the ReAct tutorial's list format."""
     listed = [
         {
             "name": tool.name,
@@ -109,7 +110,7 @@ def tools_as_json(tools: Sequence[Tool]) -> str:
 
 
 class _Json:
-    """The form."""
+    """The format."""
 
     def __init__(self, strategy: ReactJson, task: Task) -> None:
         self._strategy = strategy
@@ -175,7 +176,7 @@ def _response(action: AgentAction, seen: Observation) -> dict[str, Any]:
 
 
 def _best(answer: str | None) -> str:
-    """An answer that came along with actions, unless it only says that there is none yet."""
+    """Return an answer given along with actions, unless it only says that there is none yet."""
     return answer if answer and finish_with(answer, "").reason == "ANSWER" else ""
 
 
@@ -193,7 +194,7 @@ def _answer_written(decided: Decided) -> Reply:
 
 
 def by_argument(action: AgentAction, tool: Tool | None) -> Any:
-    """An action's input as values by argument name, where it is a text and the tool takes one."""
+    """Return an action's input by argument name, if it is a text and the tool takes one argument."""
     if isinstance(action.tool_input, dict) or tool is None:
         return action.tool_input
     if tool.signature.text_argument is not None:
@@ -231,7 +232,7 @@ def _example(example: Example, using: Mapping[Kind, Tool]) -> str:
 
 
 def _shape(task: Task, answer_chars: int) -> Constraint:
-    """A thought; then one to four actions, or the question once more and its answer."""
+    """Return the constraint: a thought; then one to four actions, or the question repeated with its answer."""
     actions: list[Pattern] = [
         seq(f'{{"action": {json.dumps(tool.name)}, "arguments": ', json_pattern(tool.signature.parameters), "}")
         for tool in task.tools

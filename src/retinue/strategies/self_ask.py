@@ -1,6 +1,6 @@
-"""`self_ask`: follow up questions, each answered by a tool, then the answer (Self-Ask, Press et al. 2022).
+"""`self_ask`: follow-up questions, each answered by a tool, then the answer (Self-Ask, Press et al. 2022).
 
-With several tools, `Follow up [Name]:` says which one is asked; the first, if it does not say.
+With several tools, `Follow up [Name]:` selects one; the default is the first.
 """
 
 from __future__ import annotations
@@ -55,10 +55,9 @@ _BEGUN = re.compile(
 class SelfAsk:
     """The strategy.
 
-    `prompt` replaces the built-in prompt; `$tools`, `$follow_up`, `$input`, `$answer`, `$examples`,
-    `$history` and `$question` are filled in. `answer` says more of what the answer should be like.
-    `answer_chars` bounds the answer of a model that is held to a pattern. `trim_intermediate_steps`: only
-    so many of the last steps stay in the prompt (-1: all).
+    `prompt` replaces the built-in prompt; `$tools`, `$follow_up`, `$input`, `$answer`, `$examples`, `$history` and
+    `$question` are substituted. `answer` says what the answer should be like; `answer_chars` limits its length under
+    constrained decoding. `trim_intermediate_steps`: how many of the last steps stay in the prompt (-1: all).
     """
 
     prompt: str = ""
@@ -69,15 +68,15 @@ class SelfAsk:
 
     @property
     def needs_tools(self) -> bool:
-        """Whether it is of no use without tools: unless there is a prompt that may say otherwise."""
+        """Whether it requires tools; a custom prompt may work without."""
         return not self.prompt
 
     def __call__(self, task: Task) -> Flow:
-        """Ask follow up questions until the question itself can be answered."""
+        """Ask follow-up questions until the question itself can be answered."""
         return step_by_step(_Questions(self, task), self.trim_intermediate_steps, prose_reader(task))
 
     def question(self, task: Task) -> str:
-        """The prompt's beginning."""
+        """Return the prompt's beginning."""
         answer = self.answer or ("as short as possible" if task.constrained else "")
         names = ", ".join(tool.name for tool in task.tools)
         several = len(task.tools) > 1
@@ -93,7 +92,7 @@ class SelfAsk:
 
 
 class FollowUp(NamedTuple):
-    """What a reply asks or answers, and how many characters of it that takes (the rest was made up)."""
+    """A question or answer in a reply, and the number of characters that belong to it (the rest was made up)."""
 
     decision: Decided
     length: int
@@ -108,7 +107,7 @@ class _Part(NamedTuple):
 
 
 def parse_self_ask(text: str, tools: Sequence[Tool]) -> FollowUp:
-    """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
+    """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
     parts = _parts(text, _AT_LINE_START)
     if not any(part.kind in ("follow up", "answer") for part in parts):
         parts = _parts(text, _ANYWHERE)
@@ -162,7 +161,7 @@ def _action(part: _Part, tools: Sequence[Tool], log: str) -> AgentAction:
 
 
 def visible_follow_up(text: str) -> str:
-    """What of a reply that is still arriving can be shown as the run's answer; see `answer_stream`."""
+    """Extract the visible part of the run's answer from a reply that is still arriving; see `answer_stream`."""
     if text.lstrip().startswith("{"):
         return json_answer(text)
     marker = _AT_LINE_START.search(text)
@@ -181,19 +180,19 @@ def visible_closing(text: str) -> str:
 
 
 def _as_marked(text: str) -> str:
-    """A reply to `ANSWER` as one that says so itself."""
+    """Prepend the answer's marker to a reply to `ANSWER`."""
     begins = text.lstrip()
     return text if _AT_LINE_START.match(begins) or begins.startswith("{") else f"{ANSWER} {text}"
 
 
 def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
-    """Whether a reply goes on to a follow up question before it gives an answer or makes one up."""
+    """Return whether a reply goes on to a follow-up question before it gives or invents an answer."""
     parts = _parts(text, _AT_LINE_START) or _parts(text, _ANYWHERE)
     return (bool(parts) and parts[0].kind == "follow up") or uses_tool(text, tools)
 
 
 class _Questions:
-    """The form."""
+    """The format."""
 
     def __init__(self, strategy: SelfAsk, task: Task) -> None:
         self._strategy = strategy
@@ -287,7 +286,7 @@ def _example(example: Example, using: Mapping[Kind, Tool], *, several: bool) -> 
 
 
 def _shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
-    """A follow up question that fits a tool, or the words after which the answer is asked for."""
+    """Return the constraint: a follow-up question that fits a tool, or the words that announce the answer."""
     several = len(task.tools) > 1
     begins = {tool.name: f"Follow up [{tool.name}]: " if several else "Follow up: " for tool in task.tools}
     asked = [seq(begins[tool.name], input_pattern(tool), "\n") for tool in task.tools]

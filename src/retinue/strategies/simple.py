@@ -1,4 +1,4 @@
-"""Your own strategy of two functions, in LangChain's vocabulary: *prompt* and *parse*."""
+"""Custom strategies from two functions, in LangChain's vocabulary: *prompt* and *parse*."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
 Steps = list[tuple[AgentAction, str]]
 Trim = int | Callable[[Steps], Steps]
 _REPLY_TOKENS = 1024
-_UNREADABLE = "_Exception"  # as LangChain calls the action of a reply that could not be read
+_UNREADABLE = "_Exception"  # LangChain's name for the action of an unreadable reply
 
 
 def simple(
@@ -32,21 +32,24 @@ def simple(
     trim_intermediate_steps: Trim = -1,
     write: Callable[[Decided], Reply] = format_decision,
 ) -> Simple:
-    """A strategy of two functions.
+    """Create a strategy from two functions.
 
-    `prompt` gets `input`, `intermediate_steps` (a list of actions and what came of each), `tools` and
-    `chat_history`, and returns the whole prompt. `parse` reads a reply; it raises `UnreadableReply` or
-    `ValueError` if it cannot, and the model is told so. If either gives anything else, the run ends as `ERROR`,
-    which says what to give. While the new prompt begins with the former one and the reply to it, engines reuse
-    what they have read. `trim_intermediate_steps` keeps only so many of the last steps for the prompt (-1: all),
-    or is a function that says which. `write` is for scripted models: a decision as your form has it.
+    If either function returns another type, the run ends as `ERROR` with a message that says which type to return.
+    Engines reuse what they have read as long as each prompt extends the previous prompt and its reply.
+
+    Args:
+        prompt: Gets `input`, `intermediate_steps` (a list of actions and observations), `tools` and `chat_history`, and
+            returns the whole prompt.
+        parse: Parses a reply, or raises `UnreadableReply` or `ValueError`, which is reported to the model.
+        trim_intermediate_steps: How many of the last steps the prompt gets (-1: all), or a function that selects them.
+        write: Formats a decision for scripted models.
     """
     return Simple(name, prompt, parse, tuple(stop), trim_intermediate_steps, write)
 
 
 @dataclass(frozen=True)
 class Simple:
-    """What `simple` makes."""
+    """The strategy that `simple` returns."""
 
     name: str
     prompt: Callable[[Mapping[str, Any]], str]
@@ -56,12 +59,12 @@ class Simple:
     write: Callable[[Decided], Reply] = format_decision
 
     def __call__(self, task: Task) -> Flow:
-        """Prompt, parse and act until `parse` finds an end."""
+        """Prompt, parse and act until `parse` returns an end."""
         return step_by_step(_Own(self, task))
 
 
 class _Own:
-    """The form: the whole prompt is made anew for each turn."""
+    """The format: the whole prompt is rebuilt for each turn."""
 
     def __init__(self, strategy: Simple, task: Task) -> None:
         self._strategy = strategy
@@ -88,7 +91,7 @@ class _Own:
             return ParsedReply(decided)
         actions = tuple(decided) if isinstance(decided, list) else (decided,)
         if odd := [one for one in actions if not isinstance(one, AgentAction)]:
-            gave = f"parse of the strategy {self._strategy.name!r} gave a {type(odd[0]).__name__}"
+            gave = f"parse of the strategy {self._strategy.name!r} returned a {type(odd[0]).__name__}"
             raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
         if not actions:
             raise UnreadableReply("there is no action and no answer")
@@ -110,7 +113,7 @@ class _Own:
             return decided
         given: list[object] = list(decided) if isinstance(decided, list) else [decided]
         if odd := [one for one in given if not isinstance(one, AgentAction)]:
-            gave = f"parse of the strategy {self._strategy.name!r} gave a {type(odd[0]).__name__}"
+            gave = f"parse of the strategy {self._strategy.name!r} returned a {type(odd[0]).__name__}"
             raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
         return decided
 
@@ -136,7 +139,7 @@ class _Own:
         }
         prompt: object = self._strategy.prompt(inputs)
         if not isinstance(prompt, str):
-            gave = f"prompt of the strategy {self._strategy.name!r} gave a {type(prompt).__name__}"
+            gave = f"prompt of the strategy {self._strategy.name!r} returned a {type(prompt).__name__}"
             raise UsageError(f"{gave}; want the whole prompt, a str")
         told = Message("user", prompt)
         return PromptTurn((told,), news, None if reply is None else Message("assistant", reply))
@@ -149,7 +152,7 @@ class _Own:
 
 
 def _grown(before: Prompt | None, text: str) -> Prompt:
-    """A prompt of this text: the former one grown, if it is its beginning."""
+    """Return a prompt with this text, as an extension of the previous one if it begins with that."""
     former = before.text if before is not None else ""
     if before is not None and text.startswith(former):
         return before.add(Message("user", text[len(former) :])) if len(text) > len(former) else before

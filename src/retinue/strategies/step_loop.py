@@ -1,9 +1,9 @@
-"""One way through all strategies that go step by step: ask, read, act, and ask again.
+"""The shared loop of all step-by-step strategies: ask, parse, act, and ask again.
 
-What differs between them is their `TranscriptFormat`: how a run is worded and how a reply is read. What they share:
-a prompt that only grows; actions that run side by side; and replies that cannot be read. Such a reply is
-followed by what is wrong with it and the expected form, at most twice in a row; then the model is asked
-once more without the unreadable turns, in as few words as possible; then the run ends.
+They differ in their `TranscriptFormat`: the wording of a run and the parsing of replies. They share an append-only
+prompt, concurrent actions, and the handling of unreadable replies. Such a reply is followed by the problem and the
+expected form, at most twice in a row. Then the model is asked once more, as briefly as possible and without the
+unreadable turns. If that fails, the run ends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .parsing.final_answer import CUT, mark_truncated
 from .parsing.react_text import NO_TOOL, UnreadableReply
 from .prompting.injection_guard import neutralize
 
-TRIES = 2  # unreadable replies in a row that are followed by the expected form
+TRIES = 2  # consecutive unreadable replies that are followed by the expected form
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTurn:
-    """One turn of the conversation: the model's `reply` as it stays in the prompt, and what it is `told` next.
+    """A turn of the conversation: the model's `reply` as kept in the prompt, and the text `told` to it next.
 
-    `news` is what is new in that, without the form's wording. The opening turn has no reply.
+    `news` is what is new in that text, without the format's wording. The opening turn has no reply.
     """
 
     told: tuple[Message, ...]
@@ -37,9 +37,9 @@ class PromptTurn:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """What was read out of a reply; `decision` is `None` if the model wants to answer and is asked for just that.
+    """A parsed reply; `decision` is `None` if the model wants to answer and is asked for the answer alone.
 
-    `text` is what stays of the reply in the prompt (the rest was made up), `best` the best answer so far.
+    `text` is the part of the reply kept in the prompt (the rest was made up), `best` the best answer so far.
     """
 
     decision: Decided | None
@@ -52,48 +52,48 @@ def _none(reply: Reply) -> str:
 
 
 class TranscriptFormat(Protocol):
-    """How one run of a strategy is worded: made anew for each task."""
+    """The wording of one run; an instance is created for each task."""
 
     def opening(self) -> PromptTurn:
-        """The instructions and the question."""
+        """Return the instructions and the question."""
         ...
 
     def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        """The request for the next step, in a prompt that extends `before` with what the turn tells."""
+        """Return the request for the next step, with a prompt that extends `before` by the turn's text."""
         ...
 
     def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        """The request for nothing but the answer."""
+        """Return the request for the answer alone."""
         ...
 
     def read(self, reply: Reply) -> ParsedReply:
-        """The decision in a reply. Raises `UnreadableReply`, and nothing else."""
+        """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else."""
         ...
 
     def closed(self, reply: Reply) -> AgentFinish:
-        """The answer in a reply to `closing`; without output if there is none."""
+        """Parse the answer in a reply to `closing`; without output if there is none."""
         ...
 
     def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
-        """The turn after a step: the reply, and what came of its actions."""
+        """Return the turn after a step: the reply and its observations."""
         ...
 
     def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
-        """The turn after a reply that could not be read: what is wrong, and the expected form."""
+        """Return the turn after an unreadable reply: the problem and the expected form."""
         ...
 
     def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
-        """`turn`, the last before the unreadable ones, with a short instruction and the exact form."""
+        """Return `turn`, the last before the unreadable ones, with a short instruction and the exact form."""
         ...
 
 
 def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply], str] = _none) -> Flow:
-    """Go through a run in `form`.
+    """Drive a run in the format `form`.
 
-    `prose`: the text of a reply that cannot be read, if it can only be meant as the answer. The first such reply is
-    followed by the expected form like any other; a second one right after it is taken for the answer.
-    `trim`: only so many of the last steps stay in the prompt (-1: all). What was said before is then no
-    longer a beginning of what is said next, so engines read the whole prompt anew at every step.
+    `prose` returns the text of an unreadable reply that can only be meant as the answer. The first such reply is
+    followed by the expected form like any other; a second one in a row is taken as the answer. `trim` limits how many
+    of the last steps stay in the prompt (-1: all). If it drops steps, prompts no longer extend each other, so engines
+    read the whole prompt again at every step.
     """
     talk = _Talk(form, trim)
     problem, unreadable, plain = "", 0, ""
@@ -130,37 +130,37 @@ def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_
 
 
 class _Talk:
-    """The conversation so far: `before` and then `turn`; and where it stood before the unreadable replies."""
+    """The conversation so far, `before` plus `turn`, and its state before the unreadable replies."""
 
     def __init__(self, form: TranscriptFormat, trim: int) -> None:
         self._form = form
         self._trim = trim
         self._before: Prompt | None = None
         self._turn = self._opening = form.opening()
-        self._kept: list[PromptTurn] = []  # the last steps, where only so many stay in the prompt
+        self._kept: list[PromptTurn] = []  # the last steps, if their number in the prompt is limited
         self._asked: Prompt | None = None
         self._good: tuple[Prompt | None, PromptTurn, list[PromptTurn]] = (None, self._turn, self._kept)
 
     def request(self, problem: str) -> Ask:
-        """The next request; its closing asks for nothing but the answer."""
+        """Return the next request; its closing asks for the answer alone."""
         request = self._form.ask(self._before, self._turn)
         self._asked = request.prompt
         closing = partial(self._form.closing, self._before, self._turn)
         return replace(request, closing=closing, problem=problem)
 
     def answer(self, read: ParsedReply) -> Ask:
-        """The request for the answer after a reply that says there is one."""
+        """Return the request for the answer after a reply that announces one."""
         assert self._asked is not None
         before = self._asked.add(Message("assistant", read.text)) if read.text else self._asked
         return self._form.closing(before, PromptTurn((), self._turn.news))
 
     def go_on(self, turn: PromptTurn) -> None:
-        """A step was taken."""
+        """Continue after a step."""
         self._extend(turn)
         self._good = (self._before, self._turn, self._kept)
 
     def not_understood(self, reply: Reply, problem: str, *, minimal: bool) -> None:
-        """A reply could not be read."""
+        """Continue after an unreadable reply."""
         if minimal:
             self._before, turn, self._kept = self._good
             self._turn = self._form.minimal(turn, problem)
@@ -178,7 +178,7 @@ class _Talk:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """The opening, then the steps that are kept."""
+        """Rebuild the prompt from the opening and the steps that are kept."""
         self._before, self._turn = None, self._opening
         for turn in self._kept:
             asked = self._form.ask(self._before, self._turn).prompt
@@ -193,23 +193,23 @@ def _after(asked: Prompt, turn: PromptTurn) -> Prompt:
 
 
 def extend(before: Prompt | None, *messages: Message) -> Prompt:
-    """`before` with `messages` at its end; a new prompt if there is nothing before."""
+    """Return `before` extended by `messages`, or a new prompt without `before`."""
     prompt = Prompt(messages[0]) if before is None else before.add(messages[0])
     return prompt.add(*messages[1:])
 
 
 def turn_text(turn: PromptTurn) -> str:
-    """All that a turn tells, as one text."""
+    """Return everything that a turn adds, as one text."""
     return "".join(message.content for message in turn.told)
 
 
 def note_observation(seen: Observation) -> str:
-    """What came of one action: the tool's words as data, then what the executor itself says."""
+    """Format an observation: the tool's output as data, then the executor's note."""
     return f"{neutralize(seen.text)}\n{seen.note}" if seen.note else neutralize(seen.text)
 
 
 def observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) -> str:
-    """What came of the actions of one step, each labelled where there are several."""
+    """Format the observations of a step, each labeled if there are several."""
     if len(seen) == 1:
         return note_observation(seen[0])
     pairs = enumerate(zip(actions, seen, strict=True), 1)
@@ -217,11 +217,11 @@ def observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) ->
 
 
 def finish_with(text: str, log: str) -> AgentFinish:
-    """The answer `text`; the ReAct tutorial's phrase means that no tool fits."""
+    """Return `text` as the final answer; the ReAct tutorial's phrase means that no tool fits."""
     none_fits = text.strip(" .\"'\n").lower() == NO_TOOL
     return AgentFinish({"output": text}, log, StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER)
 
 
 def end_line(text: str) -> str:
-    """`text` with a line break at its end."""
+    """Return `text` with a line break at its end."""
     return text if text.endswith("\n") else f"{text}\n"

@@ -1,6 +1,6 @@
-"""`tool_calling`: an engine's native tool calls. Where they do not work, `react_json` takes their place.
+"""`tool_calling`: native tool calls of an engine. If they do not work, `react_json` replaces it.
 
-Without tools it is a plain conversation: the model is sent the messages, and what it writes is the answer.
+Without tools it is a plain conversation: the messages are sent as they are, and the model's text is the answer.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ _CHOICES: Mapping[str, _Choice] = {"auto": "auto", "required": "required", "none
 class ToolCalling:
     """The strategy.
 
-    `system` replaces the system message, which without tools is left out. `trim_intermediate_steps`: only so
-    many of the last steps stay in the prompt (-1: all). `tool_choice`: `auto`, `none`, `required`, or the name of
-    the tool to call; the last two hold until a tool was called. `parallel`: several calls in one reply are all made;
-    else only the first. Raises `UsageError` for a tool that is not there.
+    Raises `UsageError` for a tool that does not exist.
+
+    Args:
+        system: Replaces the system message, which is omitted if there are no tools.
+        trim_intermediate_steps: How many of the last steps stay in the prompt (-1: all).
+        tool_choice: `auto`, `none`, `required`, or the name of the tool to call; the last two apply until a tool was
+            called.
+        parallel: Make all calls of a reply, instead of only the first.
     """
 
     system: str = SYSTEM
@@ -49,14 +53,14 @@ class ToolCalling:
     native: bool = True
 
     def __call__(self, task: Task) -> Flow:
-        """Call tools until there is text without a call: the answer."""
+        """Call tools until the model replies with text and no call, which is the answer."""
         if task.tools and not task.calls_tools:
             return (yield from ReactJson(trim_intermediate_steps=self.trim_intermediate_steps)(task))
         return (yield from step_by_step(_Calls(self, task), self.trim_intermediate_steps))
 
 
 class _Calls:
-    """The form: messages, calls and their results."""
+    """The format: messages, calls and their results."""
 
     def __init__(self, strategy: ToolCalling, task: Task) -> None:
         self._system = strategy.system if task.tools or strategy.system != SYSTEM else ""
@@ -104,7 +108,7 @@ class _Calls:
         return ParsedReply(finish_with(reply.text.strip(), reply.text))
 
     def _lacks(self, reply: Reply) -> bool:
-        """Whether a call in the reply is not there as a whole."""
+        """Return whether a call in the reply is incomplete."""
         try:
             return not [self._complete(call, reply) for call in reply.calls]
         except UnreadableReply:
@@ -134,7 +138,7 @@ class _Calls:
         return replace(turn, told=(*turn.told, Message("user", self._expected)), news=f"{problem}. {self._expected}")
 
     def _complete(self, call: AgentAction, reply: Reply) -> AgentAction:
-        """The call, if nothing of it is missing."""
+        """Return the call if it is complete."""
         given = call.tool_input
         if isinstance(given, str) and (reply.finish == "length" or given.lstrip()[:1] in ("{", "[")):
             values = next((one.value for one in find_values(given)), None)
@@ -154,18 +158,18 @@ class _Calls:
 
 
 def _goes_on(task: Task) -> bool:
-    """Whether the question stands in the conversation before, and what tools said to it is the last."""
+    """Return whether the history contains the question and ends with tool results for it."""
     asked = any(message.role == "user" and message.content == task.question for message in task.history)
     return asked and task.history[-1].role == "tool"
 
 
 def _last_said(history: Sequence[Message]) -> Sequence[Message]:
-    """What tools said last, at the end of `history`."""
+    """Return the tool results at the end of `history`."""
     return list(takewhile(lambda message: message.role == "tool", reversed(history)))[::-1]
 
 
 def _chosen(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, ...]]:
-    """How a tool is to be chosen at first, and from which."""
+    """Return the initial tool choice, and the tools to choose from."""
     if choice in _CHOICES:
         return _CHOICES[choice], tools
     named = tuple(tool for tool in tools if tool.name == choice)

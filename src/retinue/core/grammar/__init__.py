@@ -1,4 +1,4 @@
-"""What a reply may look like, written once and printed in each engine's notation."""
+"""Constraints on replies, written once and printed in each engine's notation."""
 
 from .json_patterns import MAX_DEPTH, MAX_ITEMS, MAX_PRINTED, MAX_STRING, json_pattern
 from .patterns import (

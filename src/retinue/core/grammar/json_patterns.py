@@ -1,4 +1,4 @@
-"""A JSON Schema as a pattern of the JSON texts that fit it. However large the schema, the pattern is bounded."""
+"""Converts a JSON Schema into a pattern of the JSON texts that fit it. The size of the pattern is bounded."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import Any
 
 from .patterns import Chars, Choice, Pattern, Repeat, Seq, Text, choice, optional, seq
 
-MAX_STRING = 400  # characters in a JSON string that names no maxLength
-MAX_ITEMS = 16  # items in an array that names no maxItems
-MAX_DEPTH = 8  # nesting of objects, arrays and references; what lies deeper is a scalar
-MAX_PRINTED = 200_000  # characters of a pattern as a regular expression, about
-_MAX_PARTS = 4_000  # of it
-_MAX_FREE = (
-    16  # properties that may be missing; of more, each may be anywhere: else the pattern is their number squared
-)
-_MOST_LEAST = {"minLength": 1_000, "minItems": 64}  # engines write repetitions out
+MAX_STRING = 400  # characters of a JSON string without a maxLength
+MAX_ITEMS = 16  # items of an array without a maxItems
+MAX_DEPTH = 8  # nesting of objects, arrays and references; anything deeper is a scalar
+MAX_PRINTED = 200_000  # approximate characters of a pattern printed as a regular expression
+_MAX_PARTS = 4_000  # of a pattern
+_MAX_FREE = 16  # optional properties in fixed order; beyond that, any order, or the pattern would grow quadratically
+_MOST_LEAST = {"minLength": 1_000, "minItems": 64}  # engines expand repetitions
 
 _DIGIT = Chars("0-9")
 _INTEGER = seq(optional(Text("-")), choice("0", seq(Chars("1-9"), Repeat(_DIGIT, 0, 15))))
@@ -43,8 +41,9 @@ class _TooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a schema refers to, how long its strings may be, how many of its properties that may be missing are in
-    their order, and how many parts its pattern may still have."""
+    """The state of a conversion: definitions, the string limit, the optional properties in fixed order, and how many
+    parts are still available.
+    """
 
     defs: Mapping[str, Any]
     string: int
@@ -58,12 +57,11 @@ class _Reading:
 
 
 def json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) -> Pattern:
-    """The JSON texts that fit `schema`, in the layout `json.dumps` gives them.
+    """Return a pattern of the JSON texts that fit `schema`, in the layout of `json.dumps`.
 
-    Knows types, properties, required, items, enum, const, anyOf, oneOf, allOf of one, local $ref and
-    the length bounds. What it does not know (pattern, minimum, …) is left to validation afterwards; so is the order of
-    optional properties, and then everything, where else the pattern would have more than about `MAX_PRINTED`
-    characters, as where each reference leads to several.
+    Supports types, properties, required, items, enum, const, anyOf, oneOf, single-schema allOf, local $ref and length
+    bounds. Other keywords (pattern, minimum, …) are left to later validation. So is the order of optional properties,
+    and then everything, if the pattern would exceed about `MAX_PRINTED` characters, e.g. because references branch.
     """
     for free in (_MAX_FREE, 1):
         reading = _Reading(schema.get("$defs", {}), max_string, free, [_MAX_PARTS])
@@ -75,7 +73,7 @@ def json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) -> Pat
 
 
 def _printed(pattern: Pattern, known: dict[int, int]) -> int:
-    """About how many characters it has, printed; `known`: of parts, which are printed again wherever they are."""
+    """Return the approximate printed length; `known` caches parts, which are printed again at each occurrence."""
     if (size := known.get(id(pattern))) is None:
         match pattern:
             case Text(text) | Chars(text):

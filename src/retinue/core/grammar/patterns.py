@@ -1,9 +1,8 @@
-"""What a reply may look like, written once and printed in each engine's notation.
+"""Constraints on replies, written once and printed in each engine's notation.
 
-A `Pattern` is a regular expression as a tree. It prints itself as GBNF (llama.cpp) and as a regular
-expression (vLLM, TGI, and Python's `re`, which the tests use to generate and to check replies).
-`json_pattern` turns a JSON Schema into a pattern. Everything is bounded, so a model that rambles
-comes to an end.
+A `Pattern` is a regular expression as a tree. It prints itself as GBNF (llama.cpp) and as a regular expression
+(vLLM, TGI, and Python's `re`, with which the tests generate and check replies). `json_pattern` converts a JSON Schema
+into a pattern. Everything is bounded, so a rambling model terminates.
 """
 
 from __future__ import annotations
@@ -17,35 +16,35 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Exactly this text."""
+    """A literal text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character: `set` as between brackets in a regular expression, e.g. `a-z` or `^\\n`."""
+    """One character; `set` is the inside of a bracket expression, e.g. `a-z` or `^\\n`."""
 
     set: str
 
 
 @dataclass(frozen=True, slots=True)
 class Seq:
-    """One after the other."""
+    """A sequence of parts."""
 
     parts: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several."""
+    """One of several alternatives."""
 
     options: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """`least` to `most` times."""
+    """A part repeated `least` to `most` times."""
 
     part: Pattern
     least: int
@@ -57,11 +56,10 @@ Pattern = Text | Chars | Seq | Choice | Repeat
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraint:
-    """What a reply must look like: as a `pattern` of its text, or for engines that know only JSON
-    Schema (OpenAI's `response_format`) as a `schema` of a JSON reply that says the same.
+    """A constraint on a reply: a `pattern` of its text, or for engines that only support JSON Schema (OpenAI's
+    `response_format`) an equivalent `schema` of a JSON reply.
 
-    Compared by identity: a strategy makes one and asks with it again and again, so what an engine
-    printed for it is kept.
+    Compared by identity: a strategy creates one and reuses it, so engines cache its printed form.
     """
 
     pattern: Pattern
@@ -69,22 +67,22 @@ class Constraint:
 
 
 def seq(*parts: Pattern | str) -> Pattern:
-    """The parts one after the other; a string stands for itself."""
+    """Return the parts in sequence; a string is a literal."""
     return Seq(tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
 
 def choice(*options: Pattern | str) -> Pattern:
-    """One of the options; a string stands for itself."""
+    """Return a choice of the options; a string is a literal."""
     return Choice(tuple(Text(option) if isinstance(option, str) else option for option in options))
 
 
 def optional(part: Pattern) -> Pattern:
-    """`part` or nothing."""
+    """Return an optional `part`."""
     return Repeat(part, 0, 1)
 
 
 def line(most: int, but: str = "") -> Pattern:
-    """1 to `most` characters of one line, not blank at its start, without the characters `but`."""
+    """Match 1 to `most` characters of one line that does not start blank, excluding the characters in `but`."""
     return seq(Chars(rf"^\s{but}"), Repeat(Chars(rf"^\r\n{but}"), 0, most - 1))
 
 
@@ -92,8 +90,10 @@ def line(most: int, but: str = "") -> Pattern:
 
 
 def gbnf(pattern: Pattern) -> str:
-    """`pattern` as a llama.cpp grammar (GBNF). What is repeated is a rule of its own: llama.cpp refuses
-    repetitions within repetitions that come to thousands."""
+    """Print `pattern` as a llama.cpp grammar (GBNF).
+
+    Each repeated part becomes a rule of its own, because llama.cpp refuses nested repetitions that expand to thousands.
+    """
     rules: dict[Pattern, str] = {}
     root = _gbnf(pattern, rules)
     named = "".join(f"{name} ::= {_gbnf(part, rules)}\n" for part, name in _all(rules))
@@ -101,7 +101,7 @@ def gbnf(pattern: Pattern) -> str:
 
 
 def _all(rules: dict[Pattern, str]) -> Iterator[tuple[Pattern, str]]:
-    """The rules, also those that come up while others are printed."""
+    """Yield all rules, including those added while others are printed."""
     done = 0
     while done < len(rules):
         part, name = list(rules.items())[done]
@@ -126,7 +126,7 @@ def _gbnf(pattern: Pattern, rules: dict[Pattern, str]) -> str:
 
 
 def regex(pattern: Pattern) -> str:
-    """`pattern` as a regular expression without look-around or back-references."""
+    """Print `pattern` as a regular expression without look-around or back-references."""
     match pattern:
         case Text(text):
             return re.escape(text)

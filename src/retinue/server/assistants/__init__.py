@@ -1,1 +1,1 @@
-"""`/assistants` and `/threads`: assistants, threads, messages, runs and run steps, asked for, made and told."""
+"""`/assistants` and `/threads`: assistants, threads, messages, runs and run steps."""

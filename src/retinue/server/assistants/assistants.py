@@ -1,4 +1,4 @@
-"""`/assistants`: an agent of the file, with instructions, tools and settings of the client's on top."""
+"""`/assistants`: agents of the server's file with a client's instructions, tools and settings on top."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EMPTY: Object = {
     "reasoning_effort": None,
 }
 _REACTING, _PLANNING = ("react", "react_json", "tool_calling"), ("planexec", "humanInLoopPlanExec")
-_OPEAS = {  # its names of strategies, and which of ours are meant
+_OPEAS = {  # OPEA's names of strategies, and the ones of ours that they mean
     **dict.fromkeys(("react_langchain", "react_langgraph", "react_llama"), _REACTING),
     "plan_execute": _PLANNING,
 }
@@ -49,7 +49,7 @@ _NEVER_NULL = ("tools", "metadata", "response_format")
 
 @router.post("/assistants")
 async def create_assistant(context: ContextDep, given: AssistantCreate) -> Object:
-    """A new one. Without a `model` it is the file's only agent, or with `agent_config` (OPEA's) the first."""
+    """Create an assistant. `model` defaults to the file's only agent, or with OPEA's `agent_config` to the first."""
     wishes = given.sent()
     config = wishes.pop("agent_config", None)
     if config is not None:
@@ -72,7 +72,7 @@ async def create_assistant(context: ContextDep, given: AssistantCreate) -> Objec
 
 @router.get("/assistants")
 async def list_assistants(context: ContextDep, page: Wanted) -> Object:
-    """A page of them, newest first."""
+    """List the assistants, newest first."""
     return await context.read(
         lambda connection, scope: list_rows(connection, scope, assistants, page, assistant_object),
     )
@@ -80,7 +80,7 @@ async def list_assistants(context: ContextDep, page: Wanted) -> Object:
 
 @router.get("/assistants/{assistant_id}")
 async def retrieve_assistant(context: ContextDep, assistant_id: str) -> Object:
-    """One of them."""
+    """Retrieve an assistant."""
     return await context.read(
         lambda connection, scope: assistant_object(find_row(connection, scope, assistants, assistant_id))
     )
@@ -88,7 +88,7 @@ async def retrieve_assistant(context: ContextDep, assistant_id: str) -> Object:
 
 @router.post("/assistants/{assistant_id}")
 async def modify_assistant(context: ContextDep, assistant_id: str, given: AssistantUpdate) -> Object:
-    """Change what is sent; runs under way go on as they began."""
+    """Modify an assistant: only the fields sent change. Active runs keep the settings they started with."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
         before = find_row(connection, scope, assistants, assistant_id)
@@ -104,7 +104,7 @@ async def modify_assistant(context: ContextDep, assistant_id: str, given: Assist
 
 @router.delete("/assistants/{assistant_id}")
 async def delete_assistant(context: ContextDep, assistant_id: str) -> Object:
-    """Remove it; its runs stay."""
+    """Delete an assistant; its runs remain."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         find_row(connection, scope, assistants, assistant_id)
@@ -115,16 +115,16 @@ async def delete_assistant(context: ContextDep, assistant_id: str) -> Object:
 
 
 def with_changes(body: Object, wishes: Object) -> Object:
-    """`body` with what is wished."""
+    """Return `body` updated with `wishes`; fields that cannot be null get their defaults."""
     given = {key: _EMPTY[key] if value is None and key in _NEVER_NULL else value for key, value in wishes.items()}
     return {**body, **given}
 
 
 def check(deployment: Deployment, body: Object) -> None:
-    """Raises `ApiError` for an assistant that no agent can be."""
+    """Raise `ApiError` if the assistant's settings fit no agent."""
     if body["model"] is None:
         there_are = ", ".join(deployment.agents)
-        raise missing_parameter("model", f"This server has several, and none is meant unless it is named: {there_are}.")
+        raise missing_parameter("model", f"This server has several models; name one of: {there_are}.")
     agent = deployment.agents.get(body["model"])
     if agent is None:
         raise no_model(body["model"])
@@ -132,7 +132,7 @@ def check(deployment: Deployment, body: Object) -> None:
 
 
 def check_tools(agent: Any, tools: list[Object]) -> None:
-    """Raises `ApiError` for functions that `agent` cannot be given."""
+    """Raise `ApiError` if `agent` cannot take these function tools."""
     names = [inner_name(tool["function"]["name"]) for tool in tools if tool["type"] == "function"]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -144,8 +144,8 @@ def check_tools(agent: Any, tools: list[Object]) -> None:
 
 
 def configured(deployment: Deployment, config: Object, wishes: Object) -> Object:
-    """`wishes` with what OPEA's `agent_config` says: which agent, and those settings that a request may change. Raises
-    `ApiError` for what a request may not say: it is the file's to say, and is not passed over in silence."""
+    """Return `wishes` with OPEA's `agent_config` merged in: the agent, and the settings that a request may change.
+    Raises `ApiError` for settings that only the server's file may change."""
     try:
         heeded = AgentConfig.model_validate({key: value for key, value in config.items() if value is not None})
     except ValidationError as error:
@@ -160,7 +160,7 @@ def configured(deployment: Deployment, config: Object, wishes: Object) -> Object
     said = {
         "temperature": heeded.temperature,
         "top_p": heeded.top_p,
-        "max_tokens": heeded.max_new_tokens,  # of one reply
+        "max_tokens": heeded.max_new_tokens,  # per reply
         "max_steps": heeded.recursion_limit,
         "instructions": heeded.role_description,
     }
@@ -168,12 +168,12 @@ def configured(deployment: Deployment, config: Object, wishes: Object) -> Object
 
 
 def _of_config(error: Mapping[str, Any]) -> ApiError | None:
-    """For a setting that is not the request's."""
+    """Return the error for a setting that a request may not change."""
     if error["type"] != "extra_forbidden":
         return None
     where = ".".join(map(str, ("agent_config", *error["loc"])))
     heeded = ", ".join(AgentConfig.model_fields)
-    message = f"Unknown parameter: '{where}'. A request may say {heeded}; the rest is said in this server's file."
+    message = f"Unknown parameter: '{where}'. A request may set {heeded}; this server's file sets the rest."
     return ApiError(400, message, param=where, code="unknown_parameter")
 
 
@@ -182,7 +182,7 @@ def _check_strategy(said: str | None, model: str, strategy: str) -> None:
     may = ("react", "tool_calling") if strategy == "auto" else (strategy,)
     if said is not None and not {strategy, *may}.intersection(meant):
         message = (
-            f"Invalid 'agent_config.strategy': '{said[:60]}' is not how '{model}' reasons, which is '{strategy}', as "
-            "this server's file says. Leave it out, or name an agent that reasons so."
+            f"Invalid 'agent_config.strategy': '{said[:60]}' is not the strategy of '{model}': it is '{strategy}' in "
+            "this server's file. Leave it out, or name an agent with that strategy."
         )
         raise ApiError(400, message, param="agent_config.strategy", code="invalid_value")

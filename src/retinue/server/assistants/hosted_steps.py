@@ -1,4 +1,4 @@
-"""Calls of hosted tools as run steps show them: other than functions, in shapes of their own."""
+"""Run step views of hosted tool calls, which have types of their own instead of `function`."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from ...runs.citations import FILE_SEARCH, passages_in
 from ..wire.objects import Object
 
 CODE_INTERPRETER = "code_interpreter"
-_SERVER_TOOLS = "step_details.tool_calls[*].server_tools"  # ours: OpenAI's assistants have no tools of their own
+_SERVER_TOOLS = "step_details.tool_calls[*].server_tools"  # an extension: OpenAI's assistants have no server-side tools
 _CONTENT = "step_details.tool_calls[*].file_search.results[*].content"
 
 
 def included(include: Sequence[str] | None) -> bool:
-    """Whether an `include[]` asks for the texts that file searches found."""
+    """Whether `include[]` asks for the passages that file searches found."""
     return _CONTENT in (include or ())
 
 
 def with_server_tools(include: Sequence[str]) -> bool:
-    """Whether an `include[]` asks for the calls of the agent's own tools."""
+    """Whether `include[]` asks for the calls of the agent's own tools."""
     return _SERVER_TOOLS in include
 
 
 def is_hosted(request: Mapping[str, Any], name: str) -> bool:
-    """Whether the tool of this name is one of OpenAI's that the request has asked for."""
+    """Whether the named tool is a hosted one that the request enabled."""
     return any(one.get("type") == name for one in request.get("tools") or ())
 
 
 def step_view(request: Mapping[str, Any], thing: Object, *, content: bool = False) -> Object:
-    """A run's step, or a delta of one, with its calls of the tools that `request` has as hosted ones. `content`: also
-    the texts that a file search found."""
+    """Return a run step, or a step delta, with the request's hosted tool calls in OpenAI's shapes. `content` includes
+    the text of file search results."""
     details = (thing.get("delta") or thing).get("step_details") or {}
     wishes = {one["type"]: one for one in request.get("tools") or () if one.get("type") != "function"}
     if not wishes or not details.get("tool_calls"):
@@ -42,15 +42,15 @@ def step_view(request: Mapping[str, Any], thing: Object, *, content: bool = Fals
 
 
 def logs_delta(step: Object, call: Object) -> Iterator[tuple[str, Object]]:
-    """What is told of a call, as it is kept in its step, once its output is there: only for programs."""
+    """Yield the delta for a call whose output has arrived; only the code interpreter has one."""
     function = call["function"]
     if function["name"] == CODE_INTERPRETER:
         yield _delta(step, call, function={"name": CODE_INTERPRETER, "output": function["output"]})
 
 
 def call_deltas(request: Mapping[str, Any], step: Object, call: Object) -> Iterator[tuple[str, Object]]:
-    """What is told of a call that was added to `step`: that it is made, and then what it gives. Clients tell of a delta
-    only for what follows the first."""
+    """Yield the deltas for a call added to `step`: first the call, then its arguments. Clients accumulate only what
+    follows the first delta."""
     function = call["function"]
     yield _delta(step, call, id=call["id"], function={**function, "arguments": ""})
     if not is_hosted(request, function["name"]):
@@ -77,12 +77,12 @@ def _call(call: Object, wishes: Mapping[str, Any], content: bool) -> Object:
 
 def _program(call: Object, wish: Mapping[str, Any], content: bool) -> Object:
     function = call["function"]
-    number = {"index": 0} if "index" in call else {}  # of a delta
+    number = {"index": 0} if "index" in call else {}  # in a delta
     logs = function.get("output")
     outputs = [] if logs is None else [{**number, "type": "logs", "logs": logs}]
     if "arguments" not in function:
         return {"outputs": outputs}
-    given = json.loads(function["arguments"] or "{}")  # it comes after the call
+    given = json.loads(function["arguments"] or "{}")  # the arguments arrive after the call
     return {"input": str(given.get("code", given.get("input", ""))), "outputs": outputs}
 
 

@@ -1,4 +1,4 @@
-"""`/threads/{id}/messages`: what was said on a thread."""
+"""`/threads/{id}/messages`: the messages of a thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.post("/threads/{thread_id}/messages")
 async def create_message(context: ContextDep, thread_id: str, given: MessageCreate) -> Object:
-    """A new one, unless a run is active on the thread."""
+    """Create a message, unless a run is active on the thread."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         find_row(connection, scope, threads, thread_id)
@@ -41,7 +41,7 @@ async def create_message(context: ContextDep, thread_id: str, given: MessageCrea
 
 @router.get("/threads/{thread_id}/messages")
 async def list_messages(context: ContextDep, thread_id: str, page: Wanted, run_id: str | None = None) -> Object:
-    """A page of them, newest first; `run_id`: those that a run made."""
+    """List a thread's messages, newest first. `run_id` selects those created by a run."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
         find_row(connection, scope, threads, thread_id)
@@ -55,7 +55,7 @@ async def list_messages(context: ContextDep, thread_id: str, page: Wanted, run_i
 
 @router.get("/threads/{thread_id}/messages/{message_id}")
 async def retrieve_message(context: ContextDep, thread_id: str, message_id: str) -> Object:
-    """One of them."""
+    """Retrieve a message."""
     return await context.read(
         lambda connection, scope: message_object(_message(connection, scope, thread_id, message_id)),
     )
@@ -63,7 +63,7 @@ async def retrieve_message(context: ContextDep, thread_id: str, message_id: str)
 
 @router.post("/threads/{thread_id}/messages/{message_id}")
 async def modify_message(context: ContextDep, thread_id: str, message_id: str, given: MessageUpdate) -> Object:
-    """Replace its metadata."""
+    """Replace a message's metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
         row = _message(connection, scope, thread_id, message_id)
@@ -77,7 +77,7 @@ async def modify_message(context: ContextDep, thread_id: str, message_id: str, g
 
 @router.delete("/threads/{thread_id}/messages/{message_id}")
 async def delete_message(context: ContextDep, thread_id: str, message_id: str) -> Object:
-    """Remove it."""
+    """Delete a message."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         _message(connection, scope, thread_id, message_id)
@@ -90,7 +90,7 @@ async def delete_message(context: ContextDep, thread_id: str, message_id: str) -
 def add_messages(
     connection: Connection, scope: TenantView, thread_id: str, given: Sequence[MessageCreate]
 ) -> list[Kept]:
-    """Add messages to a thread of which the caller knows that it is there, within his transaction; their rows."""
+    """Add messages to an existing thread, within the caller's transaction. Return their rows."""
     check_images(connection, scope, given)
     attach_to_thread(connection, scope, thread_id, given)
     now = int(time.time())
@@ -113,7 +113,7 @@ def _message(connection: Connection, scope: TenantView, thread_id: str, message_
 
 
 def _body(given: MessageCreate, now: int) -> dict[str, Any]:
-    """What is kept of a message beside its ids."""
+    """Return the stored body of a message, without its ids."""
     sent = given.sent()
     content = sent["content"]
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -131,7 +131,7 @@ def _body(given: MessageCreate, now: int) -> dict[str, Any]:
 
 
 def _said(part: Object) -> Object:
-    """A part as it is answered: its text is an object there."""
+    """Return a content part in its stored form, in which the text is an object."""
     if part["type"] == "text":
         return {"type": "text", "text": {"value": part["text"], "annotations": []}}
     kind = part["type"]

@@ -1,4 +1,4 @@
-"""New runs on threads: one at a time on each, decided in one transaction."""
+"""Creates runs on threads: one at a time per thread, decided in one transaction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _AS_ASKED = (
 def start_run(
     connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: RunCreate | ThreadRunCreate
 ) -> tuple[RunRow, RunRow | None]:
-    """The new run, `queued`, and the one that was halted for it, if one was. Raises `ApiError`."""
+    """Create a run, `queued`. Return it, and the run that was cancelled for it, if any. Raises `ApiError`."""
     find_row(connection, scope, threads, thread_id)
     request = request_of(connection, scope, server.deployment, asked)
     active = active_run(connection, thread_id)
@@ -66,8 +66,8 @@ def add_run(
     metadata: Mapping[str, str] | None,
     ttl: int | None,
 ) -> RunRow:
-    """A new run, `queued`, with `ttl` seconds to end in; `None`: it waits for its thread, and its time begins then.
-    Raises `ApiError` (429) where the key's room for runs is full."""
+    """Insert a run, `queued`, that must end within `ttl` seconds. `None` means that it waits for its thread, and its
+    time starts then. Raises `ApiError` (429) if the API key's queue is full."""
     if scope.room is not None and _there(connection, scope.key_id) >= scope.room:
         raise too_many("runs", scope.room)
     now = int(CLOCK.now())
@@ -89,7 +89,7 @@ def add_run(
 
 
 def _there(connection: Connection, key_id: str | None) -> int:
-    """How many runs of a key are under way, or wait for that."""
+    """Return how many runs of an API key are active or queued."""
     going = (runs.c.key_id == key_id, runs.c.status.in_(("queued", "in_progress", "cancelling")))
     return connection.execute(select(func.count()).select_from(runs).where(*going)).scalar() or 0
 
@@ -97,7 +97,7 @@ def _there(connection: Connection, key_id: str | None) -> int:
 def request_of(
     connection: Connection, scope: TenantView, deployment: Deployment, asked: RunCreate | ThreadRunCreate
 ) -> dict[str, Any]:
-    """What a run is asked for: the assistant's settings, with those that the request replaces or adds to."""
+    """Return the stored request of a run: the assistant's settings, overridden and extended by those of the request."""
     assistant = find_row(connection, scope, assistants, asked.assistant_id)
     own, sent = assistant.body, {name: value for name, value in asked.sent().items() if value is not None}
     model = sent.get("model") or own["model"]
@@ -114,7 +114,7 @@ def request_of(
 
 
 def next_in_turn(connection: Connection, thread_id: str) -> str | None:
-    """The id of the oldest run that waits for a thread; `None` if the thread is not free, or none waits."""
+    """Return the id of the oldest run waiting for a thread; `None` if the thread is busy or no run waits."""
     if _is_held(connection, thread_id):
         return None
     waiting = (runs.c.thread_id == thread_id, runs.c.status == "queued")
@@ -123,8 +123,8 @@ def next_in_turn(connection: Connection, thread_id: str) -> str | None:
 
 
 def admit_waiting_run(connection: Connection, run_id: str, options: Options) -> bool:
-    """Let the run have its thread; whether it still waited for it. Raises `ApiError` where what it brings along cannot
-    be put there (any more), and whatever a row raises that is not what we wrote."""
+    """Let a waiting run have its thread. Return whether it was still waiting. Raises `ApiError` if its messages can no
+    longer be added; an unreadable row may raise any exception."""
     row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
     if row is None or row.status != "queued" or _is_held(connection, row.thread_id):
         return False

@@ -1,4 +1,4 @@
-"""Run steps: read out of a run's log."""
+"""Run steps, projected from a run's log."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps")
 async def list_all(thread_id: str, run_id: str, context: ContextDep, page: Wanted, include: Include = ()) -> Object:
-    """The steps of a run."""
+    """List the steps of a run."""
     return list_objects(await _steps(context, thread_id, run_id, include), page)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")
 async def retrieve(thread_id: str, run_id: str, step_id: str, context: ContextDep, include: Include = ()) -> Object:
-    """A step of a run."""
+    """Retrieve a step of a run."""
     steps = await _steps(context, thread_id, run_id, include)
     for step in steps:
         if step["id"] == step_id:
@@ -40,12 +40,12 @@ async def retrieve(thread_id: str, run_id: str, step_id: str, context: ContextDe
 
 
 async def _steps(context: Context, thread_id: str, run_id: str, include: Sequence[str]) -> list[Object]:
-    """The steps of a run so far, oldest first."""
+    """Return the run's steps so far, oldest first."""
 
     def work(connection: Connection, scope: TenantView) -> list[Object]:
         run = run_of(connection, scope, thread_id, run_id)
         log = read_events(connection, run_id)
-        run = run_of(connection, scope, thread_id, run_id)  # not older than its log
+        run = run_of(connection, scope, thread_id, run_id)  # not older than the log
         progress = StepProjection(run, tools_of(context.server.deployment, run), context.server.options, include)
         items: list[Followed] = [*log, run]
         for item in items:

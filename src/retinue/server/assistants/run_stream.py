@@ -1,4 +1,4 @@
-"""A run's progress as the assistants API streams it: numbered, so that a stream that was cut goes on where it was."""
+"""Streams a run in the assistants API, with numbered events so that a client can resume a broken stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _END = "event: done\ndata: [DONE]\n\n"
 
 
 class _Event(NamedTuple):
-    number: int  # from 1: of all events of its run
+    number: int  # counts all events of the run from 1
     turn: int
     name: str
     value: Object
@@ -32,7 +32,7 @@ _Events: TypeAlias = AsyncGenerator[_Event | None, None]
 async def run_events(
     server: Server, run: RunRow, before: Iterable[tuple[str, Object]] = (), turn: int = 0
 ) -> AsyncIterator[str]:
-    """The events of `run` from this turn on, until it ends or waits. `before` comes first, without numbers."""
+    """Yield the run's events from `turn` on, until it ends or waits. The events in `before` come first, unnumbered."""
     yield RETRY
     for name, value in before:
         yield frame(value, name)
@@ -41,24 +41,25 @@ async def run_events(
 
 
 async def resumed(server: Server, run: RunRow, after: int) -> AsyncIterator[str]:
-    """The events of `run` after the one of the number `after`. Raises `ApiError` if there is none (yet)."""
+    """Return the run's events after number `after`. Raises `ApiError` if the run has not emitted that event."""
     told = _told(server, run)
     if after:
         async for event in told:
             if event is None:
                 await told.aclose()
-                raise ApiError(400, f"Invalid 'Last-Event-ID': the run {run.id} has told no event {after}.")
+                raise ApiError(400, f"Invalid 'Last-Event-ID': the run {run.id} has no event {after}.")
             if event.number == after:
                 break
     return _frames(told, 0, RETRY)
 
 
 def number_of(last_event_id: str | None, starting_after: int | None) -> int:
-    """Which event a client got last, as it says: 0 for none. Raises `ApiError`."""
+    """Return the number of the last event that a client received, 0 for none. Raises `ApiError` if it is not a
+    number."""
     if starting_after is not None or last_event_id is None:
         return starting_after or 0
     if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):
-        raise ApiError(400, f"Invalid 'Last-Event-ID': '{last_event_id[:100]}' is no number.")
+        raise ApiError(400, f"Invalid 'Last-Event-ID': '{last_event_id[:100]}' is not a number.")
     return int(last_event_id)
 
 
@@ -73,7 +74,7 @@ async def _frames(told: _Events, turn: int, first: str = "") -> AsyncIterator[st
 
 
 async def _told(server: Server, run: RunRow) -> _Events:
-    """All events of a run until it rests; `None` where those end that were told before this was called."""
+    """Yield a run's events until it rests; `None` marks the end of those that preceded this call."""
     progress, number = StepProjection(run, tools_of(server.deployment, run), server.options), 0
     async with aclosing(server.runs.followers.follow(run.id, request=run.request)) as items:
         async for item in items:

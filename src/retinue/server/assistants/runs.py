@@ -1,4 +1,4 @@
-"""Runs: made, watched, answered and cancelled."""
+"""`/threads/{id}/runs`: creates, retrieves, streams, resumes and cancels runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def create(thread_id: str, body: RunCreate, context: ContextDep, include: 
 
 @router.post("/threads/runs", responses=STREAMED)
 async def create_with_thread(body: ThreadRunCreate, context: ContextDep) -> Any:
-    """Make a thread, and run an assistant on it."""
+    """Create a thread and run an assistant on it."""
     given = body.thread or ThreadCreate()
     if body.tool_resources is not None:
         given = given.model_copy(update={"tool_resources": body.tool_resources})
@@ -71,7 +71,7 @@ def _started(
 
 @router.get("/threads/{thread_id}/runs")
 async def list_all(thread_id: str, context: ContextDep, page: Wanted) -> Object:
-    """The runs of a thread."""
+    """List the runs of a thread."""
 
     def work(connection: Connection, scope: TenantView) -> Object:
         find_row(connection, scope, threads, thread_id)
@@ -82,7 +82,7 @@ async def list_all(thread_id: str, context: ContextDep, page: Wanted) -> Object:
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}", responses=STREAMED)
-async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said in two ways
+async def retrieve(  # noqa: PLR0913 -- a stream's position can be given in two ways
     thread_id: str,
     run_id: str,
     context: ContextDep,
@@ -92,7 +92,7 @@ async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said i
     starting_after: Annotated[int | None, Query(ge=0)] = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Any:
-    """The run; as a stream, what it does and did since the event that a client got last."""
+    """Retrieve a run, or stream its events after the last one that the client received."""
     streams = stream or "text/event-stream" in request.headers.get("accept", "")
     if streams:
         context.begin_stream()
@@ -105,7 +105,7 @@ async def retrieve(  # noqa: PLR0913 -- where a stream is to go on may be said i
 
 @router.post("/threads/{thread_id}/runs/{run_id}")
 async def update(thread_id: str, run_id: str, body: RunUpdate, context: ContextDep) -> Object:
-    """Change what is noted of a run."""
+    """Modify a run's metadata."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
         run = run_of(connection, scope, thread_id, run_id)
@@ -119,7 +119,7 @@ async def update(thread_id: str, run_id: str, body: RunUpdate, context: ContextD
 
 @router.post("/threads/{thread_id}/runs/{run_id}/submit_tool_outputs", responses=STREAMED)
 async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, context: ContextDep) -> Any:
-    """Say what came of the calls that the run waits for. The same, said twice, is said once."""
+    """Submit the outputs of the calls that the run waits for. Repeating a submission has no effect."""
     outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
@@ -141,7 +141,7 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel")
 async def cancel(thread_id: str, run_id: str, context: ContextDep) -> Object:
-    """End the run."""
+    """Cancel a run."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
         run = run_of(connection, scope, thread_id, run_id)
@@ -155,7 +155,7 @@ async def cancel(thread_id: str, run_id: str, context: ContextDep) -> Object:
 
 
 def run_of(connection: Connection, scope: TenantView, thread_id: str, run_id: str) -> RunRow:
-    """The run of a thread. Raises `ApiError` if one of them is not there."""
+    """Return the run of a thread. Raises `ApiError` (404) if either does not exist."""
     find_row(connection, scope, threads, thread_id)
     row = find_row(connection, scope, runs, run_id)
     if row.thread_id != thread_id:

@@ -1,4 +1,4 @@
-"""What may be asked of assistants, threads, messages and runs: one model for each operation with a body."""
+"""Request schemas of assistants, threads, messages and runs: one model per operation with a body."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Detail = Literal["auto", "low", "high"]
 
 
 class AssistantUpdate(Wire):
-    """`POST /assistants/{id}`: only what is sent changes."""
+    """`POST /assistants/{id}`: only the fields sent change."""
 
     model: Name = ""
     name: Annotated[str, Field(max_length=256)] | None = None
@@ -57,7 +57,7 @@ class AssistantCreate(AssistantUpdate):
 
 
 class AgentConfig(Wire):
-    """What of OPEA's `agent_config` is heeded; anything else is refused. `strategy` must be the agent's."""
+    """The supported settings of OPEA's `agent_config`; others are refused. `strategy` must be the agent's own."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -71,35 +71,35 @@ class AgentConfig(Wire):
 
 
 class TextPart(Wire):
-    """Text of a message."""
+    """A text part of a message."""
 
     type: Literal["text"]
     text: Text
 
 
 class ImageUrl(Wire):
-    """Where an image is: an http(s) or a data URL."""
+    """The URL of an image: http(s) or data."""
 
     url: Annotated[str, Field(min_length=1)]
     detail: Detail = "auto"
 
 
 class ImageUrlPart(Wire):
-    """An image by its URL."""
+    """An image part, by URL."""
 
     type: Literal["image_url"]
     image_url: ImageUrl
 
 
 class ImageFile(Wire):
-    """Which file an image is."""
+    """The file of an image."""
 
     file_id: Id
     detail: Detail = "auto"
 
 
 class ImageFilePart(Wire):
-    """An image by its file."""
+    """An image part, by file."""
 
     type: Literal["image_file"]
     image_file: ImageFile
@@ -122,7 +122,7 @@ AttachmentTool = Annotated[
 
 
 class Attachment(Wire):
-    """A file of a message, and the hosted tools that are to see it."""
+    """A file attached to a message, and the hosted tools that may use it."""
 
     file_id: str | None = None
     tools: list[AttachmentTool] | None = None
@@ -139,7 +139,7 @@ class MessageCreate(Wire):
 
 
 class MetadataUpdate(Wire):
-    """`POST` to a message or a run: its metadata are replaced."""
+    """`POST` to a message or a run: replaces its metadata."""
 
     metadata: Metadata | None = None
 
@@ -149,7 +149,7 @@ RunUpdate: TypeAlias = MetadataUpdate
 
 
 class ThreadUpdate(MetadataUpdate):
-    """`POST /threads/{id}`: only what is sent changes."""
+    """`POST /threads/{id}`: only the fields sent change."""
 
     tool_resources: ToolResources | None = None
 
@@ -161,7 +161,7 @@ class ThreadCreate(ThreadUpdate):
 
 
 class RunWishes(Wire):
-    """What both ways to create a run have in common; what is missing or null is as the assistant says."""
+    """The fields common to both ways to create a run. Missing or null ones are taken from the assistant."""
 
     assistant_id: Id
     model: Name | None = None
@@ -178,12 +178,12 @@ class RunWishes(Wire):
     truncation_strategy: TruncationStrategy | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Effort | None = None
-    include: list[str] | None = None  # OpenAI's clients give it in the query
+    include: list[str] | None = None  # OpenAI's clients send it in the query
 
 
 class RunCreate(RunWishes):
-    """`POST /threads/{id}/runs`. `multitask_strategy`, an extension, says what becomes of it if another run is
-    active on the thread."""
+    """`POST /threads/{id}/runs`. `multitask_strategy`, an extension, says what happens if another run is active on the
+    thread."""
 
     additional_instructions: Instructions | None = None
     additional_messages: Annotated[list[MessageCreate], Many] | None = None
@@ -191,14 +191,14 @@ class RunCreate(RunWishes):
 
 
 class ThreadRunCreate(RunWishes):
-    """`POST /threads/runs`: a thread and a run on it."""
+    """`POST /threads/runs`: creates a thread and a run on it."""
 
     thread: ThreadCreate | None = None
     tool_resources: ToolResources | None = None
 
 
 class ToolOutput(Wire):
-    """What came of a call that the client made."""
+    """The output of a call that the client ran."""
 
     tool_call_id: Name
     output: str | None = None

@@ -1,4 +1,4 @@
-"""A run's log as run steps and messages, and what of it is told when it is streamed (API of OpenAI's assistants)."""
+"""Projects a run's log to run steps, messages and stream events of OpenAI's assistants API."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ..context import Options
 from ..wire.objects import Object, assistant_of, message_object, run_object, tool_call
 from .hosted_steps import call_deltas, included, is_hosted, logs_delta, step_view, with_server_tools
 
-Told = tuple[str, Object]  # the event's name, and its object
+Told = tuple[str, Object]  # event name and object
 
-_CUT = {"code": "server_error", "message": "The reply was cut; what followed differs, and is another message."}
+_CUT = {"code": "server_error", "message": "The reply was cut off; its continuation differs, and is a new message."}
 
 
 class StepProjection:
-    """What a run has come to, told from its log: whoever reads the same is told the same, event by event. `steps` are
-    all of its run steps so far, oldest first; `tools` are its agent's, by name. `turn` counts how often it went on
-    after it had waited. Its agent's own tools are told of if its request or `include` asks for
-    them, or a person was asked: clients take each function in a step for one that they have run.
+    """Folds a run's log into stream events and run steps; the same log always gives the same events. `steps` are the
+    run steps so far, oldest first; `tools` are the agent's, by name. `turn` counts how often the run resumed after
+    waiting. The agent's own tools appear only if the request or `include` asks for them, or if a person was asked:
+    clients take every function in a step for one that they run.
 
-    Its row is told what the log does not say: when it began, what it was answered when it waited, how it ended. What
-    ends a turn is told with the row that came of it.
+    The run's row supplies what the log lacks: its start, the answers it was given, and how it ended. The event that
+    ends a turn is emitted together with the resulting row.
     """
 
     def __init__(self, run: RunRow, tools: Mapping[str, Tool], options: Options, include: Sequence[str] = ()) -> None:
@@ -43,14 +43,14 @@ class StepProjection:
         self._run = run
         self._given = tools
         self._all = with_server_tools([*include, *(run.request.get("include") or ())])
-        self._first: str | None = None  # of the calls under way, told or not, which names their step
-        self._pending: set[str] = set()  # those calls
+        self._first: str | None = None  # the first call under way, which names their step
+        self._pending: set[str] = set()  # the calls under way
         self._options = options
-        self._status = ""  # that was told last
-        self._last: Entry | None = None  # what ended a turn and is not told yet
-        self._log: list[Event] = []  # what waited, and what became of it
-        self._asked: Counter[str] = Counter()  # how often a call waited, by the same
-        self._calls: dict[str, Object] = {}  # of the open step, by the calls' ids in the log
+        self._status = ""  # the last one emitted
+        self._last: Entry | None = None  # ended a turn, not emitted yet
+        self._log: list[Event] = []  # pauses, and what became of them
+        self._asked: Counter[str] = Counter()  # how often a call waited, by its id
+        self._calls: dict[str, Object] = {}  # of the open step, by call id in the log
         self._tools: Object | None = None
         self._speech = Speech()
         self._saying: Object | None = None
@@ -58,23 +58,23 @@ class StepProjection:
         self._usage = Usage()
 
     def lacks(self, item: Followed) -> bool:
-        """Whether the run's row has to be known (`know`) as it is by now, before `item` is told."""
+        """Whether the run's current row must be supplied (`know`) before `item` is processed."""
         begins = self._status in ("", "queued") and not self._run.state.get("started_at")
         waited = self._last is not None or self._status == "requires_action"
         return isinstance(item, Entry) and (begins or (waited and len(self._turns) <= self.turn))
 
     def know(self, run: RunRow) -> None:
-        """The run's row has changed; nothing is told of that yet."""
+        """Record the run's current row without emitting events."""
         self._run = run
 
     @property
     def _turns(self) -> Sequence[tuple[int, Sequence[str]]]:
-        """When the run went on after it had waited, and the calls that were answered then."""
+        """The time of each resumption, and the calls answered then."""
         turns: Sequence[tuple[int, Sequence[str]]] = self._run.state.get("turns", ())
         return turns
 
     def tell(self, item: Followed) -> Iterator[Told]:
-        """What there is to tell of an entry of the log, or of the run's row."""
+        """Yield the events of a log entry, or of a new row."""
         for name, value in self._tell(item):
             yield name, step_view(self._run.request, value, content=included(self._run.request.get("include")))
 
@@ -105,7 +105,7 @@ class StepProjection:
             yield from self._ended(run)
 
     def _resumed(self) -> Iterator[Told]:
-        """End the turn before, if that is not told, and begin the next, if there is one."""
+        """End the previous turn, if that was not emitted, and begin the next one if the run resumed."""
         yield from self._waits()
         if self._status == "requires_action" and len(self._turns) > self.turn:
             at, answered = self._turns[self.turn]
@@ -131,7 +131,7 @@ class StepProjection:
         yield f"thread.run.{run.status}", run_object(run)
 
     def _moved(self, status: Status, name: str = "") -> Told:
-        """The run as it was when it came to this status, whatever became of it since."""
+        """Return the run as it was on reaching this status, whatever happened since."""
         self._status = status
         run = self._run
         began: int | None = run.created_at
@@ -140,7 +140,7 @@ class StepProjection:
             state["started_at"] = run.state.get("started_at")
         if self.turn:
             began = self._turns[self.turn - 1][0]
-        elif "additional_messages" in run.request:  # its time began when its thread was free
+        elif "additional_messages" in run.request:  # its time started when the thread became free
             began = state.get("started_at")
         until = None if began is None else began + self._options.run_ttl
         if status == "requires_action" and self._last is not None:
@@ -150,7 +150,7 @@ class StepProjection:
         return f"thread.run.{name or status}", run_object(replace(run, status=status, expires_at=until, state=state))
 
     def _close(self, run: RunRow) -> Iterator[Told]:
-        """End what is still open when the run has ended otherwise than by an answer."""
+        """End the open steps of a run that ended without an answer."""
         status = {"incomplete": "failed"}.get(run.status, run.status)
         at = next((run.state[f"{name}_at"] for name in (status, "completed") if f"{name}_at" in run.state), 0)
         for step in self.steps:
@@ -185,7 +185,7 @@ class StepProjection:
             self._all or action.id in self._calls or is_hosted(self._run.request, action.tool)
         ):
             return
-        if action.id in self._calls:  # a person may have edited what it is given, or is asked once more
+        if action.id in self._calls:  # a person may have edited the arguments, or is asked once more
             shown = self._shown_call(action)
             self._calls[action.id]["id"] = shown["id"]
             self._calls[action.id]["function"]["arguments"] = shown["function"]["arguments"]
@@ -218,7 +218,7 @@ class StepProjection:
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
     def _said(self, said: MessageDelta, at: float, *, over: bool) -> Iterator[Told]:
-        """`over`: the run has ended without an answer, and so will the message's step."""
+        """`over` means that the run ended without an answer, which ends the message's step, too."""
         if self._message is None:
             yield from self._speak(said)
         message, step = self._message, self._saying
@@ -293,6 +293,6 @@ class StepProjection:
 
 
 def _of_step(run: RunRow) -> Object | None:
-    """What went wrong in a run's last step: steps know fewer codes than runs."""
+    """Return the error of a run's last step, which has fewer codes than a run."""
     error = run.state.get("last_error")
     return error and {**error, "code": "server_error" if error["code"] == "invalid_prompt" else error["code"]}

@@ -1,4 +1,4 @@
-"""`/threads`: conversations. `GET /threads`, which lists them, is an extension."""
+"""`/threads`: conversations. Listing them with `GET /threads` is an extension."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.post("/threads")
 async def create_thread(context: ContextDep, given: ThreadCreate | None = None) -> Object:
-    """A new one, with its first messages."""
+    """Create a thread with its first messages."""
     asked = given or ThreadCreate()
     made = await context.write(lambda connection, scope: thread_object(add_thread(connection, scope, asked)))
     if made["tool_resources"]:
@@ -36,19 +36,19 @@ async def create_thread(context: ContextDep, given: ThreadCreate | None = None) 
 
 @router.get("/threads")
 async def list_threads(context: ContextDep, page: Wanted) -> Object:
-    """A page of them, newest first."""
+    """List the threads, newest first."""
     return await context.read(lambda connection, scope: list_rows(connection, scope, threads, page, thread_object))
 
 
 @router.get("/threads/{thread_id}")
 async def retrieve_thread(context: ContextDep, thread_id: str) -> Object:
-    """One of them."""
+    """Retrieve a thread."""
     return await context.read(lambda connection, scope: thread_object(find_row(connection, scope, threads, thread_id)))
 
 
 @router.post("/threads/{thread_id}")
 async def modify_thread(context: ContextDep, thread_id: str, given: ThreadUpdate) -> Object:
-    """Change what is sent."""
+    """Modify a thread: only the fields sent change."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
         before = find_row(connection, scope, threads, thread_id)
@@ -62,7 +62,7 @@ async def modify_thread(context: ContextDep, thread_id: str, given: ThreadUpdate
 
 @router.delete("/threads/{thread_id}")
 async def delete_thread(context: ContextDep, thread_id: str) -> Object:
-    """Remove it and all that is on it; what runs there ends at once."""
+    """Delete a thread with its messages and runs; active runs end at once."""
 
     def remove(connection: Connection, scope: TenantView) -> list[RunRow]:
         find_row(connection, scope, threads, thread_id)
@@ -77,17 +77,17 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
     for run in await context.write(remove):
         context.server.runs.interrupt(run.id)
         gone = replace(run, status="cancelled", holds=False, expires_at=None)
-        context.server.runs.followers.publish(run.id, [gone])  # else who follows it would wait for ever
+        context.server.runs.followers.publish(run.id, [gone])  # otherwise its subscribers would wait forever
     return deletion_object(thread_id, "thread")
 
 
 def add_thread(connection: Connection, scope: TenantView, given: ThreadCreate, key: str | None = None) -> Kept:
-    """Add a thread with its messages, within the caller's transaction; its row."""
+    """Create a thread with its messages, within the caller's transaction. Return its row."""
     body = with_thread_stores(connection, scope, {"tool_resources": None, "metadata": {}, **_body(given)})
     values = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}
     row = scope.add(connection, threads, values)
     add_messages(connection, scope, row.id, given.messages or ())
-    return find_row(connection, scope, threads, row.id)  # messages may have brought files
+    return find_row(connection, scope, threads, row.id)  # messages may have added files
 
 
 def _body(given: ThreadUpdate) -> Object:

@@ -1,4 +1,4 @@
-"""What hosted tools work with: `tool_resources` of assistants and threads, attachments of messages."""
+"""The resources of hosted tools: `tool_resources` of assistants and threads, attachments of messages."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from ..wire.objects import Object
 from ..wire.validation import first_error, missing_parameter
 from .schemas import Attachment, ImageFilePart, MessageCreate
 
-_OF_THREAD = Expiry(anchor="last_active_at", days=7)  # as OpenAI's: nobody would ever delete it
+_OF_THREAD = Expiry(anchor="last_active_at", days=7)  # as at OpenAI, since nobody deletes such a store
 
 
 class Resources(NamedTuple):
-    """The ids of the vector stores and of the files that a run's hosted tools see."""
+    """The ids of the vector stores and files available to a run's hosted tools."""
 
     stores: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
 
 def with_stores(connection: Connection, scope: TenantView, body: Object, expires: Expiry | None = None) -> Object:
-    """`body` of an assistant or a thread, with the vector stores made that it wishes for. Raises `ApiError`."""
+    """Return the `body` of an assistant or thread with the vector stores created that it asks for. Raises
+    `ApiError`."""
     resources = body.get("tool_resources") or {}
     wishes = (resources.get("file_search") or {}).get("vector_stores")
     if wishes is None:
@@ -46,7 +47,7 @@ def with_stores(connection: Connection, scope: TenantView, body: Object, expires
 
 
 def with_thread_stores(connection: Connection, scope: TenantView, body: Object) -> Object:
-    """`with_stores` for a thread, whose stores go by themselves."""
+    """As `with_stores`, for a thread, whose stores expire."""
     return with_stores(connection, scope, body, _OF_THREAD)
 
 
@@ -59,12 +60,12 @@ def _helper(wish: Any, number: int) -> StoreCreate:
 
 
 def bring_files(messages: Iterable[MessageCreate]) -> bool:
-    """Whether messages have files with them."""
+    """Whether any message has attachments."""
     return any(one.attachments for one in messages)
 
 
 def check_images(connection: Connection, scope: TenantView, given: Iterable[MessageCreate]) -> None:
-    """Raises `ApiError` if messages show an image by a file that is not there."""
+    """Raise `ApiError` if a message refers to an image file that does not exist."""
     parts = [part for one in given if not isinstance(one.content, str) for part in one.content]
     for part in parts:
         if isinstance(part, ImageFilePart) and scope.find(connection, files, part.image_file.file_id) is None:
@@ -75,7 +76,7 @@ def check_images(connection: Connection, scope: TenantView, given: Iterable[Mess
 def attach_to_thread(
     connection: Connection, scope: TenantView, thread_id: str, messages: Sequence[MessageCreate]
 ) -> None:
-    """Put the files of new messages where the thread's hosted tools see them. Raises `ApiError`."""
+    """Make the attachments of new messages available to the thread's hosted tools. Raises `ApiError`."""
     given = [one for message in messages for one in message.attachments or ()]
     searched, run = _files(given, "file_search"), _files(given, "code_interpreter")
     thread = scope.find(connection, threads, thread_id) if searched or run else None
@@ -102,7 +103,7 @@ def attach_to_thread(
 def check_attachments(
     connection: Connection, scope: TenantView, thread_id: str, messages: Sequence[MessageCreate]
 ) -> None:
-    """See whether `attach_to_thread` could be done now, and leave nothing of it. Raises `ApiError`."""
+    """Check that `attach_to_thread` would succeed now, and roll back. Raises `ApiError` if not."""
     if not bring_files(messages):
         return
     trial = connection.begin_nested()
@@ -120,7 +121,7 @@ def _files(attachments: Iterable[Attachment], tool: str) -> list[str]:
 
 
 def resources_of(connection: Connection, run: RunRow) -> Resources:
-    """What a run's hosted tools see: what its assistant has, and its thread by now."""
+    """Return the resources of a run's hosted tools: its assistant's, and those of its thread at this time."""
     thread = TenantView(run.tenant).find(connection, threads, run.thread_id) if run.thread_id else None
     all_ = [run.request.get("tool_resources"), thread.body["tool_resources"] if thread is not None else None]
     stores = (_ids(one, "file_search", "vector_store_ids") for one in all_)

@@ -1,1 +1,1 @@
-"""`/chat/completions`: each is a run, told as a completion."""
+"""`/chat/completions`: each completion is a run."""

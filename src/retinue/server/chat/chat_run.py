@@ -1,4 +1,4 @@
-"""Chat completions as runs: a new one, or the one that waits for what the client's tools said."""
+"""Chat completions as runs: starts a new run, or resumes one that waits for the client's tool outputs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KEPT = (
 def chat_run(
     connection: Connection, scope: TenantView, options: Options, asked: Mapping[str, Any], thread_key: str | None
 ) -> tuple[RunRow, bool]:
-    """The run that answers a request, and whether it has to be started. Raises `ApiError`."""
+    """Return the run that answers a request, and whether it must be started. Raises `ApiError`."""
     said = check_messages(connection, scope, asked["messages"])
     waiting = _waiting(connection, scope, said)
     if waiting is not None:
@@ -80,8 +80,8 @@ def _again(connection: Connection, scope: TenantView, run_id: str) -> RunRow:
 
 
 def _waiting(connection: Connection, scope: TenantView, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:
-    """The run whose calls the last messages answer, and the answers; `None` if it is not there, or does not wait (any
-    more): they are then answered from the conversation that the request brings."""
+    """Return the waiting run whose calls the last messages answer, and the outputs. `None` if no such run waits: the
+    request's own messages are then the whole context."""
     outputs: list[tuple[str, str]] = []
     for one in reversed(said):
         if one["role"] != "tool":
@@ -97,9 +97,9 @@ def _waiting(connection: Connection, scope: TenantView, said: Said) -> tuple[Run
 
 
 def _thread(connection: Connection, scope: TenantView, key: str) -> str:
-    """The thread of this id, or of this key, which is made if it is new; free for a run."""
+    """Return the id of the thread with this id or key, which must be idle. An unknown key creates a thread."""
     if len(key) > 256 or "\0" in key:
-        raise ApiError(400, "Invalid 'thread_id': want 256 characters or less, and no NUL.", param="thread_id")
+        raise ApiError(400, "Invalid 'thread_id': expected at most 256 characters, without NUL.", param="thread_id")
     row = scope.find(connection, threads, key)
     if row is None and key.startswith("thread_"):
         raise not_found("thread", key)
@@ -112,13 +112,14 @@ def _thread(connection: Connection, scope: TenantView, key: str) -> str:
 
 
 def _since(said: Said) -> Said:
-    """The calls whose answers are the last messages, and these: the run that waited for them is no more."""
+    """Return the calls answered by the last messages, together with the answers; the run that waited for them is
+    gone."""
     last = next((at for at, one in enumerate(reversed(said)) if one["role"] != "tool"), len(said))
     return said[len(said) - last - 1 :] if 0 < last < len(said) else ()
 
 
 def _allowed(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The tools of which a `tool_choice` allows some. Raises `ApiError` for one that is not there."""
+    """Return the tools and mode of a `tool_choice` of type `allowed_tools`. Raises `ApiError` for an unknown tool."""
     choice, tools = asked.get("tool_choice"), asked.get("tools") or []
     if not isinstance(choice, Mapping) or choice["type"] != "allowed_tools":
         return {}
@@ -132,13 +133,13 @@ def _allowed(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _news(said: Said) -> list[MessageCreate]:
-    """What the user said since the last answer: the thread has the rest."""
+    """Return the user's messages since the last answer; the thread has the earlier ones."""
     texts: list[MessageCreate] = []
     for one in reversed(said):
         if one["role"] == "assistant" and (one.get("tool_calls") or text_of(one.get("content")).strip()):
-            break  # one that says nothing is no answer
+            break  # an empty message is not an answer
         if one["role"] == "user" and (text := text_of(one.get("content"))):
             texts.insert(
                 0, MessageCreate.model_construct(role="user", content=text)
-            )  # checked, but for its whole length
+            )  # validated, except for the total length
     return texts

@@ -1,4 +1,4 @@
-"""The messages of a request, checked beyond their types: contents that a model can be given, calls with answers."""
+"""Checks of a request's messages beyond their types: supported content, and calls for all tool outputs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Said = Sequence[Mapping[str, Any]]
 
 
 def check_messages(connection: Connection, scope: TenantView, messages: Said) -> list[dict[str, Any]]:
-    """`messages` with texts as contents; the names of users before what they say; and the old `function_call` and role
-    `function` as what they are now. Raises `ApiError` for content that no model here can be given."""
+    """Return `messages` with text as content and user names before their text. The legacy `function_call` and role
+    `function` are converted to their current forms. Raises `ApiError` for content that no model here accepts."""
     return list(_with_calls(_with_texts(connection, scope, messages)))
 
 
@@ -49,7 +49,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_calls(said: Said) -> None:
-    """Raises `ApiError` for what a tool says without having been called."""
+    """Raise `ApiError` if a tool message answers no call."""
     called: set[str] = set()
     for number, one in enumerate(said):
         called |= {call["id"] for call in one.get("tool_calls") or ()}

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, Request
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..context import Context, ContextDep, Server
+from ..message_content import prepare_files
 from ..run_failure import FAILED, error_of_run
 from ..wire.api_errors import ApiError, no_model
 from ..wire.client_disconnect import wait_for_disconnect
@@ -38,6 +39,7 @@ async def create(
     if as_text:
         asked["messages"] = [{"role": "user", "content": body.messages}]
     key = x_retinue_thread or body.thread_id or (body.metadata or {}).get("thread_id")
+    await prepare_files(context, (one.get("content") for one in asked["messages"]))
     work = partial(chat_run, options=context.server.options, asked=asked, thread_key=key)
     run, new = await context.write(lambda connection, scope: work(connection, scope))
     if new:

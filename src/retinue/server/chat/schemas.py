@@ -1,4 +1,4 @@
-"""What a request for a chat completion may say. What means nothing to a server of one's own is taken and ignored."""
+"""Request schemas of chat completions. Parameters without meaning for a self-hosted server are accepted and ignored."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Penalty = Annotated[float, Field(ge=-2, le=2)]
 
 
 class Called(Wire):
-    """What was called, with its arguments as JSON text."""
+    """The function called, with its arguments as JSON text."""
 
     name: str
     arguments: str = ""
 
 
 class ToolCall(Wire):
-    """A call that an assistant made."""
+    """A call made by the assistant."""
 
     id: str
     type: Literal["function", "custom"] = "function"
@@ -50,7 +50,7 @@ Content = Annotated[
 
 
 class ChatMessage(Wire):
-    """One turn. `content` is a text or parts."""
+    """A message. `content` is text or a list of parts."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Content | None = None
@@ -61,7 +61,7 @@ class ChatMessage(Wire):
 
 
 class StreamOptions(Wire):
-    """What a stream says beside the answer."""
+    """Options of a streamed completion."""
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
@@ -79,14 +79,14 @@ Stops = Annotated[
 
 
 class AllowedTools(Wire):
-    """Some of the tools, one of which may or must be called."""
+    """The tools that may, or must, be called."""
 
     mode: Literal["auto", "required"]
     tools: Annotated[list[FunctionChoice], Field(max_length=128)]
 
 
 class AllowedChoice(Wire):
-    """Only these tools may be called."""
+    """Restricts calls to these tools."""
 
     type: Literal["allowed_tools"]
     allowed_tools: AllowedTools
@@ -106,8 +106,8 @@ ToolChoice = Annotated[
 
 
 class ChatCreate(Wire):
-    """The request. `thread_id` and `reasoning` are extensions: a conversation that the server keeps, and the model's
-    thoughts as `reasoning_content`; `messages` may be a text (OPEA's RFC on agents)."""
+    """The request. `thread_id` (a conversation stored by the server) and `reasoning` (the model's thoughts as
+    `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC on agents)."""
 
     model: str
     messages: Messages
@@ -134,7 +134,7 @@ class ChatCreate(Wire):
     verbosity: Literal["low", "medium", "high"] | None = None
     thread_id: Id | None = None
     reasoning: bool | None = None
-    # what would change an answer, and cannot here: refused (`check_supported`)
+    # would change the answer but cannot be supported: refused by `check_supported`
     functions: list[dict[str, Any]] | None = None
     function_call: Any = None
     logprobs: bool | None = None
@@ -142,7 +142,7 @@ class ChatCreate(Wire):
     modalities: list[str] | None = None
     audio: dict[str, Any] | None = None
     web_search_options: dict[str, Any] | None = None
-    # what makes no difference to an answer: taken, without effect
+    # no effect on the answer: accepted and ignored
     prediction: dict[str, Any] | None = None
     service_tier: str | None = None
     safety_identifier: str | None = None
@@ -155,7 +155,7 @@ _UNSUPPORTED = ("functions", "function_call", "logprobs", "top_logprobs", "audio
 
 
 def check_supported(body: ChatCreate) -> None:
-    """Raises `ApiError` for parameters that would change the answer, and cannot here."""
+    """Raise `ApiError` for parameters that would change the answer but are not supported."""
     for name in _UNSUPPORTED:
         if getattr(body, name):
             message = f"Unsupported parameter: '{name}' is not supported with this model.{_INSTEAD.get(name, '')}"
@@ -167,6 +167,6 @@ def check_supported(body: ChatCreate) -> None:
 
 
 class ChatUpdate(Wire):
-    """What may be changed of a stored completion."""
+    """The modifiable fields of a stored completion."""
 
     metadata: Metadata | None = None

@@ -1,4 +1,4 @@
-"""Chat completions that were asked for with `store: true`."""
+"""Chat completions requested with `store: true`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .views import completion, completion_id
 
 router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
 _KEPT = (
-    func.coalesce(runs.c.thread_id, "") == "",  # so said, it is not looked up by threads, among those of all tenants
+    func.coalesce(runs.c.thread_id, "") == "",  # phrased so that no index over all tenants' threads is used
     runs.c.request["kind"].as_string() == "chat",
     runs.c.request["store"].as_boolean().is_(True),
     runs.c.status.in_(("completed", "incomplete")),
@@ -35,11 +35,11 @@ _METADATA = re.compile(r"metadata\[(.*)\]")
 
 @router.get("")
 async def list_all(context: ContextDep, request: Request, page: Rising, model: str | None = None) -> Object:
-    """The stored completions."""
+    """List the stored completions."""
     wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
     if unusual := [name for name in wanted if '"' in name or "\\" in name]:
         raise invalid_value(
-            "metadata", f"a name with a quotation mark or a backslash cannot be looked for: {unusual[0]!r:.80}"
+            "metadata", f"cannot filter by a name with a quotation mark or a backslash: {unusual[0]!r:.80}"
         )
     fitting = [runs.c.state["metadata"][name].as_string() == value for name, value in wanted.items()]
     if model is not None:
@@ -56,13 +56,13 @@ async def list_all(context: ContextDep, request: Request, page: Rising, model: s
 
 @router.get("/{completion_id}")
 async def retrieve(completion_id: str, context: ContextDep) -> Object:
-    """A stored completion."""
+    """Retrieve a stored completion."""
     return await context.read(lambda connection, scope: _stored(connection, _found(connection, scope, completion_id)))
 
 
 @router.post("/{completion_id}")
 async def update(completion_id: str, body: ChatUpdate, context: ContextDep) -> Object:
-    """Change what is noted of a stored completion."""
+    """Modify a stored completion's metadata."""
 
     def work(connection: Connection, scope: TenantView) -> Object:
         run = _found(connection, scope, completion_id)
@@ -74,7 +74,7 @@ async def update(completion_id: str, body: ChatUpdate, context: ContextDep) -> O
 
 @router.delete("/{completion_id}")
 async def delete(completion_id: str, context: ContextDep) -> Object:
-    """Forget a stored completion."""
+    """Delete a stored completion."""
 
     def work(connection: Connection, scope: TenantView) -> None:
         run = _found(connection, scope, completion_id)
@@ -87,14 +87,14 @@ async def delete(completion_id: str, context: ContextDep) -> Object:
 
 @router.get("/{completion_id}/messages")
 async def messages(completion_id: str, context: ContextDep, page: Rising) -> Object:
-    """What was said in the request of a stored completion."""
+    """List the messages of a stored completion's request."""
 
     def asked(connection: Connection, scope: TenantView) -> Sequence[Mapping[str, Any]]:
         return conversation_of(connection, _found(connection, scope, completion_id)) or ()
 
     said = [
         {"id": f"{completion_id}-{number}", "role": one["role"], "content": one["content"], "content_parts": None}
-        for number, one in enumerate(await context.read(asked))  # which are texts
+        for number, one in enumerate(await context.read(asked))  # their content is text
     ]
     return list_objects(said, page)
 
@@ -108,7 +108,7 @@ def _found(connection: Connection, scope: TenantView, id_: str) -> RunRow:
 
 
 def _run_id(id_: str) -> str | None:
-    """The run that a completion's id names."""
+    """Return the run id in a completion's id, or `None`."""
     name = re.fullmatch(r"chatcmpl-([0-9a-f]{24})(x\d+)?", id_)
     return f"run_{name[1]}" if name else None
 

@@ -1,4 +1,4 @@
-"""Runs as chat completions: whole, and chunk by chunk."""
+"""Chat completion objects and chunks of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HUMAN = "human_input"
 
 
 def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) -> Object:
-    """The completion that a run came to. Raises `ApiError` if it failed."""
+    """Return the completion of a run. Raises `ApiError` if the run failed."""
     if run.status in FAILED:
         raise run_failed_error(run)
     calls = _calls(run)
@@ -45,21 +45,21 @@ def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) ->
 
 
 class Chunks:
-    """The chunks of one completion, told from what a run does."""
+    """The chunks of a streamed completion."""
 
     def __init__(self, run: RunRow, *, with_usage: bool, reasoning: bool) -> None:
         self._run = run
         self._with_usage = with_usage
         self._reasoning = reasoning
         self._speech = Speech()
-        self._told: MessageDelta | None = None  # last
+        self._told: MessageDelta | None = None  # the last one
 
     def first(self) -> Object:
-        """The chunk that begins it."""
+        """Return the first chunk."""
         return self._chunk({"role": "assistant", "content": ""})
 
     def tell(self, item: Followed) -> Iterator[Object]:
-        """What there is to say of what the run did. Raises `ApiError` when it failed."""
+        """Yield the chunks of a log entry. Raises `ApiError` if the run failed."""
         if isinstance(item, RunRow):
             return
         if (refusal := _refusal(item)) is not None:
@@ -74,7 +74,7 @@ class Chunks:
             self._told = said
 
     def last(self, run: RunRow) -> Iterator[Object]:
-        """The chunks that end it."""
+        """Yield the last chunks."""
         if run.status in FAILED:
             raise run_failed_error(run)
         for index, call in enumerate(_calls(run)):
@@ -88,7 +88,7 @@ class Chunks:
 
     @property
     def _speaks(self) -> bool:
-        """Whether a message is being said."""
+        """Whether a message is open."""
         return self._told is not None and not self._told.ended
 
     def _chunk(self, delta: Object, finish: str | None = None) -> Object:
@@ -98,7 +98,7 @@ class Chunks:
 
 
 def usage(run: RunRow) -> Object:
-    """The tokens of what the run asked its model since the last completion."""
+    """Return the run's token usage since its last completion."""
     told: Mapping[str, int] = run.state.get("usage_told") or {}
     used = {name: count - told.get(name, 0) for name, count in (run.state.get("usage") or {}).items()}
     return {
@@ -109,13 +109,13 @@ def usage(run: RunRow) -> Object:
 
 
 def completion_id(run: RunRow) -> str:
-    """The completion's id: a run that went on after its client's tools gives a further one."""
+    """Return the completion's id. A run that resumed after tool outputs gives a further completion."""
     times = len(run.state.get("marks", ()))
     return f"chatcmpl-{run.id.partition('_')[2]}{f'x{times}' if times else ''}"
 
 
 def _refusal(entry: Entry) -> str | None:
-    """What the model said instead of an answer in the form that was asked for, if it did."""
+    """Return the model's refusal, if it gave no answer in the requested format."""
     event = entry.event
     refused = isinstance(event, Stopped) and event.reason is StopReason.INVALID_ANSWER
     return event.answer if refused and isinstance(event, Stopped) else None
@@ -134,7 +134,7 @@ def _finish(run: RunRow) -> str:
 
 
 def _calls(run: RunRow) -> list[Object]:
-    """The calls that wait: of the client's functions as they are; of others, for a person."""
+    """Return the pending calls: client functions as they are, other calls as questions to a person."""
     if run.status != "requires_action":
         return []
     own = {inner_name(one["function"]["name"]) for one in run.request.get("tools") or ()}
@@ -148,7 +148,7 @@ def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any]
 
 
 def _thoughts(log: Sequence[Entry], answer: str) -> Iterator[str]:
-    """What the model wrote beside the answer."""
+    """Yield the model's text besides the answer."""
     for entry in log:
         if isinstance(entry.event, Replied) and (text := entry.event.reply.text.strip().removesuffix(answer).strip()):
             yield text

@@ -1,1 +1,1 @@
-"""`/conversations`: items in the Responses API's shapes, and their keeping."""
+"""`/conversations`: items in the Responses API's shapes, and their storage."""

@@ -1,7 +1,7 @@
-"""Compaction items: what a model is told of a conversation, in one item that a client keeps and brings again.
+"""Compaction items: one item that holds a conversation as a model sees it, kept by the client and sent again.
 
-Its content is sealed (HMAC-SHA256, with a secret of the database) for the tenant that it was made for: nobody else's is
-taken, nor one that was changed. It holds texts of that tenant's only.
+The content is authenticated with HMAC-SHA256 under a secret of the database, for one tenant: content of other tenants,
+or altered content, is refused. It holds only that tenant's text.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from ..wire.objects import Object
 from ..wire.request_body import MAX_BYTES
 
 TYPE = "compaction"
-_BEGIN = "rc1."  # of a content, in the form that it has now
+_BEGIN = "rc1."  # version prefix of the content
 _SECRET = "compaction"
 _SIZE = hashlib.sha256().digest_size
 
 
 def seal_compaction(connection: Connection, tenant: str, items: Sequence[Mapping[str, Any]]) -> str:
-    """The content of a compaction item that stands for `items`. The secret is made where there is none."""
+    """Return the content of a compaction item for `items`. Generates the secret if it does not exist."""
     text = zlib.compress(json.dumps(items, ensure_ascii=False).encode())
     whole = _mac(server_secret(connection, _SECRET, make=True), tenant, text) + text
     return _BEGIN + base64.urlsafe_b64encode(whole).decode()
 
 
 def expand_compactions(connection: Connection, tenant: str, items: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """`items`, with what compaction items stand for in their places. Raises `ApiError` (400) for one that was not made
-    for `tenant`, and for too much in them."""
+    """Replace compaction items in `items` by the items they hold. Raises `ApiError` (400) if one was not created for
+    `tenant`, or if they hold too much."""
     there, left = list[Object](), MAX_BYTES
     for item in items:
         if item["type"] != TYPE:
@@ -58,9 +58,7 @@ def _opened(connection: Connection, tenant: str, content: str, most: int) -> byt
     mac, text = whole[:_SIZE], whole[_SIZE:]
     known = key and content.startswith(_BEGIN) and hmac.compare_digest(mac, _mac(key, tenant, text))
     if not known:
-        message = (
-            "Invalid 'encrypted_content' of a compaction item: it was not made here for you, or was changed since."
-        )
+        message = "Invalid 'encrypted_content' of a compaction item: it was not created here for you, or was altered."
         raise ApiError(400, message, param="input", code="invalid_encrypted_content")
     opening = zlib.decompressobj()
     told = opening.decompress(text, most + 1)

@@ -1,4 +1,4 @@
-"""What items of the Responses API are made of: texts, images and files, and what is noted of a text."""
+"""Schemas of the parts of Responses API items: text, images, files and annotations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Long = Annotated[str, Field(max_length=10_485_760)]
 
 
 class InputText(Wire):
-    """Text of who asks."""
+    """Text from the requester."""
 
     type: Literal["input_text"]
     text: Long
 
 
 class InputImage(Wire):
-    """An image, by its URL (http(s) or data) or its file."""
+    """An image, by URL (http(s) or data) or file id."""
 
     type: Literal["input_image"]
     detail: Literal["low", "high", "auto", "original"] = "auto"
@@ -28,7 +28,7 @@ class InputImage(Wire):
 
 
 class InputFile(Wire):
-    """A file: by its id or its URL, or as a data URL."""
+    """A file, by id, by URL, or as a data URL."""
 
     type: Literal["input_file"]
     detail: Literal["auto", "low", "high"] | None = None
@@ -39,7 +39,7 @@ class InputFile(Wire):
 
 
 class FileCitation(Wire):
-    """A passage is from this file."""
+    """A citation of a file."""
 
     type: Literal["file_citation"]
     file_id: str
@@ -48,7 +48,7 @@ class FileCitation(Wire):
 
 
 class UrlCitation(Wire):
-    """A passage is from this page."""
+    """A citation of a web page."""
 
     type: Literal["url_citation"]
     url: str
@@ -58,7 +58,7 @@ class UrlCitation(Wire):
 
 
 class ContainerFileCitation(Wire):
-    """A passage is from this file of a container."""
+    """A citation of a file in a container."""
 
     type: Literal["container_file_citation"]
     container_id: str
@@ -69,7 +69,7 @@ class ContainerFileCitation(Wire):
 
 
 class FilePath(Wire):
-    """A passage names this file."""
+    """A reference to a file's path."""
 
     type: Literal["file_path"]
     file_id: str
@@ -86,7 +86,7 @@ Annotation = Annotated[
 
 
 class TopLogprob(Wire):
-    """A token that might have come, and how likely it was."""
+    """A candidate token and its log probability."""
 
     token: str
     bytes: list[int]
@@ -94,13 +94,13 @@ class TopLogprob(Wire):
 
 
 class Logprob(TopLogprob):
-    """A token that came, and those that might have."""
+    """The generated token, with the candidates at its position."""
 
     top_logprobs: list[TopLogprob]
 
 
 class OutputText(Wire):
-    """Text of the model."""
+    """Text from the model."""
 
     type: Literal["output_text"]
     text: Long
@@ -109,7 +109,7 @@ class OutputText(Wire):
 
 
 class Refusal(Wire):
-    """What the model said instead of an answer."""
+    """The model's refusal to answer."""
 
     type: Literal["refusal"]
     refusal: Long

@@ -1,4 +1,4 @@
-"""What is kept of conversations: their items, in the order in which they came."""
+"""Storage of conversation items, in insertion order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .views import PREFIXES, stored_item
 
 
 def found_conversation(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
-    """The row of this id. Raises `ApiError` (404) if there is none."""
+    """Return the row of this conversation. Raises `ApiError` (404) if it does not exist."""
     row = scope.find(connection, conversations, conversation_id)
     if row is None:
         raise ApiError(404, f"Conversation with id '{conversation_id}' not found.")
@@ -27,14 +27,14 @@ def found_conversation(connection: Connection, scope: TenantView, conversation_i
 
 
 def find_item(connection: Connection, scope: TenantView, conversation_id: str, item_id: str) -> Kept | None:
-    """The row of the item that clients know by this id."""
+    """Return the row of the item that clients know by this id, or `None`."""
     where = (items.c.conversation_id == conversation_id, items.c.item_id == item_id)
     rows, _ = scope.page(connection, items, Page(1), *where)
     return rows[0] if rows else None
 
 
 def items_of(connection: Connection, scope: TenantView, conversation_id: str) -> list[Object]:
-    """The conversation's items, oldest first. Raises `ApiError` (404) if it is not there."""
+    """Return the conversation's items, oldest first. Raises `ApiError` (404) if it does not exist."""
     found_conversation(connection, scope, conversation_id)
     query = select(items.c.body).where(items.c.tenant == scope.tenant, items.c.conversation_id == conversation_id)
     return list(connection.execute(query.order_by(items.c.number)).scalars())
@@ -43,13 +43,12 @@ def items_of(connection: Connection, scope: TenantView, conversation_id: str) ->
 def append_items(
     connection: Connection, tenant: str, conversation_id: str, given: Sequence[Object], run_id: str | None = None
 ) -> list[Object]:
-    """Add items to a conversation, within the caller's transaction; those that were added, as they are then: each with
-    an id and, where its type has one, a status.
+    """Add items to a conversation, within the caller's transaction. Return the added items, each with an id and, where
+    its type has one, a status.
 
-    `run_id`: the run that they are of. What it brings that is there already is passed over, and so is all of it if
-    the conversation was deleted meanwhile. Raises `ApiError` else: 404 for a conversation that is not there and for a
-    reference to an item that is in none of the tenant's, 400 for an item that the conversation has already, and for a
-    compaction item that was not made for the tenant.
+    With `run_id`, the run that produced them, duplicates are skipped, and nothing is added if the conversation was
+    deleted meanwhile. Otherwise raises `ApiError`: 404 if the conversation or a referenced item does not exist, 400 if
+    the conversation already has an item or a compaction item was not created for the tenant.
     """
     scope = TenantView(tenant)
     if run_id is None:
@@ -67,7 +66,7 @@ def append_items(
 
 
 def _new(connection: Connection, conversation_id: str, given: Sequence[Object], *, strict: bool) -> list[Object]:
-    """Those of the items that the conversation does not have; `strict`: it must have none."""
+    """Return the items that the conversation does not have yet. With `strict`, duplicates are an error."""
     ids = [one["id"] for one in given]
     there = select(items.c.item_id).where(items.c.conversation_id == conversation_id, items.c.item_id.in_(ids))
     seen = set(connection.execute(there).scalars())
@@ -83,12 +82,12 @@ def _new(connection: Connection, conversation_id: str, given: Sequence[Object], 
 
 
 def _identified(connection: Connection, tenant: str, item: Mapping[str, Any]) -> Object:
-    """An item as it is kept and shown."""
+    """Return an item in its stored form."""
     if kind_of(item) == "item_reference":
         return _referred(connection, tenant, item["id"])
     form = stored_item(item)
     if form["type"] == TYPE:
-        expand_compactions(connection, tenant, [form])  # raises for one that is not his
+        expand_compactions(connection, tenant, [form])  # raises if it is of another tenant
     return {**form, "id": item.get("id") or new_id(PREFIXES[form["type"]])}
 
 
@@ -100,7 +99,7 @@ def _referred(connection: Connection, tenant: str, id_: str) -> Object:
 
 
 def kept_item(connection: Connection, tenant: str, id_: str) -> Object | None:
-    """The tenant's item that clients know by this id, in whichever conversation it was last."""
+    """Return the tenant's latest item that clients know by this id, from any conversation, or `None`."""
     query = select(items.c.body).where(items.c.tenant == tenant, items.c.item_id == id_)
     body: Object | None = connection.execute(query.order_by(items.c.number.desc()).limit(1)).scalar()
     return body

@@ -1,4 +1,4 @@
-"""`/conversations`: what is said and done by responses, one after the other, kept as items."""
+"""`/conversations`: the input and output items of successive responses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ItemsCreate(Wire):
 
 @router.post("")
 async def create_conversation(context: ContextDep, given: ConversationCreate | None = None) -> Object:
-    """A new one, with its first items."""
+    """Create a conversation with its first items."""
     given = given or ConversationCreate()
 
     def add(connection: Connection, scope: TenantView) -> Object:
@@ -54,7 +54,7 @@ async def create_conversation(context: ContextDep, given: ConversationCreate | N
 
 @router.get("/{conversation_id}")
 async def retrieve_conversation(context: ContextDep, conversation_id: str) -> Object:
-    """One of them."""
+    """Retrieve a conversation."""
     return await context.read(
         lambda connection, scope: _conversation_object(found_conversation(connection, scope, conversation_id))
     )
@@ -62,7 +62,7 @@ async def retrieve_conversation(context: ContextDep, conversation_id: str) -> Ob
 
 @router.post("/{conversation_id}")
 async def update_conversation(context: ContextDep, conversation_id: str, given: MetadataUpdate) -> Object:
-    """Replace its metadata."""
+    """Replace a conversation's metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
         row = found_conversation(connection, scope, conversation_id)
@@ -76,7 +76,7 @@ async def update_conversation(context: ContextDep, conversation_id: str, given: 
 
 @router.delete("/{conversation_id}")
 async def delete_conversation(context: ContextDep, conversation_id: str) -> Object:
-    """Remove it and its items."""
+    """Delete a conversation and its items."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         _free(connection, scope, conversation_id)
@@ -89,7 +89,7 @@ async def delete_conversation(context: ContextDep, conversation_id: str) -> Obje
 
 @router.get("/{conversation_id}/items")
 async def list_items(context: ContextDep, conversation_id: str, page: Wanted, include: Include = ()) -> Object:
-    """A page of its items, newest first."""
+    """List a conversation's items, newest first."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
         found_conversation(connection, scope, conversation_id)
@@ -104,7 +104,7 @@ async def list_items(context: ContextDep, conversation_id: str, page: Wanted, in
 
 @router.post("/{conversation_id}/items")
 async def create_items(context: ContextDep, conversation_id: str, given: ItemsCreate, include: Include = ()) -> Object:
-    """Add items; they are given back as they are then."""
+    """Add items to a conversation, and return them as stored."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         _free(connection, scope, conversation_id)
@@ -116,7 +116,7 @@ async def create_items(context: ContextDep, conversation_id: str, given: ItemsCr
 
 @router.get("/{conversation_id}/items/{item_id}")
 async def retrieve_item(context: ContextDep, conversation_id: str, item_id: str, include: Include = ()) -> Object:
-    """One of its items."""
+    """Retrieve an item."""
     return await context.read(
         lambda connection, scope: item_view(_found_item(connection, scope, conversation_id, item_id).body, include)
     )
@@ -124,7 +124,7 @@ async def retrieve_item(context: ContextDep, conversation_id: str, item_id: str,
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -> Object:
-    """Remove an item; the conversation is given back."""
+    """Delete an item, and return the conversation."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         row = _free(connection, scope, conversation_id)
@@ -136,8 +136,8 @@ async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -
 
 
 def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
-    """The row of a conversation on which nothing runs, which may be changed; a run that waits for its client or a
-    person does not run."""
+    """Return the row of a conversation without an active run, which may be changed. A run that waits for its client or
+    a person does not count as active."""
     row = found_conversation(connection, scope, conversation_id)
     run = active_run(connection, conversation_id)
     if run is not None and run.status != "requires_action":

@@ -1,6 +1,6 @@
-"""Items that clients send: what was said, called, thought and decided, in the Responses API's shapes.
+"""Input item schemas of the Responses API: messages, calls, outputs, reasoning and approvals.
 
-The one place where an input item is checked, for responses and conversations alike.
+Input items of responses and conversations are validated only here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Status = Literal["in_progress", "completed", "incomplete"]
 
 
 class Item(Wire):
-    """What all have in common; `id` is given to those that have none."""
+    """The fields common to all items. Items without an `id` get one."""
 
     id: Annotated[Id, Field(max_length=64)] | None = None
 
 
 class MessageItem(Item):
-    """Something said. Its `type` may be left out."""
+    """A message. `type` may be omitted."""
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
@@ -33,7 +33,7 @@ class MessageItem(Item):
 
 
 class FunctionCallItem(Item):
-    """A function of the client's was called; `arguments` is JSON in a text."""
+    """A call of a client's function; `arguments` is JSON text."""
 
     type: Literal["function_call"]
     call_id: Id
@@ -43,7 +43,7 @@ class FunctionCallItem(Item):
 
 
 class FunctionCallOutputItem(Item):
-    """What came of it."""
+    """The output of a function call."""
 
     type: Literal["function_call_output"]
     call_id: Id
@@ -52,7 +52,7 @@ class FunctionCallOutputItem(Item):
 
 
 class CustomToolCallItem(Item):
-    """A tool of the client's that takes plain text was called."""
+    """A call of a client's tool that takes plain text."""
 
     type: Literal["custom_tool_call"]
     call_id: Id
@@ -61,7 +61,7 @@ class CustomToolCallItem(Item):
 
 
 class CustomToolCallOutputItem(Item):
-    """What came of it."""
+    """The output of a custom tool call."""
 
     type: Literal["custom_tool_call_output"]
     call_id: Id
@@ -69,21 +69,21 @@ class CustomToolCallOutputItem(Item):
 
 
 class SummaryText(Wire):
-    """What a thought came to."""
+    """A summary of the model's reasoning."""
 
     type: Literal["summary_text"]
     text: Long
 
 
 class ReasoningText(Wire):
-    """A thought."""
+    """A text of the model's reasoning."""
 
     type: Literal["reasoning_text"]
     text: Long
 
 
 class ReasoningItem(Item):
-    """What the model thought before it spoke."""
+    """The model's reasoning before its output."""
 
     type: Literal["reasoning"]
     summary: list[SummaryText]
@@ -93,7 +93,7 @@ class ReasoningItem(Item):
 
 
 class ItemReference(Wire):
-    """The item of this id, which the server keeps. Its `type` may be left out."""
+    """A reference to a stored item. `type` may be omitted."""
 
     type: Literal["item_reference"] | None = "item_reference"
     id: Annotated[Id, Field(max_length=64)]
@@ -109,7 +109,7 @@ class McpTool(Wire):
 
 
 class McpListToolsItem(Item):
-    """The tools of an MCP server."""
+    """The tool list of an MCP server."""
 
     type: Literal["mcp_list_tools"]
     server_label: str
@@ -118,7 +118,7 @@ class McpListToolsItem(Item):
 
 
 class McpFailure(Wire):
-    """The server of a tool, or the way to it, failed."""
+    """A failure of an MCP server or its connection."""
 
     type: Literal["mcp_protocol_error", "http_error"]
     code: int
@@ -126,7 +126,7 @@ class McpFailure(Wire):
 
 
 class McpToolFailure(Wire):
-    """A tool failed."""
+    """A failure of an MCP tool."""
 
     type: Literal["mcp_tool_execution_error"]
     content: Any
@@ -141,7 +141,7 @@ McpError = Annotated[
 
 
 class McpCallItem(Item):
-    """A tool of the server's was called."""
+    """A call of a server-side tool."""
 
     type: Literal["mcp_call"]
     server_label: str
@@ -154,7 +154,7 @@ class McpCallItem(Item):
 
 
 class McpApprovalRequestItem(Item):
-    """A person is to decide on this call."""
+    """A request for a person's approval of a call."""
 
     type: Literal["mcp_approval_request"]
     server_label: str
@@ -163,7 +163,7 @@ class McpApprovalRequestItem(Item):
 
 
 class McpApprovalResponseItem(Item):
-    """What a person decided."""
+    """A person's decision on an approval request."""
 
     type: Literal["mcp_approval_response"]
     approval_request_id: Id
@@ -172,7 +172,7 @@ class McpApprovalResponseItem(Item):
 
 
 class SearchResult(Wire):
-    """A passage that a file search found."""
+    """A passage found by a file search."""
 
     attributes: dict[str, str | float | bool] | None = None
     file_id: str | None = None
@@ -182,7 +182,7 @@ class SearchResult(Wire):
 
 
 class FileSearchCallItem(Item):
-    """Files were searched."""
+    """A file search call."""
 
     type: Literal["file_search_call"]
     queries: list[str]
@@ -191,14 +191,14 @@ class FileSearchCallItem(Item):
 
 
 class Logs(Wire):
-    """What code printed."""
+    """The printed output of code."""
 
     type: Literal["logs"]
     logs: str
 
 
 class CodeImage(Wire):
-    """An image that code made."""
+    """An image produced by code."""
 
     type: Literal["image"]
     url: str
@@ -211,7 +211,7 @@ CodeOutput = Annotated[
 
 
 class CodeInterpreterCallItem(Item):
-    """Code was run."""
+    """A code interpreter call."""
 
     type: Literal["code_interpreter_call"]
     code: Long | None
@@ -221,7 +221,7 @@ class CodeInterpreterCallItem(Item):
 
 
 class CompactionItem(Item):
-    """What came before, in short: only the server can read it."""
+    """A compacted conversation, readable only by the server."""
 
     type: Literal["compaction"]
     encrypted_content: Long
@@ -246,7 +246,7 @@ TYPES = (
 
 
 def kind_of(item: Mapping[str, Any]) -> Any:
-    """The type of an item; where it is left out, a message has a role, and a reference only an id."""
+    """Return an item's type. If omitted, it is inferred: a message has a role, a reference only an id."""
     return item.get("type") or ("message" if "role" in item else "item_reference" if "id" in item else None)
 
 

@@ -1,4 +1,4 @@
-"""Items that clients sent, in the one form in which they are kept and shown: contents as parts, with a status."""
+"""The stored and displayed form of items: content as parts, with a status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ..wire.objects import Object
 from .schemas import kind_of
 
-# how the ids of each type begin
+# prefixes of item ids, by type
 PREFIXES = {
     "message": "msg",
     "function_call": "fc",
@@ -34,7 +34,7 @@ _WITH_STATUS = (
 )
 
 
-# what is shown of an item only if it is asked for
+# fields that are shown only if `include` asks for them
 _ASKED_FOR = {
     "file_search_call": ("results", "file_search_call.results"),
     "code_interpreter_call": ("outputs", "code_interpreter_call.outputs"),
@@ -42,13 +42,13 @@ _ASKED_FOR = {
 
 
 def item_view(item: Object, include: Collection[str]) -> Object:
-    """An item without what a request asks for by `include`, if it does not."""
+    """Return an item without the fields that need an `include` the request lacks."""
     key, asking = _ASKED_FOR.get(item["type"], ("", ""))
     return {**item, key: None} if key in item and asking not in include else item
 
 
 def stored_item(item: Mapping[str, Any]) -> Object:
-    """An item that passed the check of `item_models`, as it is kept: with its type, and with the id that it had."""
+    """Return a validated item in its stored form: with its type, and with its id if it had one."""
     kind = kind_of(item)
     form: Object = {name: value for name, value in item.items() if value is not None} | {"type": kind}
     if kind in _WITH_STATUS:
@@ -69,7 +69,7 @@ def _parts(content: str | Sequence[Mapping[str, Any]], *, assistant: bool = Fals
 
 
 def _part(part: Mapping[str, Any], *, assistant: bool) -> Object:
-    """What an assistant says is output, what anybody else says input, whatever it was called."""
+    """Convert a content part: an assistant's text is output, all other text is input, whatever type it was sent as."""
     match part["type"]:
         case "input_text" | "output_text" if assistant:
             noted = {name: part.get(name) or [] for name in ("annotations", "logprobs")}

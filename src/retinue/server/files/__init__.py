@@ -1,1 +1,1 @@
-"""`/files` and `/vector_stores`: what clients upload, and how it is found again."""
+"""`/files` and `/vector_stores`: uploads and their search."""

@@ -1,4 +1,4 @@
-"""Files put into vector stores, within the caller's transaction. Whoever commits it calls `indexing.wake()`."""
+"""Adds files to vector stores, within the caller's transaction. The caller commits, then calls `indexing.wake()`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .storage_quota import room_for_store, room_in_stores
 STATUSES = ("in_progress", "completed", "failed", "cancelled")
 _AUTO = {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}
 _DAY = 86_400
-_NEW = 60  # seconds for which it is not noted again that a store is used
+_NEW = 60  # seconds between two updates of a store's last use
 
 
 def make_store(connection: Connection, scope: TenantView, given: StoreCreate) -> Kept:
-    """A new store with its files; its row. Raises `ApiError`."""
+    """Create a vector store with its files. Return its row. Raises `ApiError`."""
     room_for_store(connection, scope)
     now = int(time.time())
     expires_after = given.expires_after.sent() if given.expires_after else None
@@ -47,7 +47,7 @@ def make_store(connection: Connection, scope: TenantView, given: StoreCreate) ->
 
 
 def store_of(connection: Connection, scope: TenantView, store_id: str, *, used: bool = False) -> Kept:
-    """The store of this id; `used`: it is active now, so it must not have expired. Raises `ApiError`."""
+    """Return the row of this store. `used` marks it as active, so it must not have expired. Raises `ApiError`."""
     row = find_row(connection, scope, vector_stores, store_id)
     if not used:
         return row
@@ -62,12 +62,12 @@ def store_of(connection: Connection, scope: TenantView, store_id: str, *, used: 
 
 
 def has_expired(row: Kept) -> bool:
-    """Whether a store's time is up."""
+    """Whether a store has expired."""
     return row.expires_at is not None and row.expires_at <= time.time()
 
 
 def end_of(body: Mapping[str, Any]) -> int | None:
-    """When a store expires, if it is not used before."""
+    """Return when a store expires unless it is used before, in Unix seconds; `None` for never."""
     after = body["expires_after"]
     return None if after is None else body["last_active_at"] + after["days"] * _DAY
 
@@ -75,13 +75,13 @@ def end_of(body: Mapping[str, Any]) -> int | None:
 def attach(
     connection: Connection, scope: TenantView, store: Kept, wishes: Sequence[FileWish], batch_id: str | None = None
 ) -> None:
-    """Put files into a store, to be indexed. One that is there already is put there anew. Raises `ApiError`."""
+    """Add files to a store for indexing. A file that is already there is added again. Raises `ApiError`."""
     if not wishes:
         return
     try:
         check_installed("a vector store")
     except UsageError as error:
-        raise ApiError(400, f"This cannot be done here: {error}.") from error
+        raise ApiError(400, f"Vector stores are not available on this server: {error}.") from error
     by_id = {wish.file_id: wish for wish in wishes}
     mine = select(files.c.id, files.c.body).where(files.c.tenant == scope.tenant, files.c.id.in_(list(by_id)))
     there = {row.id: row.body for row in connection.execute(mine)}
@@ -114,16 +114,16 @@ def attach(
 
 
 def chunking_of(given: Chunking | None) -> Object:
-    """How a file is cut: the sizes of OpenAI's `static`. Raises `ApiError`."""
+    """Return the chunk sizes in tokens, as in OpenAI's `static` strategy. Raises `ApiError`."""
     sizes = given.static.sent() if isinstance(given, StaticChunking) else dict(_AUTO)
     if 2 * sizes["chunk_overlap_tokens"] > sizes["max_chunk_size_tokens"]:
         where = "chunking_strategy.static.chunk_overlap_tokens"
-        raise invalid_value(where, "it must not be more than half of max_chunk_size_tokens")
+        raise invalid_value(where, "it must be at most half of max_chunk_size_tokens")
     return sizes
 
 
 def counted(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> tuple[dict[str, int], int]:
-    """How many of a tenant's files in stores have which status, and the bytes of all."""
+    """Return the number of a tenant's vector store files by status, and their total size in bytes."""
     columns = vector_store_files.c
     query = select(columns.status, func.count(), func.sum(columns.usage_bytes))
     rows = list(connection.execute(query.where(columns.tenant == tenant, *where).group_by(columns.status)))

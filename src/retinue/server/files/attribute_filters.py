@@ -1,4 +1,4 @@
-"""Filters on files' attributes: data in, yes or no out. Nothing of a filter is ever part of a query's text."""
+"""Filters on file attributes, evaluated in Python: no part of a filter becomes query text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value: TypeAlias = str | bool | int | float
 _COMPARISONS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")
 _COMPOUNDS = ("and", "or")
 _NAMES = ", ".join(f"'{name}'" for name in (*_COMPARISONS, *_COMPOUNDS))
-_MAX_VALUES = 256  # in a whole filter: every file of a store is held against it
+_MAX_VALUES = 256  # per filter, since every file of a store is compared
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,
     "gte": operator.ge,
@@ -25,7 +25,7 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class ComparisonFilter(Wire):
-    """An attribute compared with a value, or for `in` and `nin` with several."""
+    """Compares an attribute with a value, or for `in` and `nin` with several."""
 
     type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
     key: Annotated[str, Field(min_length=1, max_length=64)]
@@ -33,12 +33,12 @@ class ComparisonFilter(Wire):
 
     @property
     def values(self) -> list[Value]:
-        """All that it compares with."""
+        """The values to compare with."""
         return self.value if isinstance(self.value, list) else [self.value]
 
 
 class CompoundFilter(Wire):
-    """Several filters, of which all must hold, or one."""
+    """Combines filters: all must match, or any."""
 
     type: Literal["and", "or"]
     filters: list[Filter]
@@ -57,7 +57,8 @@ CompoundFilter.model_rebuild()
 
 
 def validate_filter(given: Filter) -> Filter:
-    """`given`, if it can be. Raises `ApiError` for a filter that compares with too much, or with too many."""
+    """Return `given` if it is valid. Raises `ApiError` if a value has the wrong form, or if there are too many
+    values."""
     weight = 0
     left: list[Filter] = [given]
     while left:
@@ -69,7 +70,7 @@ def validate_filter(given: Filter) -> Filter:
         weight += len(one.values)
         if isinstance(one.value, list) != (one.type in ("in", "nin")):
             raise invalid_value(
-                "filters", f"'{one.type}' wants {'an array' if one.type in ('in', 'nin') else 'one value'}"
+                "filters", f"'{one.type}' needs {'an array' if one.type in ('in', 'nin') else 'one value'}"
             )
     if weight > 2 * _MAX_VALUES:
         raise invalid_value("filters", f"it compares with more than {_MAX_VALUES} values")
@@ -77,8 +78,8 @@ def validate_filter(given: Filter) -> Filter:
 
 
 def matches(wanted: Filter, attributes: Mapping[str, Any]) -> bool:
-    """Whether a file with these attributes is meant. Texts are compared with texts only, numbers with numbers; what
-    is absent is equal to nothing, and neither more nor less than anything."""
+    """Whether a file with these attributes matches. Text is compared with text only, numbers with numbers. A missing
+    attribute equals nothing, and is neither more nor less than any value."""
     if isinstance(wanted, CompoundFilter):
         return (all if wanted.type == "and" else any)(matches(one, attributes) for one in wanted.filters)
     found = attributes.get(wanted.key)

@@ -1,4 +1,4 @@
-"""`/files`: what clients upload. A file is bytes under an id; its name is only shown."""
+"""`/files`: uploads. A file is bytes under an id; its name is for display only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .storage_quota import problem_of_upload
 router = APIRouter()
 Purpose = Literal[
     "assistants", "batch", "fine-tune", "vision", "user_data"
-]  # `evals`: no file may have it then, by the SDK
+]  # not `evals`, which no file can have in the SDK
 _MAX_NAME = 256
 _UNSHOWABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
@@ -38,10 +38,10 @@ async def create_file(
     anchor: Annotated[Literal["created_at"] | None, Form(alias=_ANCHOR)] = None,
     seconds: Annotated[int | None, Form(alias=_SECONDS, ge=3_600, le=2_592_000)] = None,
 ) -> Object:
-    """A new one, of at most 20 MB."""
+    """Upload a file of at most 20 MB."""
     name = file.filename or ""
     if not name.strip() or len(name) > _MAX_NAME or _UNSHOWABLE.search(name):
-        raise invalid_value("file", f"want a name of 1 to {_MAX_NAME} characters, none of which is a control character")
+        raise invalid_value("file", f"expected a name of 1 to {_MAX_NAME} characters without control characters")
     if (anchor is None) != (seconds is None):
         raise missing_parameter(_ANCHOR if anchor is None else _SECONDS)
     data, now = await file.read(), int(time.time())
@@ -56,7 +56,7 @@ async def create_file(
 
     def add(connection: Connection, scope: TenantView) -> Object:
         if problem is not None:
-            raise problem  # only here: what was uploaded before, and is sent again, is there
+            raise problem  # only here, since a repeated upload must succeed
         scope.insert(connection, contents, {"id": row["id"], "content": data})
         return file_object(scope.add(connection, files, row))
 
@@ -75,20 +75,20 @@ def _page_of(
 async def list_files(
     context: ContextDep, page: Annotated[Page, Depends(_page_of)], purpose: str | None = None
 ) -> Object:
-    """A page of them, newest first; `purpose`: those for it."""
+    """List the files, newest first. `purpose` selects by purpose."""
     where = [] if purpose is None else [files.c.body["purpose"].as_string() == purpose]
     return await context.read(lambda connection, scope: list_rows(connection, scope, files, page, file_object, *where))
 
 
 @router.get("/files/{file_id}")
 async def retrieve_file(context: ContextDep, file_id: str) -> Object:
-    """One of them."""
+    """Retrieve a file's metadata."""
     return await context.read(lambda connection, scope: file_object(file_of(connection, scope, file_id)))
 
 
 @router.get("/files/{file_id}/content", response_class=Response)
 async def retrieve_content(context: ContextDep, file_id: str) -> Response:
-    """What is in it, as it was uploaded. No browser takes it for a page of this server."""
+    """Download a file as it was uploaded. Headers keep browsers from displaying it as a page of this server."""
 
     def read(connection: Connection, scope: TenantView) -> tuple[Kept, Kept | None]:
         return file_of(connection, scope, file_id), scope.find(connection, contents, file_id)
@@ -103,7 +103,7 @@ async def retrieve_content(context: ContextDep, file_id: str) -> Response:
 
 @router.delete("/files/{file_id}")
 async def delete_file(context: ContextDep, file_id: str) -> Object:
-    """Remove it, also from vector stores."""
+    """Delete a file, and remove it from vector stores."""
 
     def remove(connection: Connection, scope: TenantView) -> list[str]:
         file_of(connection, scope, file_id)
@@ -119,7 +119,7 @@ async def delete_file(context: ContextDep, file_id: str) -> Object:
 
 
 def file_of(connection: Connection, scope: TenantView, file_id: str, param: str = "id") -> Kept:
-    """The file of this id. Raises `ApiError` (404) if there is none."""
+    """Return the row of this file. Raises `ApiError` (404) if it does not exist."""
     row = scope.find(connection, files, file_id)
     if row is None:
         raise no_file(file_id, param)
@@ -127,12 +127,12 @@ def file_of(connection: Connection, scope: TenantView, file_id: str, param: str 
 
 
 def no_file(file_id: str, param: str = "id") -> ApiError:
-    """Nothing of that id is there, for this tenant."""
+    """Return the error for a file that does not exist for this tenant."""
     return ApiError(404, f"No such File object: {file_id}", param=param)
 
 
 def file_object(row: Kept) -> Object:
-    """`row` of the table of files."""
+    """Return the API object of a file row."""
     return {
         "id": row.id,
         "object": "file",

@@ -1,4 +1,4 @@
-"""What may be asked of vector stores: one model for each operation with a body."""
+"""Request schemas of vector stores: one model per operation with a body."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _Title = Annotated[str, Field(max_length=256)]
 
 
 class Static(Wire):
-    """How long pieces are, in tokens."""
+    """Chunk sizes in tokens."""
 
     max_chunk_size_tokens: Annotated[int, Field(ge=100, le=4_096)]
     chunk_overlap_tokens: Annotated[int, Field(ge=0, le=2_048)]
 
 
 class StaticChunking(Wire):
-    """Pieces of this size."""
+    """Chunks of a given size."""
 
     type: Literal["static"]
     static: Static
 
 
 class AutoChunking(Wire):
-    """Pieces of 800 tokens, of which 400 overlap."""
+    """Chunks of 800 tokens, with an overlap of 400."""
 
     type: Literal["auto"]
 
@@ -42,14 +42,14 @@ Chunking = Annotated[
 
 
 class Expiry(Wire):
-    """When a store ends after it was last used."""
+    """Expiry of a store, relative to its last use."""
 
     anchor: Literal["last_active_at"]
     days: Annotated[int, Field(ge=1, le=365)]
 
 
 class StoreHelper(Wire):
-    """A store that is made with an assistant or a thread."""
+    """A store created with an assistant or a thread."""
 
     file_ids: FileIds | None = None
     chunking_strategy: Chunking | None = None
@@ -65,7 +65,7 @@ class StoreCreate(StoreHelper):
 
 
 class StoreUpdate(Wire):
-    """`POST /vector_stores/{id}`: only what is sent changes."""
+    """`POST /vector_stores/{id}`: only the fields sent change."""
 
     name: _Title | None = None
     expires_after: Expiry | None = None
@@ -73,7 +73,7 @@ class StoreUpdate(Wire):
 
 
 class FileWish(Wire):
-    """`POST /vector_stores/{id}/files`: a file, with what is known of it and how it is cut."""
+    """`POST /vector_stores/{id}/files`: a file, with its attributes and chunking."""
 
     file_id: Id
     attributes: Attributes | None = None
@@ -81,13 +81,13 @@ class FileWish(Wire):
 
 
 class FileChange(Wire):
-    """`POST /vector_stores/{id}/files/{id}`: its attributes are replaced."""
+    """`POST /vector_stores/{id}/files/{id}`: replaces the file's attributes."""
 
     attributes: Attributes | None
 
 
 class BatchCreate(Wire):
-    """`POST /vector_stores/{id}/file_batches`: `file_ids` with what holds for all of them, or `files`."""
+    """`POST /vector_stores/{id}/file_batches`: `file_ids` with common settings, or `files` with individual ones."""
 
     file_ids: FileIds | None = None
     files: Annotated[list[FileWish], Field(max_length=2_000)] | None = None
@@ -96,7 +96,7 @@ class BatchCreate(Wire):
 
 
 class SearchRanking(Wire):
-    """Which passages are given."""
+    """Which passages are returned."""
 
     ranker: Annotated[str, Field(max_length=64)] | None = None
     score_threshold: Share | None = None

@@ -1,5 +1,4 @@
-"""What a tenant may keep of files and vector stores, as its `TenantView` says. Each function raises `ApiError`
-(400)."""
+"""Storage quotas of a tenant, from its `TenantView`. The checks raise `ApiError` (400)."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from ..wire.api_errors import ApiError
 
 
 def problem_of_upload(connection: Connection, scope: TenantView, size: int) -> ApiError | None:
-    """What is wrong with one more file of `size` bytes. All files are looked at, so ask before anything is written."""
+    """Return the error for one more file of `size` bytes, or `None` if it fits. Scans all files, so call it before a
+    transaction writes."""
     quota = scope.quota
     if quota is None:
         return None
@@ -23,13 +23,13 @@ def problem_of_upload(connection: Connection, scope: TenantView, size: int) -> A
 
 
 def room_for_store(connection: Connection, scope: TenantView) -> None:
-    """For one more vector store."""
+    """Check the quota for one more vector store."""
     if scope.quota is not None and _number(connection, scope, vector_stores) >= scope.quota.stores:
         raise _reached("vector stores", scope.quota.stores)
 
 
 def room_in_stores(connection: Connection, scope: TenantView, more: int) -> None:
-    """For `more` files in vector stores; how large their texts are is known only when they are indexed."""
+    """Check the quota for `more` files in vector stores. The size of their text is known only after indexing."""
     quota = scope.quota
     if quota is None:
         return
@@ -46,5 +46,7 @@ def _number(connection: Connection, scope: TenantView, table: Table) -> int:
 
 
 def _reached(what: str, most: int) -> ApiError:
-    message = f"Storage limit reached: you may keep {most:,} {what}. Delete some, or ask who runs this server for more."
+    message = (
+        f"Storage limit reached: you may keep {most:,} {what}. Delete some, or ask the server's operator for more."
+    )
     return ApiError(400, message, code="storage_limit_reached")

@@ -1,4 +1,4 @@
-"""What is found in vector stores, by a request or by a run."""
+"""Search in vector stores, for requests and for runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS = vector_store_files.c
 
 
 class Result(NamedTuple):
-    """A passage of a file; `score` is from 0 to 1."""
+    """A passage of a file; `score` is between 0 and 1."""
 
     file_id: str
     file_name: str
@@ -33,7 +33,7 @@ class Result(NamedTuple):
 
 
 class VectorSearch(NamedTuple):
-    """Where to search."""
+    """What a search needs: the database and the indexer."""
 
     database: Database
     indexing: Indexer
@@ -47,8 +47,8 @@ async def search(
     most: int,
     filters: Filter | None = None,
 ) -> list[Result]:
-    """The `most` passages in a tenant's stores that fit best, best first. Raises `ApiError` for a store that is not
-    his, or has expired."""
+    """Return the `most` best matching passages in the tenant's stores, best first. Raises `ApiError` if a store does
+    not exist for the tenant, or has expired."""
 
     def use(connection: Connection) -> None:
         for store_id in store_ids:
@@ -65,8 +65,8 @@ async def search(
         try:
             found += await run_in_thread(where.indexing.passages.search, store_id, query, most, keys)
         except DataError as error:
-            where.indexing.wake(store_id)  # which mends it, if it can be
-            raise ApiError(503, "The index of this vector store is not there at the moment.") from error
+            where.indexing.wake(store_id)  # repairs it if possible
+            raise ApiError(503, "The index of this vector store is not available at the moment.") from error
     best = sorted(found, key=lambda one: -one.score)
     known = await where.database.read(lambda connection: _known(connection, scope, {one.key for one in best}))
     return [
@@ -77,13 +77,13 @@ async def search(
 
 
 def _meant(connection: Connection, scope: TenantView, store_id: str, filters: Filter) -> list[str]:
-    """The files of a store that a filter holds for."""
+    """Return the store's files that match a filter."""
     mine = (_COLUMNS.tenant == scope.tenant, _COLUMNS.vector_store_id == store_id, _COLUMNS.status == "completed")
     rows = connection.execute(select(_COLUMNS.id, _COLUMNS.body).where(*mine))
     return [row.id for row in rows if matches(filters, row.body["attributes"])]
 
 
 def _known(connection: Connection, scope: TenantView, keys: set[str]) -> dict[str, Any]:
-    """Those that are still there: the index may be behind."""
+    """Return the files that still exist; the index may be behind."""
     mine = (_COLUMNS.tenant == scope.tenant, _COLUMNS.id.in_(keys), _COLUMNS.status == "completed")
     return {row.id: row for row in connection.execute(select(vector_store_files).where(*mine))}

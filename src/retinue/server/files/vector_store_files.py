@@ -1,4 +1,4 @@
-"""`/vector_stores/{id}/files` and `/file_batches`: which files a store has."""
+"""`/vector_stores/{id}/files` and `/file_batches`: the files of a vector store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Status = Literal["in_progress", "completed", "failed", "cancelled"]
 
 @router.post("/vector_stores/{vector_store_id}/files")
 async def create_store_file(context: ContextDep, vector_store_id: str, given: FileWish) -> Object:
-    """Put a file into a store."""
+    """Add a file to a vector store."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         attach(connection, scope, store_of(connection, scope, vector_store_id, used=True), [given])
@@ -46,7 +46,7 @@ async def list_store_files(
     page: Wanted,
     filter: _Status | None = None,  # noqa: A002
 ) -> Object:
-    """A page of them, newest first; `filter`: those of a status."""
+    """List a store's files, newest first. `filter` selects by status."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
         store_of(connection, scope, vector_store_id)
@@ -57,7 +57,7 @@ async def list_store_files(
 
 @router.get("/vector_stores/{vector_store_id}/files/{file_id}")
 async def retrieve_store_file(context: ContextDep, vector_store_id: str, file_id: str, response: Response) -> Object:
-    """One of them."""
+    """Retrieve a file of a store."""
     response.headers.update(context.server.poll_after())
     return await context.read(
         lambda connection, scope: file_object(_file(connection, scope, vector_store_id, file_id)),
@@ -66,7 +66,7 @@ async def retrieve_store_file(context: ContextDep, vector_store_id: str, file_id
 
 @router.post("/vector_stores/{vector_store_id}/files/{file_id}")
 async def modify_store_file(context: ContextDep, vector_store_id: str, file_id: str, given: FileChange) -> Object:
-    """Replace its attributes."""
+    """Replace a file's attributes."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
         row = _file(connection, scope, vector_store_id, file_id)
@@ -78,7 +78,7 @@ async def modify_store_file(context: ContextDep, vector_store_id: str, file_id: 
 
 @router.delete("/vector_stores/{vector_store_id}/files/{file_id}")
 async def delete_store_file(context: ContextDep, vector_store_id: str, file_id: str) -> Object:
-    """Take a file out of a store; the file itself stays."""
+    """Remove a file from a store; the file itself remains."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
         row = _file(connection, scope, vector_store_id, file_id)
@@ -91,7 +91,7 @@ async def delete_store_file(context: ContextDep, vector_store_id: str, file_id: 
 
 @router.get("/vector_stores/{vector_store_id}/files/{file_id}/content")
 async def retrieve_store_file_content(context: ContextDep, vector_store_id: str, file_id: str) -> Object:
-    """The text that was found in a file."""
+    """Retrieve the text extracted from a file."""
     row = await context.read(lambda connection, scope: _file(connection, scope, vector_store_id, file_id))
     text = await run_in_thread(context.server.indexing.passages.text, vector_store_id, row.id)
     data = [{"type": "text", "text": text}] if text else []
@@ -100,7 +100,7 @@ async def retrieve_store_file_content(context: ContextDep, vector_store_id: str,
 
 @router.post("/vector_stores/{vector_store_id}/file_batches")
 async def create_batch(context: ContextDep, vector_store_id: str, given: BatchCreate) -> Object:
-    """Put several files into a store at once."""
+    """Add several files to a store."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         store = store_of(connection, scope, vector_store_id, used=True)
@@ -122,7 +122,7 @@ async def create_batch(context: ContextDep, vector_store_id: str, given: BatchCr
 
 @router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}")
 async def retrieve_batch(context: ContextDep, vector_store_id: str, batch_id: str, response: Response) -> Object:
-    """How far it is."""
+    """Retrieve a batch, with its progress."""
     response.headers.update(context.server.poll_after())
 
     def read(connection: Connection, scope: TenantView) -> Object:
@@ -133,7 +133,7 @@ async def retrieve_batch(context: ContextDep, vector_store_id: str, batch_id: st
 
 @router.post("/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel")
 async def cancel_batch(context: ContextDep, vector_store_id: str, batch_id: str) -> Object:
-    """Leave out those of its files that are not done yet."""
+    """Cancel a batch: its unfinished files are not indexed."""
 
     def cancel(connection: Connection, scope: TenantView) -> Object:
         row = _batch(connection, scope, vector_store_id, batch_id)
@@ -153,7 +153,7 @@ async def list_batch_files(
     page: Wanted,
     filter: _Status | None = None,  # noqa: A002
 ) -> Object:
-    """A page of its files, newest first; `filter`: those of a status."""
+    """List a batch's files, newest first. `filter` selects by status."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
         _batch(connection, scope, vector_store_id, batch_id)
@@ -170,7 +170,7 @@ def _listed(
     status: str | None,
     *where: ColumnElement[bool],
 ) -> Object:
-    """A page of a store's files, which are known by the ids of the files."""
+    """Return a page of a store's files. The cursors are file ids."""
     named = {
         name: row.id
         for name in ("after", "before")
@@ -207,7 +207,7 @@ def _batch(connection: Connection, scope: TenantView, store_id: str, batch_id: s
 
 
 def _wishes(given: BatchCreate) -> list[FileWish]:
-    """What is to be put there. Raises `ApiError` unless it is said in one of the two ways."""
+    """Return the files to add. Raises `ApiError` unless exactly one of `file_ids` and `files` is given."""
     if given.file_ids is not None and given.files is not None:
         raise ApiError(400, "'file_ids' and 'files' are mutually exclusive.", param="files", code="invalid_value")
     if given.files is not None:
@@ -219,7 +219,7 @@ def _wishes(given: BatchCreate) -> list[FileWish]:
 
 
 def file_object(row: Kept) -> Object:
-    """`row` of the table of stores' files."""
+    """Return the API object of a vector store file row."""
     return {
         "id": row.file_id,
         "object": "vector_store.file",
@@ -234,7 +234,7 @@ def file_object(row: Kept) -> Object:
 
 
 def batch_object(connection: Connection, row: Kept) -> Object:
-    """`row` of the table of batches, with what came of its files."""
+    """Return the API object of a batch row, with the counts of its files."""
     counts, _ = counted(connection, row.tenant, _COLUMNS.batch_id == row.id)
     status = "cancelled" if row.body["cancelled"] else "completed"
     if counts["in_progress"]:

@@ -1,4 +1,4 @@
-"""`/vector_stores`: files that can be searched."""
+"""`/vector_stores`: searchable sets of files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.post("/vector_stores")
 async def create_store(context: ContextDep, given: StoreCreate | None = None) -> Object:
-    """A new one, with files of before."""
+    """Create a vector store from uploaded files."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         return store_object(connection, make_store(connection, scope, given or StoreCreate()))
@@ -33,7 +33,7 @@ async def create_store(context: ContextDep, given: StoreCreate | None = None) ->
 
 @router.get("/vector_stores")
 async def list_stores(context: ContextDep, page: Wanted) -> Object:
-    """A page of them, newest first."""
+    """List the vector stores, newest first."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
         return list_rows(connection, scope, vector_stores, page, lambda row: store_object(connection, row))
@@ -43,7 +43,7 @@ async def list_stores(context: ContextDep, page: Wanted) -> Object:
 
 @router.get("/vector_stores/{vector_store_id}")
 async def retrieve_store(context: ContextDep, vector_store_id: str) -> Object:
-    """One of them."""
+    """Retrieve a vector store."""
     return await context.read(
         lambda connection, scope: store_object(connection, store_of(connection, scope, vector_store_id))
     )
@@ -51,7 +51,7 @@ async def retrieve_store(context: ContextDep, vector_store_id: str) -> Object:
 
 @router.post("/vector_stores/{vector_store_id}")
 async def modify_store(context: ContextDep, vector_store_id: str, given: StoreUpdate) -> Object:
-    """Change what is sent."""
+    """Modify a vector store: only the fields sent change."""
     sent = given.sent()
 
     def change(connection: Connection, scope: TenantView) -> Object:
@@ -67,7 +67,7 @@ async def modify_store(context: ContextDep, vector_store_id: str, given: StoreUp
 
 @router.delete("/vector_stores/{vector_store_id}")
 async def delete_store(context: ContextDep, vector_store_id: str) -> Object:
-    """Remove it; its files stay."""
+    """Delete a vector store; its files remain."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
         store_of(connection, scope, vector_store_id)
@@ -82,7 +82,7 @@ async def delete_store(context: ContextDep, vector_store_id: str) -> Object:
 
 @router.post("/vector_stores/{vector_store_id}/search")
 async def search_store(context: ContextDep, vector_store_id: str, given: Search) -> Object:
-    """The passages that fit a query, or several, best first."""
+    """Return the passages that best match one or more queries, best first."""
     queries = [given.query] if isinstance(given.query, str) else given.query
     filters = None if given.filters is None else validate_filter(given.filters)
     where = VectorSearch(context.server.database, context.server.indexing)
@@ -105,7 +105,7 @@ async def search_store(context: ContextDep, vector_store_id: str, given: Search)
 
 
 def store_object(connection: Connection, row: Kept) -> Object:
-    """`row` of the table of stores, with what is in it."""
+    """Return the API object of a vector store row, with its file counts and size."""
     counts, size = counted(connection, row.tenant, vector_store_files.c.vector_store_id == row.id)
     status = "in_progress" if counts["in_progress"] else "completed"
     return {

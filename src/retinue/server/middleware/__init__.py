@@ -1,1 +1,1 @@
-"""What every request passes through before its route; in which order, `app.py` says."""
+"""The layers that every request passes before its route; `app.py` sets their order."""

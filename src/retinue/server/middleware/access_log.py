@@ -1,4 +1,4 @@
-"""What is logged of requests: each of them, if that is wanted, and what became of those that the server failed."""
+"""Logging of requests: the access log, and the causes of server errors."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from starlette.types import Message, Scope
 from ..log_output import ACCESS
 
 logger = logging.getLogger(__name__)
-LEFT = 499  # as nginx says it: the client went away before there was an answer
+LEFT = 499  # as in nginx: the client disconnected before the response
 
 
 class Answer:
-    """What is said in answer to a request: when that began, the status (0: nothing was said yet), the bytes."""
+    """The response to a request so far: its start time, status (0 if not sent yet) and size in bytes."""
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
         self.status = 0
         self.size = 0
-        self.explained = False  # the log has said why it is what it is
+        self.explained = False  # its cause was logged
 
     @property
     def milliseconds(self) -> int:
-        """Since the request came."""
+        """Milliseconds since the request arrived."""
         return int((time.perf_counter() - self.began) * 1000)
 
     def add(self, message: Message) -> None:
-        """Note the next thing that is said."""
+        """Record the next message of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         else:
@@ -37,9 +37,9 @@ class Answer:
 
 
 def log_answer(scope: Scope, answer: Answer) -> None:
-    """Log a request that is over: one that the server failed with its cause, and each in the access log."""
+    """Log a finished request: server errors with their cause, and every request in the access log."""
     if answer.status >= 500 and not answer.explained:
-        cause = scope["state"].get("cause", "no cause is known")
+        cause = scope["state"].get("cause", "unknown cause")
         level = logging.ERROR if answer.status == 500 else logging.WARNING
         logger.log(level, "%s %s was answered with %d: %s", scope["method"], scope["path"], answer.status, cause)
     if ACCESS.isEnabledFor(logging.INFO):

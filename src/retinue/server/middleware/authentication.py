@@ -1,4 +1,4 @@
-"""The one check of keys and of what they may do, before anything of a request's body is read."""
+"""Authentication and scope checks of API keys, before any of the body is read."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .request_context import answer_of
 from .scopes import allowed, missing, needed
 
 OPEN = ("/health", "/ready")
-PAGES = ("/", "/docs", "/redoc", "/openapi.json")  # which say nothing of any tenant
-_LOOKED_AT = 2.0  # seconds between two looks at the key of an open stream
+PAGES = ("/", "/docs", "/redoc", "/openapi.json")  # they show nothing of any tenant
+_LOOKED_AT = 2.0  # seconds between checks of an open stream's key
 _MISSING = (
     "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
     "(i.e. Authorization: Bearer YOUR_KEY)."
@@ -30,8 +30,8 @@ _MISSING = (
 
 
 class Authentication:
-    """Lets through to `app` who says `Authorization: Bearer KEY` and may do what is asked; `request.state.key` is then
-    what is known of the key, `request.state.tenant` whose it is. A stream ends when its key is no longer good."""
+    """Passes requests with a valid `Authorization: Bearer KEY` and sufficient scopes to `app`. `request.state.key` is
+    then the key's data, `request.state.tenant` its tenant. A stream ends when its key becomes invalid."""
 
     def __init__(self, app: ASGIApp, keys: Keys, wrong: KeyThrottle) -> None:
         self._app = app
@@ -39,8 +39,8 @@ class Authentication:
         self._wrong = wrong
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        method = scope.get("method", "POST")  # a WebSocket is for asking
+        """Handle a request."""
+        method = scope.get("method", "POST")  # a WebSocket counts as POST
         if scope["type"] == "lifespan" or is_open(method, scope["path"]):
             await self._app(scope, receive, send)
             return
@@ -53,7 +53,7 @@ class Authentication:
             await answer_of(error)(scope, receive, send)
             return
         scope.setdefault("state", {}).update(key=key, tenant=key.tenant)
-        if scope["type"] == "websocket":  # what is asked over it is looked at as any request is
+        if scope["type"] == "websocket":  # requests over it are checked one by one
             await self._app(scope, receive, send)
             return
         await self._while_good(said, scope, receive, send)
@@ -62,19 +62,19 @@ class Authentication:
         key = await self._keys.find(said)
         if key is None:
             if (seconds := self._wrong.count(address)) > 0:
-                await asyncio.sleep(HELD)  # who tries again at once would cost more than all others
+                await asyncio.sleep(HELD)  # otherwise immediate retries would cost more than all other requests
                 raise _too_many(seconds)
             raise _incorrect(said)
         return key
 
     async def _while_good(self, said: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; if that is by a stream, for as long as the key is good."""
+        """Handle the request; a stream only while its key is valid."""
         watching: asyncio.Task[None] | None = None
 
         async def sending(message: Message) -> None:
             nonlocal watching
             if message["type"] == "http.response.start" and is_stream(message):
-                watch = supervise("the watch of a stream's key", partial(self._watch, said, limit))
+                watch = supervise("watching a stream's key", partial(self._watch, said, limit))
                 watching = asyncio.create_task(watch)
             await send(message)
 
@@ -90,11 +90,11 @@ class Authentication:
                 watching.cancel()
 
     async def _watch(self, said: str, limit: asyncio.Timeout) -> None:
-        """End what `limit` is of, once the key is no longer good."""
+        """Expire `limit` once the key becomes invalid."""
         good = True
         while good:
             await asyncio.sleep(_LOOKED_AT)
-            with suppress(StoreUnavailable):  # nobody can revoke it meanwhile
+            with suppress(StoreUnavailable):  # no key can be revoked meanwhile
                 good = await self._keys.find(said) is not None
         limit.reschedule(asyncio.get_running_loop().time())
 
@@ -105,12 +105,12 @@ def is_open(method: str, path: str) -> bool:
 
 
 def is_stream(start: Message) -> bool:
-    """Whether a response that begins so is a stream of events."""
+    """Whether the response is an event stream."""
     return Headers(raw=start["headers"]).get("content-type", "").startswith("text/event-stream")
 
 
 def key_excerpt(key: str) -> str:
-    """What may be said of a key: its ends, if they are not most of it."""
+    """Return a printable excerpt of a key: both ends, if the key is long enough."""
     return f"{key[:4]}****{key[-4:]}" if len(key) > 12 and key.isascii() and key.isprintable() else "****"
 
 
@@ -133,7 +133,7 @@ def _too_many(seconds: float) -> ApiError:
 
 
 def _address(scope: Scope) -> str:
-    """Whose request it is, as far as can be told: of IPv6 the network, of which somebody has as many as he likes."""
+    """Return the client's address; for IPv6 its /64 network, since a client may have many addresses in it."""
     host = (scope.get("client") or ("",))[0]
     with suppress(ValueError):
         address = ipaddress.ip_address(host)
@@ -146,5 +146,5 @@ def _refusal(message: str, code: str | None) -> ApiError:
 
 
 def _ending(error: ApiError) -> Message:
-    """The end of a stream that breaks off."""
+    """Return the last message of a stream that is cut off by `error`."""
     return {"type": "http.response.body", "body": frame(error.body, "error").encode(), "more_body": False}

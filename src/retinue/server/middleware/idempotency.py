@@ -1,8 +1,8 @@
-"""`Idempotency-Key`: a request that is sent again is answered again, and done once.
+"""`Idempotency-Key`: a repeated request gets the same result, and its effects happen once.
 
-What a request writes is kept with what came of it, in the same transaction. Sent again, it is run again, and where it
-would write it is told what came of that the first time: so it waits for the same run, or tells its stream once more;
-also beside the first that is still being answered, and after a process that died over it.
+The result of each write is stored in the same transaction. A repeated request runs again, but each write returns its
+stored result. It therefore waits for the same run, or streams it again, even while the first request is still being
+answered or after a crash.
 """
 
 from __future__ import annotations
@@ -30,29 +30,32 @@ from .request_context import answer_of
 
 T = TypeVar("T")
 REPLAYED = "idempotent-replayed"
-_KEPT = 86_400  # seconds for which a key stands for its request
-_SAYING = "x-retinue-"  # how headers begin that change what a request does
+_KEPT = 86_400  # seconds for which a key is remembered
+_SAYING = "x-retinue-"  # prefix of headers that change what a request does
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _BOUNDARY = re.compile(r"multipart/.*boundary=\"?([^\";]+)", re.IGNORECASE)
-_NOT_KEPT = (429, 500)  # of what has ended: sent again, it is done again, unless it must not be. 503: it may go on
+_NOT_KEPT = (
+    429,
+    500,
+)  # final, but may be retried unless marked; after a 503 the work may continue
 _CHANGING = ("status", "holds", "expires_at", "epoch", "state")
 
 
 class Idempotency:
-    """Around `app`: POST requests with an `Idempotency-Key` have a `Repeat` in their state."""
+    """Adds a `Repeat` to the state of POST requests that have an `Idempotency-Key`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         headers = Headers(scope=scope) if scope["type"] == "http" else {}
         key = headers.get("idempotency-key") if headers and scope["method"] == "POST" else None
         if key is None:
             await self._app(scope, receive, send)
             return
         if not _KEY.fullmatch(key):
-            message = "Invalid 'Idempotency-Key': want 1 to 255 printable characters of ASCII."
+            message = "Invalid 'Idempotency-Key': expected 1 to 255 printable ASCII characters."
             refusal = ApiError(400, message, param="Idempotency-Key", code="invalid_value")
             await answer_of(refusal)(scope, receive, send)
             return
@@ -80,7 +83,7 @@ class Idempotency:
 
 
 class Repeat:
-    """A request with a key: `again` is whether it was done before, `done` what came of what it wrote."""
+    """A request with a key. `again` says whether it is a repetition; `done` holds the results of its writes."""
 
     def __init__(self, key: str, path: str, query: bytes, content_type: str) -> None:
         self.again = False
@@ -90,16 +93,16 @@ class Repeat:
         self._writes = 0
         self._hash = hashlib.sha256(path.encode("utf-8", "replace") + b"?" + query + b"\n")
         boundary = _BOUNDARY.match(content_type)
-        self._boundary = boundary[1].encode() if boundary else b""  # which clients make up anew each time
+        self._boundary = boundary[1].encode() if boundary else b""  # clients choose a new one for each request
         self._tail = b""
 
     def add_headers(self, headers: Mapping[str, str]) -> None:
-        """Those that say what is to be done, and not who asks, or how."""
+        """Hash the headers that affect what is done, but not those of identity or transport."""
         for name in sorted({name.lower() for name in headers if name.lower().startswith(_SAYING)}):
             self._hash.update(f"{name}: {headers[name]}\n".encode("utf-8", "replace"))
 
     def add(self, piece: bytes) -> None:
-        """The next piece of the body."""
+        """Hash the next part of the body."""
         *whole, rest = (self._tail + piece).split(self._boundary) if self._boundary else [piece]
         kept = min(len(rest), max(len(self._boundary) - 1, 0))
         for part in (*whole, rest[: len(rest) - kept]):
@@ -107,19 +110,19 @@ class Repeat:
         self._tail = rest[len(rest) - kept :]
 
     def digest(self) -> str:
-        """The hash of the path, the query, the headers that matter and the body so far."""
+        """Return the hash of the path, the query, the relevant headers and the body so far."""
         whole = self._hash.copy()
         whole.update(self._tail)
         return whole.hexdigest()
 
     def once(self, work: Callable[[Connection, TenantView], T]) -> Callable[[Connection, TenantView], T]:
-        """`work`, a request's next, which is not done if it was done before. The function raises `ApiError` (409) if
-        the key stands for another request."""
+        """Wrap `work`, the request's next write, so that a repetition returns its stored result. The returned function
+        raises `ApiError` (409) if the key belongs to another request."""
         number, self._writes = self._writes, self._writes + 1
         return partial(self._once, work, number)
 
     def forget(self, connection: Connection, tenant: str) -> None:
-        """The key stands for nothing (any more), unless it was used anew meanwhile."""
+        """Delete the key, unless it was reused meanwhile."""
         row = connection.execute(select(requests.c.response).where(*self._own(tenant))).first()
         if row is not None and row.response == self.done:
             connection.execute(delete(requests).where(*self._own(tenant)))
@@ -153,28 +156,28 @@ class Repeat:
 
 
 def sweep(connection: Connection) -> None:
-    """Forget the keys whose time is over."""
+    """Delete expired keys."""
     connection.execute(delete(requests).where(requests.c.created_at <= int(time.time()) - _KEPT))
 
 
 def _conflict(key: str) -> ApiError:
-    message = f"The Idempotency-Key '{key}' was sent with another request before; give each request a key of its own."
+    message = f"The Idempotency-Key '{key}' was used for another request before; use a new key for each request."
     headers = {"x-should-retry": "false"}
     return ApiError(409, message, param="Idempotency-Key", code="idempotency_key_conflict", headers=headers)
 
 
 def _kept(result: Any) -> dict[str, Any]:
-    """What a route's work returned, as JSON. What clients gave is under `json` only, and nothing in it is looked at."""
+    """Convert a write's result to JSON. Client data is stored only under `json`, and is never interpreted."""
     if isinstance(result, RunRow):
         return {"run": result.id, "then": {name: getattr(result, name) for name in _CHANGING}}
     if type(result) is tuple:
         return {"tuple": [_kept(one) for one in result]}
-    json.dumps(result)  # raises TypeError for what is none: a mistake of the route
+    json.dumps(result)  # raises TypeError for other values: a bug in the route
     return {"json": result}
 
 
 def _said(connection: Connection, scope: TenantView, kept: Any) -> Any:
-    """What `_kept` was given; a run with the status it had then. Raises `ApiError` (404) if that is gone."""
+    """Restore a stored result; a run gets the status it had then. Raises `ApiError` (404) if the run was deleted."""
     match kept:
         case {"run": str() as id_, "then": dict() as then} if set(then) == set(_CHANGING):
             row = scope.find(connection, runs, id_)
@@ -186,10 +189,10 @@ def _said(connection: Connection, scope: TenantView, kept: Any) -> Any:
             return tuple(_said(connection, scope, one) for one in parts)
         case {"json": value}:
             return value
-    raise DataError("what is kept of a request with an Idempotency-Key cannot be read")
+    raise DataError("the stored result of a request with an Idempotency-Key cannot be read")
 
 
 def _list(response: Any) -> list[Any]:
     if not isinstance(response, list):
-        raise DataError("what is kept of a request with an Idempotency-Key cannot be read")
+        raise DataError("the stored result of a request with an Idempotency-Key cannot be read")
     return response

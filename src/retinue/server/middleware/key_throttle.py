@@ -1,4 +1,4 @@
-"""How many wrong keys come from where. Only they are refused: a key that is right is heard wherever it comes from."""
+"""Throttles wrong API keys by address. Valid keys are accepted from any address."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-AT_ONCE = 100  # wrong keys of an address that are answered with 401, and
-EVERY = 1.0  # seconds until one more is
-HELD = 1.0  # seconds that one too many waits for its answer
-_ADDRESSES = 10_000  # that are remembered: those that were heard of last
+AT_ONCE = 100  # wrong keys per address that get 401 at once
+EVERY = 1.0  # seconds until one more does
+HELD = 1.0  # seconds before an excess request is answered
+_ADDRESSES = 10_000  # remembered, least recently seen dropped first
 
 
 class KeyThrottle:
-    """Counts them, by address, each of which may send `at_once`. `clock` counts seconds."""
+    """Counts wrong keys by address; each address may send `at_once`. `clock` returns seconds."""
 
     def __init__(self, at_once: int = AT_ONCE, clock: Callable[[], float] = time.monotonic) -> None:
         self._at_once = at_once
         self._clock = clock
-        self._free_at: OrderedDict[str, float] = OrderedDict()  # when all that an address has sent is forgotten
+        self._free_at: OrderedDict[str, float] = OrderedDict()  # when all of an address's keys will have expired
 
     def count(self, address: str) -> float:
-        """One more: the seconds until the next may come; 0 if this one may."""
+        """Count one more. Return the seconds until the next is accepted; 0 if this one is."""
         now = self._clock()
         free_at = max(now, self._free_at.pop(address, now))
         wait = free_at - now - (self._at_once - 1) * EVERY

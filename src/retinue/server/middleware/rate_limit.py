@@ -1,4 +1,4 @@
-"""Keeps each key within its limits, before anything of a request's body is read, and tells it of them."""
+"""Enforces each key's limits before any of the body is read, and reports them in headers."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MOST_WAITING = 10_000  # runs of all keys
 
 
 class RateLimit:
-    """Lets through to `app` what the key of a request may still ask for. `turns` are those of the runs."""
+    """Passes requests within their key's limits to `app`. `turns` is the scheduler of runs."""
 
     def __init__(self, app: ASGIApp, limits: UsageLimits, turns: FairScheduler) -> None:
         self._app = app
         self._limits = limits
         self._turns = turns
-        self._beginning: Counter[str] = Counter()  # runs that are about to be written down, by key
+        self._beginning: Counter[str] = Counter()  # runs about to be created, by key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         key: Key | None = scope.get("state", {}).get("key")
         if key is None:
             await self._app(scope, receive, send)
@@ -42,12 +42,12 @@ class RateLimit:
             return
         stream = _Held(key.id, self._limits.streams)
         place = _Held(key.id, self._beginning)
-        begin_stream = partial(self._begin_stream, key.id, stream)  # for the route, which knows what was asked for
+        begin_stream = partial(self._begin_stream, key.id, stream)  # called by the route, which knows whether to stream
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 if is_stream(message):
-                    stream.hold()  # whatever the limit: what was done cannot be refused any more
+                    stream.hold()  # whatever the limit, since work done cannot be refused
                 MutableHeaders(scope=message).update(dict(self._limits.headers(key.id)))
             await send(message)
 
@@ -63,7 +63,7 @@ class RateLimit:
             place.let_go()
 
     async def _open(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:
-        """A WebSocket: to open it counts as what only reads, and then each request over it."""
+        """Handle a WebSocket: opening it counts as a read, and each request over it counts again."""
         try:
             self._limits.request(key.id, reads=True)
         except ApiError as error:
@@ -86,12 +86,12 @@ class RateLimit:
             raise overloaded()
         most = room(self._limits.of(key.id), self._turns.at_once)
         if most is not None and self._turns.of_key(key.id) + self._beginning[key.id] >= most:
-            raise too_many("runs", most)  # else it is counted again, exactly, when it is written down
+            raise too_many("runs", most)  # otherwise counted again, exactly, when it is created
         place.hold()
 
 
 class _Held:
-    """What a request holds of what its key may have of something: one, or none."""
+    """A request's hold on one unit of a limited resource of its key."""
 
     def __init__(self, key_id: str, there: Counter[str]) -> None:
         self.held = False

@@ -1,4 +1,5 @@
-"""The outermost layer: every answer gets its id and its time, and what nobody expected becomes one line and a 500."""
+"""The outermost layer: adds the request id and processing time, and turns unexpected errors into a log line and a
+500."""
 
 from __future__ import annotations
 
@@ -23,25 +24,25 @@ from ..wire.request_body import max_body_bytes
 from .access_log import LEFT, Answer, log_answer
 
 logger = logging.getLogger(__name__)
-PATIENCE = 30.0  # seconds for a body, and one more for each _SLOWEST bytes of it that have arrived
+PATIENCE = 30.0  # seconds for a body, plus one per _SLOWEST bytes received
 _SLOWEST = 10_000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = ("0.0.0.0", "[::]", "::", "")
-_SERIES = new_id("req")[:-8]  # of this process's requests: their ids need be unique, and no secret
+_SERIES = new_id("req")[:-8]  # per process: request ids must be unique, but need not be secret
 _numbers = count()
 
 
 _UNFORESEEN = (
-    "The server had an error while processing your request. Sorry about that! Please tell who runs it the request id."
+    "The server had an error while processing your request. Sorry about that! Please give its operator the request id."
 )
 _AWAY = (
-    (StoreLost, "The server has lost its database. Who runs it finds in its log what to do.", "30"),
+    (StoreLost, "The server has lost its database. Its operator finds in the log what to do.", "30"),
     (StoreUnavailable, "The server cannot reach its database at the moment. Please try again.", "1"),
 )
 
 
 class ErrorResponse(JSONResponse):
-    """`error` as an answer. `cause`, for the log, is what led to it."""
+    """The response to an `error`. `cause` is logged."""
 
     def __init__(self, error: ApiError, cause: Exception | None = None) -> None:
         super().__init__(error.body, error.status, error.headers)
@@ -49,7 +50,7 @@ class ErrorResponse(JSONResponse):
         self._cause = cause or error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say it; where it is the server's own failure, with the request's id."""
+        """Send the response; a server error includes the request id."""
         if self.status_code >= 500:
             state = scope.setdefault("state", {})
             state["cause"] = self._cause
@@ -61,7 +62,7 @@ class ErrorResponse(JSONResponse):
 
 
 def answer_of(error: Exception) -> ErrorResponse:
-    """What a client is told of `error`."""
+    """Return the response to `error`."""
     if isinstance(error, ApiError):
         return ErrorResponse(error)
     for kind, message, seconds in _AWAY:
@@ -71,14 +72,14 @@ def answer_of(error: Exception) -> ErrorResponse:
 
 
 class RequestContext:
-    """Around the whole application `app`. `patience`: the seconds in which a small body must arrive."""
+    """Wraps the whole application `app`. `patience` is the number of seconds in which a small body must arrive."""
 
     def __init__(self, app: ASGIApp, patience: float = PATIENCE) -> None:
         self._app = app
         self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -103,34 +104,38 @@ class RequestContext:
     async def _answer(self, scope: Scope, receive: Receive, send: Send, answer: Answer) -> None:
         try:
             await self._app(scope, receive, send)
-        except asyncio.CancelledError:  # the server stops; a stream is cut, and its reader sees that
+        except asyncio.CancelledError:  # the server is stopping; readers of a stream see that it is cut
             if not answer.status:
                 stopping = ApiError(503, "The server is stopping.", kind="server_error")
                 await answer_of(stopping)(scope, receive, send)
         except ClientDisconnect:
-            logger.info("%s %s: the client went away before it had said or heard all", scope["method"], scope["path"])
+            logger.info(
+                "%s %s: the client disconnected before the end of the request or response",
+                scope["method"],
+                scope["path"],
+            )
             answer.status = answer.status or LEFT
         except Exception as error:
             known = isinstance(error, StoreUnavailable) and not answer.status
             answer.explained = not known
             if not known:
                 logger.exception("%s %s failed", scope["method"], scope["path"])
-            if not answer.status:  # else the connection is closed, and the client sees that something is missing
+            if not answer.status:  # otherwise the connection is closed, so the client notices
                 await answer_of(error)(scope, receive, send)
 
 
 def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
-    """`receive`, until a body is too large, or too slow."""
+    """Return `receive` with limits on the size and speed of a body."""
     declared = Headers(scope=scope).get("content-length", "")
     began, size, whole = time.monotonic(), 0, False
     most = max_body_bytes(scope["path"])
-    too_large = f"The body of your request is too large: at most {most // 1_000_000} MB are taken."
+    too_large = f"The body of your request is too large: the limit is {most // 1_000_000} MB."
 
     async def received() -> Message:
         nonlocal size, whole
         if declared.isdigit() and int(declared) > most:
             raise HTTPException(413, too_large)
-        if whole:  # what is waited for now is that the client leaves
+        if whole:  # waiting for the client to disconnect
             return await receive()
         try:
             async with asyncio.timeout(began + patience + size / _SLOWEST - time.monotonic()):
@@ -147,10 +152,11 @@ def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
 
 
 class TrustedHost:
-    """Lets through to `app` what was sent to this server by one of its names, and by no page of a browser but those
-    of `origins`: a stranger's name that leads to this machine (DNS rebinding) leads to nothing.
+    """Refuses requests for other host names, and those from browser pages whose origin is not in `origins`: this
+    prevents DNS rebinding.
 
-    `hosts`: its names beside localhost's; `*` stands for all. One that listens everywhere has all addresses.
+    `hosts` are accepted besides localhost's names; `*` accepts all. A server that listens on all interfaces accepts any
+    IP address.
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -161,7 +167,7 @@ class TrustedHost:
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
         await (self._app if refusal is None else answer_of(refusal))(scope, receive, send)
 
@@ -169,12 +175,12 @@ class TrustedHost:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if len(hosts := headers.getlist("host")) > 1 or (not hosts and scope["http_version"] == "1.1"):
-            return ApiError(400, f"HTTP/1.1 wants one header 'Host', but {len(hosts) or 'none'} were sent.")
+            return ApiError(400, f"HTTP/1.1 requires exactly one 'Host' header, but {len(hosts) or 'none'} were sent.")
         if host and not self._mine(host):
             return ApiError(421, f"This server is not known as '{host[:100]}' (see retinue serve --allow-host).")
         if origin is not None and not self._origins & {origin, "*"}:
             return ApiError(403, f"Pages of '{origin[:100]}' may not use this server (see retinue serve --cors).")
-        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id has one, and no database would take it
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id contains NUL, and no database accepts it
             return ApiError(404, f"Invalid URL ({scope.get('method', 'GET')} {scope['path']})", code="unknown_url")
         return None
 

@@ -1,4 +1,4 @@
-"""What a key must be allowed to do for a request. This is the one place that says so of every route."""
+"""The scope that each request requires. No other module decides this."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..wire.api_errors import ApiError
 ScopeName = Literal["read", "runs", "agents", "all"]
 NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "all")
 _READING = ("GET", "HEAD", "OPTIONS")
-_WRITING: dict[str, ScopeName] = {  # by the first word of the path after /v1
+_WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "chat": "runs",
     "responses": "runs",
     "embeddings": "runs",
@@ -22,12 +22,12 @@ _WRITING: dict[str, ScopeName] = {  # by the first word of the path after /v1
     "vector_stores": "agents",
     "models": "agents",
 }
-_ASKING = re.compile(r"/v1/vector_stores/[^/]+/search")  # reads, though it is no GET
+_ASKING = re.compile(r"/v1/vector_stores/[^/]+/search")  # a POST that only reads
 
 
 def needed(method: str, path: str) -> ScopeName:
-    """The scope that a request needs: `read` where nothing is changed, `runs` for conversations and what answers
-    them, `agents` for what answers are made of. What is not known needs `all`."""
+    """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
+    `agents` for agents and their resources. Unknown paths require `all`."""
     if method in _READING or _ASKING.fullmatch(path):
         return "read"
     _, version, *words = f"{path}/".split("/")
@@ -35,11 +35,11 @@ def needed(method: str, path: str) -> ScopeName:
 
 
 def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
-    """Whether a key with `scopes` may do what needs `wanted`."""
+    """Whether a key with `scopes` may make requests that require `wanted`."""
     return scopes is None or "all" in scopes or wanted in scopes
 
 
 def missing(wanted: ScopeName) -> ApiError:
-    """What is said to a key that may not do what needs `wanted`."""
+    """Return the error for a key without the scope `wanted`."""
     message = f"You have insufficient permissions for this operation. Missing scopes: {wanted}."
     return ApiError(403, message, code="missing_scope")

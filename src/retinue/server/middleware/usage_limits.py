@@ -1,4 +1,4 @@
-"""What keys may use: the bookkeeping of it. One server has a database, so its memory is all that is needed."""
+"""Usage accounting of API keys. It is in memory, because a database has only one server."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Literal
 from ...store.api_keys import Key
 from ..wire.api_errors import ApiError
 
-READ = 0.1  # of a request: what only reads, clients ask again and again while they wait
-_ROUNDING = 1e-6  # who waited as long as it was told has waited long enough
+READ = 0.1  # of a request: clients poll with reads while they wait
+_ROUNDING = 1e-6  # tolerates clients that waited exactly as long as told
 _WORDS = {"requests": "requests per min (RPM)", "tokens": "tokens per min (TPM)"}
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a key may use; `None`: as much as it likes. `requests` and `tokens` are a minute's; `runs` may be under way
-    at a time, `queue` more wait for them; `streams` may be open."""
+    """The limits of a key; `None` is unlimited. `requests` and `tokens` are per minute; `runs` may be active at a time,
+    and `queue` more may wait; `streams` may be open."""
 
     requests: int | None = None
     tokens: int | None = None
@@ -33,49 +33,50 @@ NAMES = tuple(one.name for one in fields(Bounds))
 
 
 class UsageLimits:
-    """What each key may use, `usual` unless it has limits of its own, and what it has used. `clock` counts seconds."""
+    """The limits and usage of each key. Keys without their own limits have the `usual` ones. `clock` returns
+    seconds."""
 
     def __init__(self, usual: Bounds = Bounds(), clock: Callable[[], float] = time.monotonic) -> None:
         self._usual = usual
         self._clock = clock
         self._own: dict[str, Bounds] = {}
         self._buckets: dict[tuple[str, str], _Bucket] = {}
-        self.streams: Counter[str] = Counter()  # open ones, by key
+        self.streams: Counter[str] = Counter()  # open streams by key
 
     def know(self, key: Key) -> Bounds:
-        """What a key may use, from now on known by its id, too."""
+        """Register a key's own limits. Return its limits."""
         if key.limits and key.id not in self._own:
             own = {name: value for name, value in key.limits.items() if name in NAMES}
             self._own[key.id] = replace(self._usual, **own)
         return self.of(key.id)
 
     def of(self, key_id: str | None) -> Bounds:
-        """What a key may use."""
+        """Return a key's limits."""
         return self._own.get(key_id or "", self._usual)
 
     def runs(self, key_id: str | None) -> int | None:
-        """How many runs of a key may be under way."""
+        """Return how many runs of a key may be active."""
         return self.of(key_id).runs
 
     def request(self, key_id: str, *, reads: bool) -> None:
-        """Count a request. Raises `ApiError` (429) for one too many."""
+        """Count a request. Raises `ApiError` (429) if it exceeds the limit."""
         bucket = self._bucket(key_id, "requests")
         if bucket is not None and not bucket.take(READ if reads else 1.0):
             raise _too_much("requests", bucket, READ if reads else 1.0)
 
     def tokens(self, key_id: str) -> None:
-        """Raises `ApiError` (429) if a key has used up its tokens."""
+        """Raise `ApiError` (429) if a key's tokens are used up."""
         bucket = self._bucket(key_id, "tokens")
         if bucket is not None and bucket.level() < 1.0:
             raise _too_much("tokens", bucket, 1.0)
 
     def spent(self, key_id: str | None, tokens: int) -> None:
-        """Count what a run has used: it is known only then, so that a key may come to owe some."""
+        """Count a run's tokens. They are known only afterwards, so a key may go into debt."""
         if key_id is not None and (bucket := self._bucket(key_id, "tokens")) is not None:
             bucket.take(tokens, owing=True)
 
     def headers(self, key_id: str) -> Iterator[tuple[str, str]]:
-        """What is told of the limits that a key has."""
+        """Yield the rate limit headers of a key."""
         kinds: tuple[Literal["requests", "tokens"], ...] = ("requests", "tokens")
         for kind in kinds:
             if (bucket := self._bucket(key_id, kind)) is not None:
@@ -91,7 +92,7 @@ class UsageLimits:
 
 
 class _Bucket:
-    """`size` of something, which fills up again within a minute."""
+    """A token bucket of capacity `size`, refilled within a minute."""
 
     def __init__(self, size: int, clock: Callable[[], float]) -> None:
         self.size = size
@@ -105,25 +106,25 @@ class _Bucket:
         return self._level
 
     def take(self, amount: float, *, owing: bool = False) -> bool:
-        """Whether there was as much, which is then gone."""
+        """Take an amount. Return whether it was available."""
         if self.level() < amount - _ROUNDING and not owing:
             return False
         self._level -= amount
         return True
 
     def seconds_to(self, amount: float) -> float:
-        """Until there is as much."""
+        """Return the seconds until an amount is available."""
         return max(0.0, (amount - self.level()) * 60 / self.size)
 
 
 def too_many(what: str, most: int) -> ApiError:
-    """A key has `most` of something, and may have no more now."""
+    """Return the error for a key that already has `most` of something."""
     said = f"Rate limit reached for {what}: Limit {most}, Used {most}, Requested 1. Please try again in 1s."
     return _refusal(said, "requests", 1.0)
 
 
 def overloaded() -> ApiError:
-    """All keys together want too much."""
+    """Return the error for too many requests of all keys together."""
     return _refusal(
         "Rate limit reached for all requests: the server is overloaded. Please try again in 5s.", "requests", 5.0
     )
@@ -142,7 +143,7 @@ def _refusal(message: str, kind: str, seconds: float) -> ApiError:
 
 
 def duration(seconds: float) -> str:
-    """As OpenAI writes them: `12ms`, `1s`, `6m0s`."""
+    """Format seconds as OpenAI does: `12ms`, `1s`, `6m0s`."""
     if seconds < 1:
         return f"{math.ceil(seconds * 1000)}ms"
     whole = math.ceil(seconds)
@@ -152,7 +153,7 @@ def duration(seconds: float) -> str:
 
 
 def room(bounds: Bounds, at_once: int) -> int | None:
-    """How many runs of a key may be under way or wait; `None`: any number."""
+    """Return how many runs of a key may be active or queued; `None` if unlimited."""
     if bounds.queue is None:
         return None
     return min(at_once, bounds.runs or at_once) + bounds.queue

@@ -1,1 +1,1 @@
-"""`/responses`: a run is a response, and one more each time it goes on after what its client said."""
+"""`/responses`: each run is one response, plus another each time it resumes with client input."""

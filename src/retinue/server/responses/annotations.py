@@ -1,4 +1,4 @@
-"""What a message says, and what it cites. A model cites by marks; readers are told of citations as annotations."""
+"""Converts the citation marks in a model's text to OpenAI annotations."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ...runs.citations import MARK, Source
 from ..wire.objects import Object
 
 _MARKED = re.compile(rf" ?({MARK.pattern})")
-_BEGUN = re.compile(r" ?(?:【[^【】]{0,90})?\Z")  # what may turn out to be a mark, with the blank before it
+_BEGUN = re.compile(r" ?(?:【[^【】]{0,90})?\Z")  # a possible start of a mark, with the space before it
 
 
 class AnnotatedText(NamedTuple):
-    """A text without its marks, and OpenAI's annotations in their places."""
+    """Text without its marks, and the annotations in their places."""
 
     text: str
     annotations: list[Object]
 
 
 def annotate(text: str, sources: Mapping[str, Source], *, whole: bool) -> AnnotatedText:
-    """`text` with the marks of `sources` as annotations; other marks the model has made up, and they stay. As long as
-    it is not `whole`, its end is left out where that may be the beginning of a mark: so what is told of a text that
-    grows only grows, too."""
+    """Convert the marks of `sources` in `text` to annotations; marks that the model made up stay. Unless the text is
+    `whole`, a possible start of a mark at its end is held back, so that the visible part of a growing text only ever
+    grows."""
     if not sources:
         return AnnotatedText(text, [])
     told, begin, annotations = "", 0, list[Object]()

@@ -1,4 +1,4 @@
-"""`POST /responses/compact`: a conversation in one item, with which another goes on."""
+"""`POST /responses/compact`: packs a conversation into one item that can start another."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
 @router.post("/compact")
 async def compact(body: Compact, context: ContextDep) -> Object:
-    """What a model is told of the conversation, in one item. No model is asked: what is told stays as it was said, and
-    what the model is not told (thoughts, images) is left out."""
+    """Pack the conversation, as a model sees it, into one item. No model is called: text is kept verbatim, and what a
+    model does not see (reasoning, images) is left out."""
     if body.model not in context.server.deployment.agents:
         raise no_model(body.model)
     if body.input is None and body.previous_response_id is None:
@@ -51,7 +51,7 @@ async def compact(body: Compact, context: ContextDep) -> Object:
 
 
 def _former(before: PriorContext) -> Iterator[Object]:
-    """What a response stood on, as items: its rules, and what was said."""
+    """Yield the context before the request as items: rules and turns."""
     for rule in before.rules:
         yield {"type": "message", "role": "developer", "content": rule}
     for turn in before.turns:
@@ -65,7 +65,7 @@ def _former(before: PriorContext) -> Iterator[Object]:
 
 
 def _told(items: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
-    """Items as far as a model is told of them."""
+    """Yield items in the form in which a model sees them."""
     for number, item in enumerate(items):
         match item["type"]:
             case "message":

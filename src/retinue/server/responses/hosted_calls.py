@@ -1,4 +1,4 @@
-"""Calls of hosted tools as items of a response, and what a stream tells of them, in OpenAI's shapes."""
+"""Response items and stream events of hosted tool calls, in OpenAI's shapes."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from ...store.run_row import RunRow
 from ..assistants.hosted_steps import CODE_INTERPRETER
 from ..wire.objects import Object
 
-Told = tuple[str, Object]  # the event's name, and what is in it beside its place
+Told = tuple[str, Object]  # event name and fields, besides its position
 
 
 def hosted_in(request: Mapping[str, Any]) -> frozenset[str]:
-    """The hosted tools that a run's `request` has, by name."""
+    """Return the names of the hosted tools in a run's `request`."""
     types = {one.get("type") for one in request.get("tools") or ()}
     return frozenset(types & {FILE_SEARCH, CODE_INTERPRETER})
 
 
 def item_type(tool: str) -> str:
-    """The type of the item that shows a call of this tool."""
+    """Return the item type of a tool's calls."""
     return f"{tool}_call"
 
 
 def begun(run: RunRow, tool: str, arguments: Mapping[str, Any]) -> Object:
-    """What an item has when its call begins."""
+    """Return the fields of an item whose call begins."""
     if tool == FILE_SEARCH:
         return {"status": "in_progress", "queries": [_given(arguments, "query")], "results": None}
-    container = f"cntr_{run.id.partition('_')[2]}"  # of the run: a program finds nothing that another left there
+    container = f"cntr_{run.id.partition('_')[2]}"  # one per run; programs share no files in it
     return {"status": "in_progress", "code": "", "container_id": container, "outputs": None}
 
 
 def before(tool: str, arguments: Mapping[str, Any]) -> Iterator[Told]:
-    """What is told of a call that begins."""
+    """Yield the events at the start of a call."""
     yield f"response.{item_type(tool)}.in_progress", {}
     if tool == FILE_SEARCH:
         yield "response.file_search_call.searching", {}
@@ -46,12 +46,12 @@ def before(tool: str, arguments: Mapping[str, Any]) -> Iterator[Told]:
 
 
 def under_way(tool: str, arguments: Mapping[str, Any]) -> Object:
-    """What of an item is another once that was told."""
+    """Return the item fields that change once the start events were emitted."""
     return {} if tool == FILE_SEARCH else {"code": _given(arguments, "code")}
 
 
 def ended(kind: str, seen: Observation, *, well: bool) -> Object:
-    """What an item of this type comes to have. `well`: the tool did what it was called for."""
+    """Return the final item fields. `well` says whether the tool succeeded."""
     status = "completed" if well else "failed"
     if kind == item_type(FILE_SEARCH):
         return {"status": status, "results": [_result(one) for one in passages_in(seen.text)] if well else None}
@@ -59,13 +59,13 @@ def ended(kind: str, seen: Observation, *, well: bool) -> Object:
 
 
 def after(kind: str, *, well: bool) -> Iterator[Told]:
-    """What is told of a call that has ended; that it failed, its item says."""
+    """Yield the events at the end of a call; a failure shows only in its item."""
     if well:
         yield f"response.{kind}.completed", {}
 
 
 def _given(arguments: Mapping[str, Any], name: str) -> str:
-    """The argument of a tool that takes one; `input` is what a model wrote that wrote no object."""
+    """Return the tool's argument. Plain text from a model is stored as `input`."""
     return str(arguments.get(name, arguments.get("input", "")))
 
 

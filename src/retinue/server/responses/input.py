@@ -1,4 +1,4 @@
-"""The input of a response: as it is kept, and as a conversation for an agent."""
+"""Converts the input of a response to its stored form and to a conversation for an agent."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ Items = Sequence[Mapping[str, Any]]
 
 
 def as_items(given: Any) -> list[Object]:
-    """The input as items, in the one form in which they are kept: without ids, contents as parts."""
+    """Return the input as items in stored form: without ids, with content as parts."""
     if isinstance(given, str):
         given = [{"type": "message", "role": "user", "content": given}]
     return [_nameless(stored_item(one)) for one in given or ()]
 
 
 def _nameless(item: Object) -> Object:
-    """References only keep their ids: an item gets its own where it is kept."""
+    """Remove an item's id; only references keep theirs."""
     return item if item["type"] == "item_reference" else {name: item[name] for name in item if name != "id"}
 
 
 def readable_items(connection: Connection, scope: TenantView, items: Items) -> list[Object]:
-    """`items` of a request, with files of text as texts. Raises `ApiError` for what no model here can be given."""
+    """Return the `items` of a request, with text files inlined. Raises `ApiError` for content that no model here
+    accepts."""
     readable = Readable(connection, scope)
     return [
         {**item, name: readable(item[name], f"input[{number}].{name}")} if name else dict(item)
@@ -43,7 +44,7 @@ def readable_items(connection: Connection, scope: TenantView, items: Items) -> l
 
 
 def kept_items(connection: Connection, scope: TenantView, items: Items) -> list[Object]:
-    """`items` that are kept, likewise as far as they can be."""
+    """Return stored `items` with text files inlined, as far as possible."""
     readable = Readable(connection, scope)
     return [
         {**item, name: readable.kept(item[name])} if name else dict(item)
@@ -53,13 +54,14 @@ def kept_items(connection: Connection, scope: TenantView, items: Items) -> list[
 
 
 def answers_at_the_end(items: Items, sets: Collection[frozenset[str]] = ()) -> list[tuple[str, str]]:
-    """What the last items say to calls that wait, by the calls' ids; a word on an approval as `decision` reads it.
+    """Return what the last items answer to pending calls, by call id; an approval is in the form that `parse_decision`
+    reads.
 
-    Some clients repeat each call before its answer. So if the last answers in a row are for none of `sets` of calls,
-    those before them may belong to them: as many as make up one of the sets.
+    Some clients repeat each call before its output. If the trailing answers match none of the `sets` of calls, earlier
+    answers are therefore included until they make up one of the sets.
     """
     answers: list[tuple[str, str]] = []
-    row: list[tuple[str, str]] | None = None  # the last answers between which there is nothing
+    row: list[tuple[str, str]] | None = None  # the trailing answers, with nothing in between
     most = max(map(len, sets), default=0)
     for item in reversed(items):
         if item["type"] in _ANSWERS:
@@ -83,7 +85,7 @@ def _answer(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def turns(items: Items) -> list[dict[str, str]]:
-    """The items as a conversation, with what the client's tools and the server's did."""
+    """Return the items as a conversation, including client and server tool calls."""
     return conversation(list(_said(items)))
 
 
@@ -104,7 +106,7 @@ def _said(items: Items) -> Iterator[Mapping[str, Any]]:
 
 
 class Done(NamedTuple):
-    """A call that the server made itself, and what came of it; `arguments` are JSON."""
+    """A completed server-side call and its output; `arguments` is JSON text."""
 
     name: str
     arguments: str
@@ -112,7 +114,7 @@ class Done(NamedTuple):
 
 
 def done_by_server(item: Mapping[str, Any]) -> Done | None:
-    """The call that an item shows, if it is one of a tool of the server's and it has ended."""
+    """Return the server-side call that an item shows, or `None` if it is another item or unfinished."""
     match item:
         case {"type": "mcp_call", "name": name, "arguments": arguments}:
             output, error = item.get("output"), item.get("error")
@@ -131,7 +133,7 @@ def done_by_server(item: Mapping[str, Any]) -> Done | None:
 
 
 def _failure(error: Any) -> str:
-    """What the `error` of an MCP call says. The content of a tool's may be any JSON."""
+    """Return the message of an MCP call's `error`, whose content may be any JSON."""
     said = (error.get("content") or error) if isinstance(error, Mapping) else error
     if isinstance(said, list) and all(isinstance(part, Mapping) for part in said):
         said = words(said)
@@ -139,22 +141,22 @@ def _failure(error: Any) -> str:
 
 
 def rules(items: Items) -> list[str]:
-    """What the items of the system say."""
+    """Return the text of system and developer messages."""
     return [words(item["content"]) for item in items if item["type"] == "message" and item["role"] in SYSTEM]
 
 
 def unanswered(items: Items) -> str | None:
-    """The id of a call that an item says something to, but no item makes."""
+    """Return the id of a call that has an output in `items` but no call, or `None`."""
     calls = {item["call_id"] for item in items if item["type"] == "function_call"}
     outputs = (item["call_id"] for item in items if item["type"] == "function_call_output")
     return next((call for call in outputs if call not in calls), None)
 
 
 def words(content: Any) -> str:
-    """The text of a content."""
+    """Return the text of a content."""
     return text_of(content)
 
 
 def count(texts: Iterable[str]) -> int:
-    """About how many tokens texts are; engines count by themselves what they are asked."""
+    """Estimate the number of tokens in texts; engines count exactly."""
     return sum(len(text) // 3 + 4 for text in texts)

@@ -1,4 +1,4 @@
-"""What a request for a response wants of its agent, in the words in which runs are asked for it."""
+"""Converts the options of a response request to those stored in a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAME = ("temperature", "top_p", "parallel_tool_calls")
 
 
 def options_of(sent: Mapping[str, Any]) -> Object:
-    """The wishes in a request. Raises `ApiError` for tools that this server cannot have."""
+    """Return the run options of a request. Raises `ApiError` for tools that this server cannot offer."""
     tools = sent.get("tools") or []
     for tool in tools:
         if tool["type"] in ELSEWHERE:
@@ -31,7 +31,7 @@ def options_of(sent: Mapping[str, Any]) -> Object:
     if sent.get("max_output_tokens"):
         wishes["max_completion_tokens"] = sent["max_output_tokens"]
     if sent.get("max_tool_calls") is not None:
-        wishes["max_steps"] = sent["max_tool_calls"] + 1  # the last says the answer
+        wishes["max_steps"] = sent["max_tool_calls"] + 1  # the last step gives the answer
     stores = [store for tool in tools for store in tool.get("vector_store_ids") or ()]
     if stores:
         wishes["tool_resources"] = {"file_search": {"vector_store_ids": stores}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,10 @@ from ...store.run_row import RunRow
 from ...store.tables import runs
 from ...store.tenant_view import TenantView
 from ..context import Context
-from ..conversations.items import append_items, kept_item
+from ..conversations.items import append_items, items_of, kept_item
 from ..conversations.views import PREFIXES
 from ..deployment import Deployment
+from ..message_content import prepare_files
 from ..overrides import tools_of
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object, call_id, run_of_call
@@ -76,9 +78,14 @@ def response_from_log(
     return progress
 
 
-async def found_items(context: Context, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Object]:
-    """The items that others refer to, by their ids, as far as they are there. Each response is read for itself, and
-    before anything is written: nobody waits for all of them. Raises `ApiError` for too many."""
+async def found_items(
+    context: Context, items: Sequence[Mapping[str, Any]], conversation_id: str | None = None
+) -> Mapping[str, Object]:
+    """Return the items that `items` refer to, by id, as far as they exist.
+
+    They are read before the transaction that needs them, one response at a time, so that nobody waits for all of them;
+    and so are the files that these items and the conversation's name. Raises `ApiError` for too many references.
+    """
     wanted = [item["id"] for item in items if item["type"] == "item_reference"]
     if len(wanted) > _REFERENCES:
         raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
@@ -91,7 +98,19 @@ async def found_items(context: Context, items: Sequence[Mapping[str, Any]]) -> M
     for id_ in names.keys() - found.keys():
         if (item := await context.read(partial(_kept_item, id_=id_))) is not None:
             found[id_] = item
+    await prepare_files(context, _spoken((*items, *found.values())))
+    if conversation_id is not None:
+        with suppress(ApiError):  # raised where the conversation is needed
+            await prepare_files(context, _spoken(await context.read(partial(_conversation, id_=conversation_id))))
     return found
+
+
+def _spoken(items: Iterable[Mapping[str, Any]]) -> list[Any]:
+    return [item.get("content") or item.get("output") for item in items]
+
+
+def _conversation(connection: Connection, scope: TenantView, id_: str) -> list[Object]:
+    return items_of(connection, scope, id_)
 
 
 def _items(connection: Connection, scope: TenantView, deployment: Deployment, name: tuple[str, int]) -> list[Object]:

@@ -1,4 +1,4 @@
-"""Responses and their runs: a run is a response, and one more each time it goes on after what its client said."""
+"""Responses and their runs: each run is one response, plus another each time it resumes with client input."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ITEM = re.compile(r"[a-z]+_([0-9a-f]{24})p([0-9]{1,4})[io][0-9]{1,5}")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One response of a run: the first (0), or one that goes on with it. What the later ones were asked is in the
-    run's `state["parts"]`, with the number of the last event in the log before each (`told`)."""
+    """One response of a run: number 0, or a later one that resumed it. The requests of later ones are in the run's
+    `state["parts"]`, each with the number of the last log event before it (`told`)."""
 
     run: RunRow
     number: int = 0
@@ -31,42 +31,42 @@ class Part:
 
     @property
     def asked(self) -> Mapping[str, Any]:
-        """What was asked for, as the response says it again."""
+        """The request's parameters, as the response echoes them."""
         return self._kept["asked"]  # type: ignore[no-any-return]
 
     @property
     def input(self) -> list[Object]:
-        """The items of its input, with ids."""
+        """The input items, with ids."""
         return [self._identified(at, item) for at, item in enumerate(self._kept["input"])]
 
     @property
     def created_at(self) -> int:
-        """In Unix seconds."""
+        """Creation time in Unix seconds."""
         return int(self._kept["created_at"]) if self.number else self.run.created_at
 
     @property
     def include(self) -> Sequence[str]:
-        """What its request asked to be shown of its items that is not shown else."""
+        """The request's `include`."""
         return self._kept.get("include") or ()
 
     @property
     def begin(self) -> int:
-        """The number of the last event in the log that belongs to the responses before."""
+        """The number of the last log event of the previous responses."""
         return int(self._kept["told"]) if self.number else 0
 
     @property
     def over(self) -> bool:
-        """Whether the run went on after it."""
+        """Whether the run resumed after this response."""
         return self.number < len(parts_of(self.run))
 
     @property
     def stored(self) -> bool:
-        """Whether it can be asked for later."""
+        """Whether it can be retrieved later."""
         return self.asked["store"] is not False and not self.deleted
 
     @property
     def deleted(self) -> bool:
-        """Whether its client had it forgotten."""
+        """Whether the client deleted it."""
         return self.number in self.run.state.get("deleted", ())
 
     @property
@@ -74,7 +74,7 @@ class Part:
         return parts_of(self.run)[self.number - 1] if self.number else self.run.request
 
     def item_id(self, kind: str, at: int, side: str = "o") -> str:
-        """The id of the item at this place of its output, or its input (side "i")."""
+        """Return the id of the item at this position of the output (side "o") or input (side "i")."""
         return f"{PREFIXES.get(kind, 'item')}_{self.run.id.partition('_')[2]}p{self.number}{side}{at}"
 
     def _identified(self, at: int, item: Mapping[str, Any]) -> Object:
@@ -82,24 +82,24 @@ class Part:
 
 
 def parts_of(run: RunRow) -> list[Mapping[str, Any]]:
-    """What is kept of the responses of a run after its first."""
+    """Return the stored requests of a run's later responses."""
     return list(run.state.get("parts", ()))
 
 
 def named(id_: str) -> tuple[str, int] | None:
-    """The run and the number of the response of this id, if it can be one."""
+    """Return the run id and number in a response id, or `None`."""
     found = _RESPONSE.fullmatch(id_)
     return (f"run_{found[1]}", int(found[2] or 0)) if found else None
 
 
 def item_named(id_: str) -> tuple[str, int] | None:
-    """The run and the number of the response that the item of this id belongs to, if it can be one's."""
+    """Return the run id and response number in an item id, or `None`."""
     found = _ITEM.fullmatch(id_)
     return (f"run_{found[1]}", int(found[2])) if found else None
 
 
 def part_of(run: RunRow | None, number: int) -> Part | None:
-    """The response of this number of a run, if there is one."""
+    """Return the response with this number of a run, or `None`."""
     if run is None or run.request.get("kind") != KIND or number > len(parts_of(run)):
         return None
     return Part(run, number)

@@ -1,5 +1,5 @@
-"""A response as a fold over its run's log: its output items, and the events that a stream tells of them. Whoever reads
-the same log finds the same items, and the same events under the same numbers."""
+"""Projects a run's log to a response: its output items and stream events. The same log always gives the same items, and
+the same events under the same numbers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .views import problem_of, response_object
 
 _STATUS = {"requires_action": "completed", "expired": "failed"}
 _LAST = {"completed": "response.completed", "failed": "response.failed"}
-_SAME = ("result", "repeated")  # outcomes of a call that brought what it was made for
+_SAME = ("result", "repeated")  # outcomes that mean success
 
 
 class ResponseProjection:
-    """What a response has come to, told piece by piece, from the beginning of its run's log. `tools` are those of its
-    agent, by name. `output` are its items so far, with all that is known of them; what is shown of that only where it
-    is asked for, its request and `include` ask for. `last` is the object once it is over; `told` counts the events."""
+    """Folds a run's log, from its beginning, into a response. `tools` are the agent's, by name. `output` holds the
+    items so far, in full; the fields shown depend on the request's `include` and the one given here. `last` is the
+    final response object; `told` counts the events."""
 
     def __init__(self, part: Part, tools: Mapping[str, Tool], include: Collection[str] = ()) -> None:
         self.output: list[Object] = []
@@ -46,19 +46,19 @@ class ResponseProjection:
         self._own = {inner_name(one["function"]["name"]) for one in part.run.request["tools"] if "function" in one}
         self.told = 0
         self._begun = False
-        self._end: Entry | None = None  # of this part of the log
+        self._end: Entry | None = None  # the entry that ended this part of the log
         self._usage = Usage()
         self._asked: Counter[str] = Counter()  # how often a call waited, by its id in the log
-        self._approved: dict[str, str] = {}  # the requests for approval by the calls' ids in the log
-        self._calls: dict[str, int] = {}  # those under way: their places in the output
+        self._approved: dict[str, str] = {}  # approval request ids, by call id in the log
+        self._calls: dict[str, int] = {}  # calls under way: their positions in the output
         self._speech = Speech()
-        self._message: int | None = None  # the place of the one that is being said
-        self._text = ""  # of it, with the marks of what it cites
-        self._shown = ""  # of that
-        self._cited: list[Object] = []  # by it
+        self._message: int | None = None  # the position of the open message
+        self._text = ""  # of the open message, with its citation marks
+        self._shown = ""  # the part of it already streamed
+        self._cited: list[Object] = []  # its annotations
 
     def tell(self, item: Followed) -> Iterator[Object]:
-        """The events that follow from an entry of the log, or the run's new status."""
+        """Yield the events that follow from a log entry or a status change."""
         if self.last is not None:
             return
         if not self.told:
@@ -70,14 +70,14 @@ class ResponseProjection:
             yield from self._row(item)
         elif item.seq <= self._part.begin:
             self._earlier(item)
-        elif self._end is not None:  # it waited for its client; since then the run went on, or was ended
+        elif self._end is not None:  # it waited for its client; the run has since resumed or ended
             yield from self._over("completed", {})
         else:
             yield from self._begin()
             yield from self._entry(item)
 
     def now(self, run: RunRow) -> Object:
-        """The response as it is, while its run is as `run` says."""
+        """Return the response at this time, given the current row of its run."""
         if self.last is not None:
             return self.last
         waits = self._part.asked["background"] and run.status == "queued" and not self._begun
@@ -92,7 +92,7 @@ class ResponseProjection:
 
     def _row(self, run: RunRow) -> Iterator[Object]:
         went_on = len(parts_of(run)) - self._part.number
-        if went_on < 0 or run.status == "queued":  # an old word, or nothing new
+        if went_on < 0 or run.status == "queued":  # an outdated row, or nothing new
             return
         yield from self._begin()
         if self._end is not None and (went_on or run.status == "requires_action"):
@@ -107,7 +107,7 @@ class ResponseProjection:
         yield self._event(_LAST.get(status, "response.incomplete"), response=self.last)
 
     def _closed(self) -> Iterator[Object]:
-        """End what is still open."""
+        """End the open items."""
         if self._message is not None:
             yield from self._said("incomplete")
         for at in self._calls.values():
@@ -157,7 +157,7 @@ class ResponseProjection:
             yield from self._said("incomplete" if said.reason else "completed")
 
     def _show(self, *, whole: bool) -> Iterator[Object]:
-        """What the open message's text adds to what is shown of it."""
+        """Emit the new part of the open message's text."""
         assert self._message is not None
         place, before = self._place(self._message), len(self._cited)
         text, self._cited = annotate(self._text, self._citations.sources, whole=whole)
@@ -179,7 +179,7 @@ class ResponseProjection:
         yield self._done(at, status=status, content=[_part(text, annotations)])
 
     def _refused(self, text: str) -> Iterator[Object]:
-        """What the model said instead of an answer in the form that was asked for, as a message of its own."""
+        """Emit the model's refusal, given instead of an answer in the requested format, as a message."""
         yield from self._added("message", status="in_progress", role="assistant", content=[])
         at, refusal = len(self.output) - 1, {"type": "refusal", "refusal": text}
         empty = {"content_index": 0, "part": {**refusal, "refusal": ""}}
@@ -192,7 +192,7 @@ class ResponseProjection:
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
     def _function(self, action: AgentAction) -> Iterator[Object]:
-        """A call of a function of the client's."""
+        """Emit a call of a client's function."""
         arguments = self._arguments(action)
         named = call_id(self._part.run.id, action.id, self._asked[action.id])
         name = outer_name(self._part.run.request, action.tool)
@@ -203,7 +203,7 @@ class ResponseProjection:
         yield self._done(at, arguments=arguments, status="completed")
 
     def _approval(self, action: AgentAction) -> Iterator[Object]:
-        """A call that a person must approve."""
+        """Emit a request for a person's approval."""
         shown = {"server_label": self._label, "name": action.tool, "arguments": self._arguments(action)}
         yield from self._added("mcp_approval_request", **shown, id=self._request_id(action.id))
         yield self._done(len(self.output) - 1)
@@ -212,7 +212,7 @@ class ResponseProjection:
         return f"mcpr_{call_id(self._part.run.id, call, self._asked[call]).removeprefix('call_')}"
 
     def _call(self, action: AgentAction) -> Iterator[Object]:
-        """A call of a tool of the agent's."""
+        """Emit a call of one of the agent's tools."""
         if action.id in self._calls:
             return
         if action.tool in self._hosted:
@@ -229,7 +229,7 @@ class ResponseProjection:
         self.output[at] = {**self.output[at], "arguments": arguments}
 
     def _hosted_call(self, action: AgentAction) -> Iterator[Object]:
-        """A call of a tool that the server has for every agent."""
+        """Emit a call of a hosted tool."""
         arguments = arguments_of(action, self._tools)
         kind, given = hosted_calls.item_type(action.tool), hosted_calls.begun(self._part.run, action.tool, arguments)
         yield from self._added(kind, **given)
@@ -240,7 +240,7 @@ class ResponseProjection:
 
     def _observed(self, seen: Observation) -> Iterator[Object]:
         at = self._calls.pop(seen.call_id, None)
-        if at is None:  # the client's own function, or what a person would not have
+        if at is None:  # the client's function, or a rejected call
             return
         kind, well = self.output[at]["type"], seen.outcome in _SAME
         if kind != "mcp_call":

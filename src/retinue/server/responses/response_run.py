@@ -1,4 +1,4 @@
-"""Responses as runs: a new one, or the one that waits for what its client was to say."""
+"""Responses as runs: starts a new run, or resumes the one that waits for the client's input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .views import request_view
 
 
 class ResponseRun(NamedTuple):
-    """The response that answers a request, whether its run has to be started, and the run that was ended for it."""
+    """The response to a request, whether its run must be started, and the run that was cancelled for it."""
 
     part: Part
     new: bool
@@ -42,7 +42,7 @@ class ResponseRun(NamedTuple):
 
 
 class PriorContext(NamedTuple):
-    """What a request stands on: the conversation before, in turns and as far as needed in items, the rules in it."""
+    """The context of a request: the conversation before as turns, partly as items, and its rules."""
 
     items: Sequence[Mapping[str, Any]] = ()
     turns: Sequence[Mapping[str, Any]] = ()
@@ -57,8 +57,8 @@ def start_response(
     found: Mapping[str, Object],
     own: Collection[str] = (),
 ) -> ResponseRun:
-    """The response to a request, in its run; `found`: the items that it refers to. It may go on from those of `own`
-    though they are not stored. Raises `ApiError`."""
+    """Return the response to a request, with its run. `found` are the items it refers to. It may continue responses in
+    `own` although they are not stored. Raises `ApiError`."""
     conversation_id = conversation_named(body)
     previous = previous_part(connection, scope, body.previous_response_id, own)
     sent = body.sent()
@@ -71,7 +71,7 @@ def start_response(
     if waiting is not None:
         given = {"asked": asked, "input": said, "include": body.include}
         return _go_on(connection, scope, server, *waiting, given)
-    before = context_of(connection, scope, server, previous, conversation_id, items)  # first: is it the tenant's?
+    before = context_of(connection, scope, server, previous, conversation_id, items)  # first: checks ownership
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
         **options_of(sent),
@@ -91,7 +91,7 @@ def start_response(
 
 
 def conversation_named(body: InputTokens) -> str | None:
-    """The id of the conversation that a request is part of. Raises `ApiError` if it goes on from a response, too."""
+    """Return the id of the request's conversation, or `None`. Raises `ApiError` if it also continues a response."""
     if body.conversation is not None and body.previous_response_id is not None:
         message = (
             "The parameters 'previous_response_id' and 'conversation' are mutually exclusive. "
@@ -110,7 +110,7 @@ def context_of(
     conversation_id: str | None,
     items: Sequence[Mapping[str, Any]],
 ) -> PriorContext:
-    """What `items` follow. Raises `ApiError` if they do not fit to it."""
+    """Return the context that `items` continue. Raises `ApiError` if they do not fit it."""
     before = PriorContext()
     if conversation_id is not None:
         before = PriorContext(kept_items(connection, scope, items_of(connection, scope, conversation_id)))
@@ -129,7 +129,7 @@ def context_of(
 
 
 def _chain(connection: Connection, server: Server, previous: Part) -> PriorContext:
-    """The conversation up to the end of a response: its run's, and what was said and done in it."""
+    """Return the conversation up to the end of a response: its run's history, and what was said and done in the run."""
     items: list[Object] = []
     run, log = previous.run, read_events(connection, previous.run.id)
     for number in range(previous.number + 1):
@@ -158,8 +158,8 @@ def _waiting(
     previous: Part | None,
     conversation_id: str | None,
 ) -> tuple[Part, list[tuple[str, str]]] | None:
-    """The response whose calls the last items answer, if its run waits for that, or went on after just that; and the
-    answers."""
+    """Return the response whose calls the last items answer, and the answers, if its run waits for them or was already
+    resumed by them."""
     answers = answers_at_the_end(items)
     run_id = run_of_call(answers[0][0]) if answers else None
     row = None if run_id is None else scope.find(connection, runs, run_id)
@@ -185,8 +185,8 @@ def _go_on(
     answers: list[tuple[str, str]],
     given: Mapping[str, Any],
 ) -> ResponseRun:
-    """The response after the one that waits. The run goes on as it was begun; what is asked for in `given` is only
-    said again."""
+    """Return the response that follows the waiting one. The run keeps its original settings; those in `given` are only
+    echoed."""
     run = waiting.run
     if waiting.over:
         return ResponseRun(Part(run, waiting.number + 1), False)
@@ -209,7 +209,7 @@ def _go_on(
 
 
 def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
-    """Raises `ApiError` unless `items` have outputs for all of the client's own functions that `run` waits for."""
+    """Raise `ApiError` unless `items` have outputs for all client functions that `run` waits for."""
     given = {item["call_id"] for item in items if item["type"] == "function_call_output"}
     own = {inner_name(one["function"]["name"]) for one in run.request["tools"] if "function" in one}
     for action, _, asked in pending_calls(run):
@@ -219,8 +219,8 @@ def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _make_room(connection: Connection, conversation_id: str, items: Sequence[Mapping[str, Any]]) -> RunRow | None:
-    """End a run that waits on the conversation for an answer that these items are not; that run. Raises `ApiError` if
-    one is under way, or if they leave a call unanswered."""
+    """Cancel and return a run that waits on the conversation for other input than these items. Raises `ApiError` if a
+    run is active, or if the items leave a call without output."""
     active = active_run(connection, conversation_id)
     if active is None:
         return None

@@ -1,4 +1,4 @@
-"""Responses: made, streamed, and their input counted."""
+"""`/responses`: creates and streams responses, and counts their input tokens."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 
 @router.post("", responses=STREAMED)
 async def create(body: ResponseCreate, context: ContextDep, request: Request) -> Any:
-    """Answer, or begin to."""
+    """Create a response."""
     _check(body, context.server, request)
-    found = await found_items(context, as_items(body.sent().get("input")))
+    found = await found_items(context, as_items(body.sent().get("input")), conversation_named(body))
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
         made = start_response(connection, scope, context.server, body, found, context.own)
@@ -48,7 +48,7 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
     context.server.halted(halted)
     if new:
         context.server.runs.start(run.id, run)
-    lasting = part.stored or context.repeat is not None  # else nobody can come back to it
+    lasting = part.stored or context.repeat is not None  # otherwise nobody can come back to it
     if body.stream:
         return event_stream(response_events(context.server, part, lasting=lasting))
     if body.background:
@@ -58,10 +58,10 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
 
 @router.post("/input_tokens")
 async def input_tokens(body: InputTokens, context: ContextDep, request: Request) -> Object:
-    """About how many tokens the input of such a response has."""
+    """Estimate the input tokens of such a response."""
     _check(body, context.server, request)
     sent = body.sent()
-    found = await found_items(context, as_items(sent.get("input")))
+    found = await found_items(context, as_items(sent.get("input")), conversation_named(body))
 
     def work(connection: Connection, scope: TenantView) -> int:
         conversation_id = conversation_named(body)
@@ -77,7 +77,7 @@ async def input_tokens(body: InputTokens, context: ContextDep, request: Request)
 
 
 def _check(body: InputTokens, server: Server, request: Request) -> None:
-    """Raises `ApiError` for what a request may not ask for, whatever else there is."""
+    """Raise `ApiError` for parameters that are invalid whatever the context."""
     agents = server.deployment.agents
     name = body.model or next(iter(agents))
     if name not in agents:
@@ -92,8 +92,8 @@ def _check(body: InputTokens, server: Server, request: Request) -> None:
 async def response_events(
     server: Server, part: Part, after: int = -1, *, lasting: bool = True, include: Collection[str] = ()
 ) -> AsyncIterator[str]:
-    """The events of a response with numbers above `after`, until it is over. One that is not `lasting` is cancelled
-    when its reader goes away. `include`: what is to be shown of its items beside what its request asked for."""
+    """Yield the events of a response numbered above `after`, until it ends. A response that is not `lasting` is
+    cancelled when its reader disconnects. `include` adds to that of its request."""
     progress = ResponseProjection(part, tools_of(server.deployment, part.run), include)
     try:
         async with aclosing(server.runs.followers.follow(part.run.id, request=part.run.request)) as items:
@@ -111,7 +111,7 @@ async def response_events(
 
 
 async def _ended(context: Context, part: Part, request: Request, *, lasting: bool) -> Object:
-    """The response once it is over; one that is not `lasting` is cancelled if the client goes away meanwhile."""
+    """Return the response once it has ended; one that is not `lasting` is cancelled if the client disconnects."""
     watch = asyncio.create_task(wait_for_disconnect(request))
     following = asyncio.create_task(until_over(context.server, part))
     try:
@@ -131,7 +131,7 @@ async def _ended(context: Context, part: Part, request: Request, *, lasting: boo
 
 
 async def until_over(server: Server, part: Part) -> tuple[ResponseProjection, RunRow]:
-    """What the response came to, and its run then."""
+    """Return the finished response and the final row of its run."""
     progress, run = ResponseProjection(part, tools_of(server.deployment, part.run)), part.run
     async with aclosing(server.runs.followers.follow(run.id, listens=False, request=run.request)) as items:
         async for item in items:

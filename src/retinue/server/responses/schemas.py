@@ -1,4 +1,4 @@
-"""What a request for a response may say. What means nothing to a server of one's own is taken and ignored."""
+"""Request schemas of responses. Parameters without meaning for a self-hosted server are accepted and ignored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..wire.common_schemas import (
     either,
 )
 
-Here = Literal["file_search", "code_interpreter"]  # a run that wants one finds out whether it is enabled
+Here = Literal["file_search", "code_interpreter"]  # whether it is enabled is checked when the run starts
 Elsewhere = Literal[
     "web_search",
     "web_search_preview",
@@ -48,14 +48,14 @@ class ResponseFunctionTool(Wire):
 
 
 class ToolFilter(Wire):
-    """Tools by their names, and by whether they only read."""
+    """Selects tools by name, and by whether they only read."""
 
     tool_names: Annotated[list[Name], Field(max_length=128)] | None = None
     read_only: bool | None = None
 
 
 class ApprovalRules(Wire):
-    """The tools that a person must approve, and those that need not be."""
+    """The tools that need a person's approval, and those that do not."""
 
     always: ToolFilter | None = None
     never: ToolFilter | None = None
@@ -72,7 +72,7 @@ RequireApproval = Annotated[
 
 
 class ResponseMcpTool(Wire):
-    """The tools of the server's own, under their label: the name of the model. What would lead elsewhere is refused."""
+    """The server's own tools; the label is the model's name. Declarations of other servers are refused."""
 
     type: Literal["mcp"]
     server_label: Name
@@ -94,7 +94,7 @@ class Ranking(Wire):
 
 
 class ResponseFileSearchTool(Wire):
-    """The hosted file search; `filters` are those of `/vector_stores/{id}/search`."""
+    """The hosted file search; `filters` are as in `/vector_stores/{id}/search`."""
 
     type: Literal["file_search"]
     vector_store_ids: Annotated[list[Id], Field(max_length=20)] | None = None
@@ -104,14 +104,14 @@ class ResponseFileSearchTool(Wire):
 
 
 class Container(Wire):
-    """What a program finds: the texts of these files."""
+    """The files whose text a program can read."""
 
     type: Literal["auto"]
     file_ids: Annotated[list[Id], Field(max_length=50)] | None = None
 
 
 class ResponseCodeInterpreterTool(Wire):
-    """The hosted code interpreter. Each program begins with nothing, whatever the id of its container."""
+    """The hosted code interpreter. Every program starts afresh, whatever the container id."""
 
     type: Literal["code_interpreter"]
     container: (
@@ -124,7 +124,7 @@ class ResponseCodeInterpreterTool(Wire):
 
 
 class HostedTool(Wire):
-    """A tool that OpenAI runs for its clients; kept as it is sent, with whatever else is in it."""
+    """A tool that OpenAI hosts; stored as sent, with all its fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -149,14 +149,14 @@ ToolOf = Annotated[
 
 
 class ResponseFunctionChoice(Wire):
-    """This function is to be called."""
+    """Requires a call of this function."""
 
     type: Literal["function"]
     name: FunctionName
 
 
 class McpChoice(Wire):
-    """This tool of the agent's own is to be called: its agent is the server's label."""
+    """Requires a call of this tool of the agent; the label is the agent's name."""
 
     type: Literal["mcp"]
     server_label: str
@@ -164,13 +164,13 @@ class McpChoice(Wire):
 
 
 class ResponseHostedChoice(Wire):
-    """This hosted tool is to be used."""
+    """Requires a call of this hosted tool."""
 
     type: Literal["code_interpreter", "file_search"]
 
 
 class ResponseAllowedChoice(Wire):
-    """Only these may be called, or one of them must be."""
+    """Restricts calls to these tools, or requires one of them."""
 
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
@@ -195,7 +195,7 @@ ToolChoice = Annotated[
 
 
 class ResponseSchemaFormat(Wire):
-    """Answers are JSON of a schema."""
+    """The answer is JSON that matches a schema."""
 
     type: Literal["json_schema"]
     name: FunctionName
@@ -205,13 +205,13 @@ class ResponseSchemaFormat(Wire):
 
 
 class ResponsePlainFormat(Wire):
-    """Answers are text, or JSON of any kind."""
+    """The answer is text, or any JSON."""
 
     type: Literal["text", "json_object"]
 
 
 class TextConfig(Wire):
-    """The form of the answer."""
+    """The format of the answer."""
 
     format: (
         Annotated[
@@ -226,14 +226,14 @@ class TextConfig(Wire):
 
 
 class Reasoning(Wire):
-    """How much a model is to think, and say of it."""
+    """How much the model reasons, and how much of it is shown."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
 
 
 class ConversationId(Wire):
-    """A conversation by its id."""
+    """A conversation, by id."""
 
     id: Id
 
@@ -245,7 +245,7 @@ ConversationOf = Annotated[
 
 
 class Compact(Wire):
-    """`POST /responses/compact`: what is to be told in one item."""
+    """`POST /responses/compact`: the conversation to pack into one item."""
 
     model: str
     input: Input | None = None
@@ -255,7 +255,7 @@ class Compact(Wire):
 
 
 class InputTokens(Wire):
-    """`POST /responses/input_tokens`: what a response would be asked."""
+    """`POST /responses/input_tokens`: the input of a response."""
 
     model: str | None = None
     input: Input | None = None
@@ -271,7 +271,7 @@ class InputTokens(Wire):
 
 
 class ResponseCreate(InputTokens):
-    """`POST /responses`. Without `model` the first agent of the file answers."""
+    """`POST /responses`. `model` defaults to the file's first agent."""
 
     stream: bool | None = None
     store: bool | None = None

@@ -1,4 +1,4 @@
-"""Responses that are kept: read, streamed again, cancelled, forgotten."""
+"""Stored responses: retrieves, streams again, cancels and deletes them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .response_parts import Part, parts_of
 from .routes import response_events, until_over
 
 router = APIRouter(prefix="/responses/{response_id}", route_class=JsonRoute)
-_CANCELLING = 10.0  # seconds, for which a request waits until what is cancelled has ended
+_CANCELLING = 10.0  # seconds that a request waits for a cancelled run to end
 
 
 @router.get("", responses=STREAMED)
@@ -40,7 +40,7 @@ async def retrieve(
     starting_after: Annotated[int, Query(ge=0)] | None = None,
     include: Include = (),
 ) -> Any:
-    """The response, or its events from the one after `starting_after`."""
+    """Retrieve a response, or stream its events after `starting_after`."""
     if stream:
         context.begin_stream()
         part = await context.read(partial(found_response, id_=response_id))
@@ -52,7 +52,7 @@ async def retrieve(
 
 @router.delete("")
 async def delete(response_id: str, context: ContextDep) -> Object:
-    """Forget the response; if it is under way, it is ended."""
+    """Delete a response; if it is active, it is cancelled."""
     part = await context.read(partial(found_response, id_=response_id))
     if part.run.active and not part.over:
         await _halt(context, response_id)
@@ -60,7 +60,7 @@ async def delete(response_id: str, context: ContextDep) -> Object:
     def work(connection: Connection, scope: TenantView) -> None:
         part = found_response(connection, scope, response_id)
         gone = {*part.run.state.get("deleted", ()), part.number}
-        if len(gone) <= len(parts_of(part.run)):  # other responses of this run are left
+        if len(gone) <= len(parts_of(part.run)):  # the run has other responses
             update_run(connection, part.run, state={**part.run.state, "deleted": sorted(gone)})
             return
         scope.remove(connection, runs, runs.c.id == part.run.id)
@@ -72,7 +72,7 @@ async def delete(response_id: str, context: ContextDep) -> Object:
 
 @router.post("/cancel")
 async def cancel(response_id: str, context: ContextDep) -> Object:
-    """End a response that runs in the background. One that was cancelled before stays so."""
+    """Cancel a background response. Cancelling it again has no effect."""
     part = await context.read(partial(found_response, id_=response_id))
     if not part.asked["background"]:
         raise ApiError(400, "Cannot cancel a synchronous response.")
@@ -87,7 +87,7 @@ async def cancel(response_id: str, context: ContextDep) -> Object:
 
 @router.get("/input_items")
 async def input_items(response_id: str, context: ContextDep, page: Wanted, include: Include = ()) -> Object:
-    """The items of the request that the response answers."""
+    """List the input items of a response."""
     part = await context.read(partial(found_response, id_=response_id))
     return list_objects([item_view(item, include) for item in part.input], page)
 
@@ -101,7 +101,7 @@ async def _shown(context: Context, response_id: str, include: Sequence[str] = ()
 
 
 async def _halt(context: Context, response_id: str) -> None:
-    """End the run of a response, and wait until it has ended."""
+    """Cancel the run of a response, and wait until it has ended."""
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, RunRow | None]:
         part = found_response(connection, scope, response_id)

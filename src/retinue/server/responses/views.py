@@ -1,4 +1,4 @@
-"""Responses as OpenAI's objects: every key is there."""
+"""Response objects in OpenAI's format, with every key present."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOOL: Mapping[str, Any] = {"type": "function", "name": "", "description": None,
 
 
 def request_view(sent: Mapping[str, Any], model: str, conversation_id: str | None) -> Object:
-    """What a request asks for, as its response says it again."""
+    """Return the request's parameters, as its response echoes them."""
     asked = {name: sent.get(name) for name in _DEFAULTS}
     text = sent.get("text") or {}
     return {
@@ -53,7 +53,7 @@ def response_object(
     completed_at: int | None = None,
     problem: Mapping[str, Any] = {},
 ) -> Object:
-    """A response in this status; `problem` has its `error` and its `incomplete_details`, if there are any."""
+    """Return the response object in this status; `problem` has its `error` and `incomplete_details`, if any."""
     return {
         "id": part.id,
         "object": "response",
@@ -72,13 +72,13 @@ def response_object(
 
 
 def problem_of(run: RunRow) -> Object:
-    """What kept a run from completing, as a response says it."""
+    """Return why a run did not complete, in a response's format."""
     if run.status == "incomplete":
         details = run.state.get("incomplete_details") or {}
         filtered = details.get("reason") == "content_filter"
         return {"incomplete_details": {"reason": "content_filter" if filtered else "max_output_tokens"}}
     if run.status == "expired":
-        return {"error": {"code": "server_error", "message": "The run has expired: its time was up."}}
+        return {"error": {"code": "server_error", "message": "The run has expired."}}
     if run.status == "failed":
         error = run.state.get("last_error") or {"code": "server_error", "message": "The run failed."}
         return {"error": {"code": error["code"], "message": error["message"]}}
@@ -86,7 +86,7 @@ def problem_of(run: RunRow) -> Object:
 
 
 def usage_object(usage: Usage) -> Object:
-    """Tokens, counted as a response says them."""
+    """Return token usage in a response's format."""
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},

@@ -1,5 +1,5 @@
-"""`/responses` over a WebSocket: each `response.create` is asked as `POST /responses` is, one after the other, and what
-its stream would tell comes as messages. Where a message has a `stream_id`, so has all that answers it."""
+"""`/responses` over a WebSocket: each `response.create` message is handled like `POST /responses`, in order, and its
+stream events are sent as messages. The answers to a message with a `stream_id` carry the same one."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..wire.request_body import MAX_BYTES, json_in
 
 PATH = "/v1/responses"
 LASTS = 3_600.0  # seconds, as at OpenAI
-_AHEAD = 32  # messages that may wait for the one before
-_TAKEN = (b"authorization", b"host", b"origin", b"user-agent", b"openai-beta")  # headers that each request has again
-_ELSEWHERE = ("stream", "stream_options", "background")  # parameters that mean nothing here
+_AHEAD = 32  # messages that may be queued
+_TAKEN = (b"authorization", b"host", b"origin", b"user-agent", b"openai-beta")  # headers copied to each request
+_ELSEWHERE = ("stream", "stream_options", "background")  # parameters without meaning here
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,256}")
-_STREAMS = 32  # of a connection, whose last responses are remembered
-_NORMAL, _POLICY = 1000, 1008  # codes of a connection that is closed: as it should be, for what its client does
+_STREAMS = 32  # per connection; their last responses are remembered
+_NORMAL, _POLICY = 1000, 1008  # WebSocket close codes: regular, and for a misbehaving client
 
 
 async def serve(socket: WebSocket) -> None:
-    """Answer what comes over a connection, until it is closed, or has lasted for an hour."""
+    """Answer the messages of a connection until it is closed, or after an hour."""
     await socket.accept()
     waiting = _Waiting(socket)
     turns = _Turns(socket, waiting.closed)
@@ -47,8 +47,8 @@ async def serve(socket: WebSocket) -> None:
 
 
 class _Waiting:
-    """Messages that wait for their turn. They are read while another is answered: so it is noticed when the client goes
-    away (`closed`), or sends too much. `refusal`: why no more are taken."""
+    """Queued messages. They are read while another is answered, in order to notice when the client disconnects
+    (`closed`) or sends too much. `refusal` is why no more are accepted."""
 
     def __init__(self, socket: WebSocket) -> None:
         self.closed = asyncio.Event()
@@ -59,7 +59,7 @@ class _Waiting:
         self._reading = asyncio.create_task(self._read())
 
     async def take(self, ends: float) -> str | None:
-        """The next; `None` if there will be none, or the time `ends` has come."""
+        """Return the next message; `None` if there will be none, or at the deadline `ends` (loop time)."""
         try:
             async with asyncio.timeout_at(ends):
                 while not self._texts:
@@ -68,13 +68,13 @@ class _Waiting:
                     self._more.clear()
                     await self._more.wait()
         except TimeoutError:
-            message = "The WebSocket connection has lasted for 60 minutes. Open another, and go on there."
+            message = "The WebSocket connection has lasted for 60 minutes. Open a new one to continue."
             self.refusal = ApiError(400, message, code="websocket_connection_limit_reached")
             return None
         return self._texts.pop(0)
 
     async def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
@@ -88,7 +88,7 @@ class _Waiting:
                 self._texts.append((message["bytes"] or b"").decode("utf-8", "replace") if text is None else text)
                 if len(self._texts) > _AHEAD or sum(map(len, self._texts)) > MAX_BYTES:
                     self._texts.clear()
-                    said = f"Too many messages wait for the one before: at most {_AHEAD}, or 20 MB, may."
+                    said = f"Too many messages are queued: the limit is {_AHEAD}, or 20 MB."
                     self.refusal = ApiError(429, said, kind="requests", code="rate_limit_exceeded")
                 self._more.set()
         finally:
@@ -97,17 +97,17 @@ class _Waiting:
 
 
 class _Turns:
-    """What one connection asks. The last response of each stream may be gone on from here though it was not to be
-    stored (`own`). `good`: whether its key may ask."""
+    """Answers the requests of one connection. The last response of each stream (`own`) may be continued here even if it
+    was not stored. `good` says whether the key is still valid."""
 
     def __init__(self, socket: WebSocket, closed: asyncio.Event) -> None:
         self._socket = socket
         self._closed = closed
-        self._own = dict[str | None, str]()  # by stream
+        self._own = dict[str | None, str]()  # by stream id
         self.good = True
 
     async def answer(self, text: str) -> None:
-        """Ask what a message asks; send what comes of it."""
+        """Handle the request in a message, and send its answer."""
         stream: str | None = None
         try:
             given = await self._object(text)
@@ -123,7 +123,7 @@ class _Turns:
         self.good = answer.status not in (401, 403)
 
     async def _object(self, text: str) -> Object:
-        """The object in a message. Raises `ApiError` (400) if there is none."""
+        """Return the object in a message. Raises `ApiError` (400) if it is not JSON."""
         socket = self._socket
         try:
             given = await json_in(text.encode("utf-8", "surrogatepass"), socket.app.state.server, socket.state.tenant)
@@ -141,19 +141,19 @@ class _Turns:
                 del self._own[oldest]
 
     def _scope(self, length: int) -> dict[str, Any]:
-        """That of a request by who opened the connection."""
+        """Return the scope of a request on behalf of the connection's client."""
         outer = self._socket.scope
         headers = [(name, value) for name, value in outer["headers"] if name in _TAKEN]
         headers += [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
         same = {name: outer[name] for name in ("http_version", "server", "client", "root_path")}
-        asgi = {"version": "3.0", "spec_version": "2.3"}  # before 2.4, what a client hears of is not told by `send`
+        asgi = {"version": "3.0", "spec_version": "2.3"}  # before 2.4, `send` does not report a disconnect
         own = frozenset(self._own.values())
         asked = {"type": "http", "method": "POST", "path": PATH, "raw_path": PATH.encode(), "query_string": b""}
         scheme = "https" if outer["scheme"] == "wss" else "http"
         return {**same, **asked, "asgi": asgi, "scheme": scheme, "headers": headers, "state": {"own_responses": own}}
 
     def _receiving(self, body: bytes) -> Any:
-        """The body, and then that the client has gone away, once it has."""
+        """Return a `receive` that gives the body, then a disconnect once the client is gone."""
         pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
@@ -166,7 +166,7 @@ class _Turns:
 
 
 class _Answer:
-    """The answer to a request, as messages: events of a stream as they are, and an error in its envelope."""
+    """Sends the answer to a request as messages: stream events as they are, errors in an envelope."""
 
     def __init__(self, socket: WebSocket, stream: str | None) -> None:
         self.status = 0
@@ -175,10 +175,10 @@ class _Answer:
         self._socket = socket
         self._stream = stream
         self._body = b""
-        self._name = ""  # of the event that is being read
+        self._name = ""  # of the current event
 
     async def send(self, message: Message) -> None:
-        """What an application says."""
+        """Receive a message of the application."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.failed = self.status >= 400
@@ -214,7 +214,7 @@ class _Answer:
 
 
 async def _say(socket: WebSocket, text: str) -> None:
-    """Send a message, if there is still somebody."""
+    """Send a message, if the client is still connected."""
     if socket.application_state == WebSocketState.CONNECTED:
         with suppress(WebSocketDisconnect):
             await socket.send_text(text)
@@ -227,26 +227,27 @@ async def _close(socket: WebSocket, code: int) -> None:
 
 
 def _stream(given: Object) -> str | None:
-    """The `stream_id`, taken out. Raises `ApiError` (400) for what is none."""
+    """Remove and return the `stream_id`. Raises `ApiError` (400) if it is invalid."""
     stream = given.pop("stream_id", None)
     if stream is not None and not (isinstance(stream, str) and _STREAM.fullmatch(stream)):
-        message = "Invalid 'stream_id': want 1 to 256 letters, digits, underscores, hyphens or periods (ASCII)."
+        message = "Invalid 'stream_id': expected 1 to 256 letters, digits, underscores, hyphens or periods (ASCII)."
         raise ApiError(400, message, param="stream_id", code="invalid_value")
     return stream
 
 
 def _check(given: Object) -> None:
-    """Take out the type; what is left is the body. Raises `ApiError` (400) if that asks for no response."""
+    """Remove the type and unsupported parameters, leaving the body. Raises `ApiError` (400) if it is no
+    `response.create`."""
     if given.pop("type", None) != "response.create":
-        message = "Invalid value: want an object with the 'type' 'response.create'."
+        message = "Invalid value: expected an object with the 'type' 'response.create'."
         raise ApiError(400, message, param="type", code="invalid_value")
     for name in _ELSEWHERE:
         if given.pop(name, None) is not None:
-            message = f"Unknown parameter: '{name}' means nothing over a WebSocket."
+            message = f"Unknown parameter: '{name}' is not supported over a WebSocket."
             raise ApiError(400, message, param=name, code="unknown_parameter")
 
 
 def _envelope(status: int, error: Object, stream: str | None = None) -> str:
-    """An error as a message; there each has a code."""
+    """Return an error as a message, in which every error has a code."""
     told = {"type": "error", "status": status, "error": {**error, "code": error.get("code") or error["type"]}}
     return json.dumps(told if stream is None else {**told, "stream_id": stream}, ensure_ascii=False)

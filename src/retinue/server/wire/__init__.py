@@ -1,1 +1,1 @@
-"""What every route speaks: bodies in, objects, errors and streams out, in OpenAI's shapes."""
+"""The common protocol of all routes: request bodies, objects, errors and streams, in OpenAI's format."""

@@ -1,4 +1,4 @@
-"""What the API refuses, in OpenAI's words: clients match on them."""
+"""API errors in OpenAI's wording, which clients match on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...store.run_row import RunRow
 
 
 class ApiError(Exception):
-    """An answer that is an error: `{"error": {"message", "type", "param", "code"}}`, with `headers`."""
+    """An error response: `{"error": {"message", "type", "param", "code"}}`, with `headers`."""
 
     def __init__(
         self,
@@ -29,18 +29,18 @@ class ApiError(Exception):
 
 
 def not_found(what: str, id_: str) -> ApiError:
-    """Nothing of that id is there, for this tenant."""
+    """Return the error for an id that does not exist for this tenant."""
     return ApiError(404, f"No {what} found with id '{id_}'.")
 
 
 def no_model(name: str) -> ApiError:
-    """No agent of the file has this name."""
+    """Return the error for an unknown model."""
     return ApiError(404, f"The model '{name}' does not exist.", param="model", code="model_not_found")
 
 
 def run_failed_error(run: RunRow, *, acted: bool = False) -> ApiError:
-    """A run that came to nothing, as an answer. `acted`: something may have been done that must not be done again, so
-    clients are told not to send the request again by themselves."""
+    """Return the error for a failed run. `acted` means that side effects may have happened, so clients are told not to
+    retry automatically."""
     error: Mapping[str, Any] = run.state.get("last_error") or {}
     cause: Mapping[str, Any] = run.state.get("failure") or {}
     said = error.get("message") or f"The run was {run.status}."

@@ -1,4 +1,4 @@
-"""Clients that may go away while they are being answered."""
+"""Detects clients that disconnect while they are being answered."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from fastapi import Request
 
 
 async def wait_for_disconnect(request: Request) -> None:
-    """Wait until the client has gone away."""
+    """Wait until the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

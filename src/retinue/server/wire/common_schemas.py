@@ -1,4 +1,4 @@
-"""The pieces that requests are made of, in OpenAI's shapes and with its limits."""
+"""Schemas shared by requests, in OpenAI's shapes and with its limits."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pydantic_core import PydanticCustomError
 
 
 class Wire(BaseModel):
-    """A request or a part of one. Unknown keys are ignored; a server started with `--strict` refuses them."""
+    """A request, or part of one. Unknown keys are ignored, or refused if the server runs with `--strict`."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, protected_namespaces=())
 
     def sent(self) -> dict[str, Any]:
-        """What was given, as JSON; what was not given is not in it."""
+        """Return the fields that were sent, as JSON."""
         return self.model_dump(exclude_unset=True, by_alias=True)
 
 
 def by_type(*names: str) -> Discriminator:
-    """A choice among objects by their `type`; their tags are `<NAME>`, which no key can be. The
-    error's message is the list of them."""
+    """Return a discriminator for objects by `type`. Tags are `<NAME>`, which no key can be; the error's message lists
+    the names."""
 
     def tag(value: Any) -> str | None:
         kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
@@ -31,7 +31,7 @@ def by_type(*names: str) -> Discriminator:
 
 
 def either(said: str, **kinds: type) -> Discriminator:
-    """A choice by what JSON calls the value's type; `said` is what is expected, in words."""
+    """Return a discriminator by JSON type; `said` describes the expected value."""
 
     def tag(value: Any) -> str | None:
         if isinstance(value, Wire):
@@ -42,7 +42,7 @@ def either(said: str, **kinds: type) -> Discriminator:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
-Id = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]  # PostgreSQL has no NUL in texts
+Id = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]  # PostgreSQL text cannot hold NUL
 Many = Field(max_length=2_048)  # messages, and parts of one
 Text = Annotated[str, Field(min_length=1, max_length=256_000)]
 Instructions = Annotated[str, Field(max_length=256_000)]
@@ -57,7 +57,7 @@ FunctionName = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-zA
 
 
 class Problem(Wire):
-    """What is wrong: `param` names the parameter, `code` the kind of mistake."""
+    """An error: `param` names the parameter, `code` the kind of error."""
 
     message: str
     type: str
@@ -66,7 +66,7 @@ class Problem(Wire):
 
 
 class Refused(Wire):
-    """Every answer that is an error."""
+    """The body of every error response."""
 
     error: Problem
 
@@ -81,7 +81,7 @@ class Function(Wire):
 
 
 class FunctionTool(Wire):
-    """A function as a tool."""
+    """A function tool."""
 
     type: Literal["function"]
     function: Function
@@ -101,7 +101,7 @@ class RankingOptions(Wire):
 
 
 class FileSearch(Wire):
-    """How a file search goes."""
+    """Options of a file search."""
 
     max_num_results: Annotated[int, Field(ge=1, le=50)] | None = None
     ranking_options: RankingOptions | None = None
@@ -124,7 +124,7 @@ Tool = Annotated[
 
 def _named_apart(tools: list[Any]) -> list[Any]:
     given = [tool.function.name for tool in tools if isinstance(tool, FunctionTool)]
-    names = Counter(name.replace("-", "_") for name in given)  # which models are told
+    names = Counter(name.replace("-", "_") for name in given)  # models see these names
     for name in given:
         if names[name.replace("-", "_")] > 1:
             raise PydanticCustomError("same_name", "two tools are called '{name}'", {"name": name})
@@ -135,40 +135,40 @@ NamedApart = AfterValidator(_named_apart)
 
 
 class CodeInterpreterFiles(Wire):
-    """The files that the code interpreter sees."""
+    """The files available to the code interpreter."""
 
     file_ids: Annotated[list[str], Field(max_length=20)] | None = None
 
 
 class FileSearchStores(Wire):
-    """The stores that the file search looks into."""
+    """The vector stores that file search uses."""
 
     vector_store_ids: Annotated[list[str], Field(max_length=1)] | None = None
     vector_stores: Annotated[list[dict[str, Any]], Field(max_length=1)] | None = None
 
 
 class ToolResources(Wire):
-    """What hosted tools work with."""
+    """The resources of hosted tools."""
 
     code_interpreter: CodeInterpreterFiles | None = None
     file_search: FileSearchStores | None = None
 
 
 class NamedFunction(Wire):
-    """A function by its name."""
+    """A function, by name."""
 
     name: FunctionName
 
 
 class FunctionChoice(Wire):
-    """This function is to be called."""
+    """Requires a call of this function."""
 
     type: Literal["function"]
     function: NamedFunction
 
 
 class HostedChoice(Wire):
-    """This hosted tool is to be used."""
+    """Requires a call of this hosted tool."""
 
     type: Literal["code_interpreter", "file_search"]
 
@@ -189,7 +189,7 @@ ToolChoice = Annotated[
 
 
 class JsonSchema(Wire):
-    """The schema that an answer keeps to."""
+    """The schema of the answer."""
 
     name: FunctionName
     description: str | None = None
@@ -198,14 +198,14 @@ class JsonSchema(Wire):
 
 
 class SchemaFormat(Wire):
-    """Answers are JSON of a schema."""
+    """The answer is JSON that matches a schema."""
 
     type: Literal["json_schema"]
     json_schema: JsonSchema
 
 
 class PlainFormat(Wire):
-    """Answers are text, or JSON of any kind."""
+    """The answer is text, or any JSON."""
 
     type: Literal["text", "json_object"]
 

@@ -1,4 +1,4 @@
-"""Ids as OpenAI's look: a prefix and 24 letters and digits, 96 random bits."""
+"""Ids in OpenAI's format: a prefix and 24 hex digits (96 random bits)."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import secrets
 
 
 def new_id(prefix: str) -> str:
-    """A new one, e.g. `thread_…`; those of files are `file-…`."""
+    """Return a new id, such as `thread_…`; file ids begin with `file-`."""
     return f"{prefix}{'-' if prefix == 'file' else '_'}{secrets.token_hex(12)}"

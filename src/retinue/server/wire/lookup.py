@@ -1,4 +1,4 @@
-"""What a request's path names, or the 404 that says it is not there."""
+"""Looks up what a request's path names, and paginates lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .objects import Object, listed
 
 
 def find_row(connection: Connection, scope: TenantView, table: Table, id_: str) -> Kept:
-    """The row of this id. Raises `ApiError` (404) if there is none."""
+    """Return the row with this id. Raises `ApiError` (404) if it does not exist."""
     row = scope.find(connection, table, id_)
     if row is None:
         raise not_found(table.name.removesuffix("s").replace("_", " "), id_)
@@ -29,7 +29,7 @@ async def page_of(
     after: str | None = None,
     before: str | None = None,
 ) -> Page:
-    """The page that a request asks for."""
+    """Return the page that a request asks for."""
     return Page(limit, order, after, before)
 
 
@@ -38,7 +38,7 @@ async def ascending_page_of(
     order: Literal["asc", "desc"] = "asc",
     after: str | None = None,
 ) -> Page:
-    """The page that a request asks for of a list that begins with the oldest."""
+    """Return the page that a request asks for, in a list that is oldest first by default."""
     return Page(limit, order, after)
 
 
@@ -55,13 +55,13 @@ def list_rows(
     shown: Callable[[Kept], Object],
     *where: ColumnElement[bool],
 ) -> Object:
-    """A page of the rows for which `where` holds, each as `shown`."""
+    """Return a page of the rows matching `where`, each converted by `shown`."""
     rows, more = scope.page(connection, table, page, *where)
     return listed([shown(row) for row in rows], more)
 
 
 def list_objects(objects: Sequence[Object], page: Page) -> Object:
-    """Paginates a list of objects that are no rows, oldest first."""
+    """Return a page of `objects`, which are given oldest first."""
     objects = objects if page.order == "asc" else objects[::-1]
     ids = [one["id"] for one in objects]
     begin = ids.index(page.after) + 1 if page.after in ids else 0
@@ -72,11 +72,11 @@ def list_objects(objects: Sequence[Object], page: Page) -> Object:
 
 
 def active_run(connection: Connection, thread_id: str) -> RunRow | None:
-    """The run that holds a thread."""
+    """Return the run that occupies a thread, or `None`."""
     row = connection.execute(select(runs).where(runs.c.thread_id == thread_id, runs.c.holds)).first()
     return None if row is None else RunRow.of(row)
 
 
 def deletion_object(id_: str, what: str) -> Object:
-    """What is said of something that is gone."""
+    """Return the object that confirms a deletion."""
     return {"id": id_, "object": f"{what}.deleted", "deleted": True}

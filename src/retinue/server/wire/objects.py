@@ -1,4 +1,4 @@
-"""What is kept, as OpenAI's objects: every key is there, `null` where there is nothing."""
+"""Converts stored rows to OpenAI's objects, with every key present."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _AS_ASKED = ("temperature", "top_p", "max_prompt_tokens", "max_completion_tokens
 
 
 def assistant_object(row: Kept) -> Object:
-    """`row` of the table of assistants; its body has OpenAI's keys."""
+    """Return the API object of an assistant row."""
     return {"id": row.id, "object": "assistant", "created_at": row.created_at, **row.body}
 
 
 def thread_object(row: Kept) -> Object:
-    """`row` of the table of threads."""
+    """Return the API object of a thread row."""
     return {"id": row.id, "object": "thread", "created_at": row.created_at, **row.body}
 
 
 def message_object(row: Kept | Mapping[str, Any]) -> Object:
-    """A row of the table of messages, or one that is about to be."""
+    """Return the API object of a message row, or of values about to be inserted."""
     values = row if isinstance(row, Mapping) else row._mapping
     kept = {name: values[name] for name in ("id", "created_at", "thread_id", "run_id")}
     return {**kept, "object": "thread.message", **values["body"]}
 
 
 def run_object(run: RunRow) -> Object:
-    """A run."""
+    """Return the API object of a run."""
     asked, state = run.request, run.state
     usage = state.get("usage") if not run.active else None
     counted = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -65,48 +65,49 @@ def run_object(run: RunRow) -> Object:
 
 
 def _incomplete(details: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Why a run is incomplete, of the reasons that OpenAI's runs know: what a filter withheld, its message says."""
+    """Return why a run is incomplete, if it is a reason that OpenAI's runs have; for content filters, the message says
+    it."""
     return details if details and details["reason"] in ("max_completion_tokens", "max_prompt_tokens") else None
 
 
 def assistant_of(run: RunRow) -> str:
-    """Who answers, as a run's object says it: a chat completion on a thread has no assistant but its model."""
+    """Return a run's `assistant_id`. A chat completion on a thread has no assistant, so its model takes that place."""
     return str(run.request.get("assistant_id") or run.request["model"])
 
 
 def required_action(run: RunRow) -> Object:
-    """What the client, or a person, is to do: run these functions, or decide on these calls."""
+    """Return the calls to run or to decide on."""
     calls = [tool_call(run, *one) for one in pending_calls(run)]
     return {"type": "submit_tool_outputs", "submit_tool_outputs": {"tool_calls": calls}}
 
 
 def tool_call(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], asked: int = 1) -> Object:
-    """A call as clients see it; `asked`: how often it waited."""
+    """Return a call as clients see it; `asked` is how often it has waited."""
     given = json.dumps(arguments, ensure_ascii=False)
     function = {"name": outer_name(run.request, action.tool), "arguments": given}
     return {"id": call_id(run.id, action.id, asked), "type": "function", "function": function}
 
 
 def call_id(run_id: str, call: str, asked: int = 1) -> str:
-    """The id by which clients know a call of a run: unlike the run's own, no other run has it. One that waits once more
-    has another: what was said the first time, and arrives again, is not taken for an answer to the second."""
+    """Return the client's id of a call, unique over all runs. A call that waits again gets a new id, so that a late
+    answer to the first is not taken for one to the second."""
     again = f"y{asked}" if asked > 1 else ""
     return f"call_{run_id.partition('_')[2]}x{call.replace('_', 'x')}{again}"
 
 
 def run_of_call(id_: str) -> str | None:
-    """The run to which a call's id belongs, if it is one of ours."""
+    """Return the id of the run that a call id belongs to, or `None`."""
     found = re.fullmatch(r"call_([0-9a-f]{24})x[a-z]+[0-9x]+(?:y[0-9]+)?", id_)
     return f"run_{found[1]}" if found else None
 
 
 def outer_name(request: Mapping[str, Any], tool: str) -> str:
-    """A tool's name as the client gave it."""
+    """Return a tool's name as the client gave it."""
     functions = [one["function"]["name"] for one in request.get("tools") or () if one.get("type") == "function"]
     return next((name for name in functions if name.replace("-", "_") == tool), tool)
 
 
 def listed(objects: Sequence[Object], more: bool) -> Object:
-    """A page of a list."""
+    """Return a page of a list."""
     ids = [one["id"] for one in objects] or [None]
     return {"object": "list", "data": list(objects), "first_id": ids[0], "last_id": ids[-1], "has_more": more}

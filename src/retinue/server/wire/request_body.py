@@ -1,4 +1,4 @@
-"""Reading the bodies of requests: JSON, bounded, and with nothing in it that cannot be kept or said again."""
+"""Parses request bodies: bounded JSON, without content that cannot be stored or sent back."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..._internal.thread_pool import run_in_thread
 
-MAX_BYTES = 20_000_000  # of an upload
-MAX_OTHER_BYTES = 4_000_000  # of any other body: a conversation of a million tokens, the largest windows there are
+MAX_BYTES = 20_000_000  # per upload
+MAX_OTHER_BYTES = 4_000_000  # any other body: a conversation of a million tokens, the largest context windows
 _UPLOADS = re.compile(r"/v1/files(/.*)?")
 MAX_DEPTH = 64
-MAX_VALUES = 30_000  # numbers, texts, objects and so on: whatever is made of each is made where others wait
-_QUICK = 8_000  # bytes that are read where others wait
-_YES = ("true", "t", "1", "1.0", "yes", "y", "on")  # of which a route may take any for a boolean
+MAX_VALUES = 30_000  # each value costs time on the event loop
+_QUICK = 8_000  # bytes parsed on the event loop
+_YES = ("true", "t", "1", "1.0", "yes", "y", "on")  # values that a route may read as true
 _UNREADABLE = "We could not parse the JSON body of your request"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def max_body_bytes(path: str) -> int:
-    """How large the body of a request may be."""
+    """Return the maximum size of a request's body in bytes."""
     return MAX_BYTES if _UPLOADS.fullmatch(path) else MAX_OTHER_BYTES
 
 
 class JsonRoute(APIRoute):
-    """A route whose body is read here: `router = APIRouter(route_class=JsonRoute)`."""
+    """A route that parses its body with this module: `router = APIRouter(route_class=JsonRoute)`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """FastAPI's own handler, given a request that reads its body so."""
+        """Return FastAPI's handler with our parsing of the body."""
         handle = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
@@ -53,7 +53,7 @@ class JsonRoute(APIRoute):
                         _known(kind, read.value)
                 given.read = read
                 if isinstance(read.value, dict) and str(read.value.get("stream")).lower() in _YES:
-                    request.state.begin_stream()  # which may be refused now, and not once something was done
+                    request.state.begin_stream()  # refuse now rather than after work was done
             return await handle(given)
 
         return handled
@@ -72,14 +72,14 @@ class _Given(Request):
 
 
 class _Read(NamedTuple):
-    """What is in a body; of a large one also what FastAPI would make of it, which it then takes as it is."""
+    """The parsed body; of a large one also the validated model, which FastAPI then uses."""
 
     value: Any
     model: Any = None
 
 
 async def json_in(body: bytes, server: Any, tenant: str) -> Any:
-    """`read_json`, of a large body where nobody waits for it, and when it is the tenant's turn."""
+    """Parse a body as `read_json` does; a large one in a thread, when it is the tenant's turn."""
     if len(body) <= _QUICK:
         return read_json(body)
     async with server.large.rested(tenant):
@@ -87,7 +87,7 @@ async def json_in(body: bytes, server: Any, tenant: str) -> Any:
 
 
 def read_json(body: bytes) -> Any:
-    """The value in `body`. Raises `HTTPException` (400) for what is no JSON, or none that we take."""
+    """Return the value in `body`. Raises `HTTPException` (400) if it is not JSON, or exceeds the limits."""
     if _has_more(body, MAX_VALUES):
         raise HTTPException(400, f"{_UNREADABLE}: it has more than {MAX_VALUES:,} values.")
     try:
@@ -97,7 +97,7 @@ def read_json(body: bytes) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
         deep = text.count("[") + text.count("{") > MAX_DEPTH and _deeper(value, MAX_DEPTH)
     except UnicodeEncodeError as error:
-        raise HTTPException(400, f"{_UNREADABLE}: it has half of a surrogate pair.") from error
+        raise HTTPException(400, f"{_UNREADABLE}: it contains a lone surrogate.") from error
     except ValueError as error:
         raise HTTPException(400, f"{_UNREADABLE}: {error}.") from error
     except RecursionError:
@@ -108,11 +108,11 @@ def read_json(body: bytes) -> Any:
 
 
 def _has_more(body: bytes, most: int) -> bool:
-    """Whether there are more than about `most` values in JSON, counted before any is made."""
+    """Whether JSON has more than about `most` values, estimated before parsing."""
     if _marks(body) <= most:
         return False
     texts = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
-    if texts.count(b'"') > 4 * most:  # two for each name, and for each value
+    if texts.count(b'"') > 4 * most:  # two per name and per value
         return True
     return _marks(b"".join(texts.split(b'"')[::2])) > most
 
@@ -127,15 +127,15 @@ def _finite(text: str) -> float:
 
 
 def _refuse(text: str) -> Any:
-    raise ValueError(f"{text[:40]} is not a number that JSON has")
+    raise ValueError(f"{text[:40]} is not a valid JSON number")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, in which each key is said once: else one reads the first value and another the last."""
+    """Return an object. Duplicate keys are refused, since parsers differ on which value counts."""
     value = dict(pairs)
     if len(value) != len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key '{twice[:40]}' is there twice in one object")
+        raise ValueError(f"duplicate key '{twice[:40]}' in an object")
     return value
 
 
@@ -156,8 +156,7 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def _checked(kind: Any, body: bytes, strict: bool) -> _Read:
-    """What is in a large body. It is refused for the first thing that is wrong with it: FastAPI would tell of all, one
-    by one."""
+    """Parse and validate a large body. Only the first error is reported; FastAPI would list all."""
     value = read_json(body)
     if strict:
         _known(kind, value)

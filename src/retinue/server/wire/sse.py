@@ -1,4 +1,4 @@
-"""Server-sent events: one line of JSON each, so that nothing in the data can pass for an event."""
+"""Server-sent events: one line of JSON each, so that no data can pass for an event."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _EVENT = {
     "required": ["data"],
 }
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
-"""`responses` of a route that streams if it is asked to, for the OpenAPI document."""
+"""The OpenAPI `responses` of a route that can stream."""
 DONE = "data: [DONE]\n\n"
-RETRY = "retry: 1000\n"  # milliseconds; with the first event, for clients that take each empty line for the end of one
-_PING = ": ping\n"  # likewise
-_AHEAD = 16_384  # characters that are read before the client has taken them
-_QUIET = 15.0  # seconds after which the connection is shown to be alive
+RETRY = "retry: 1000\n"  # milliseconds; sent with the first event, since some clients end an event at each empty line
+_PING = ": ping\n"  # sent with an event, as above
+_AHEAD = 16_384  # characters read ahead of the client
+_QUIET = 15.0  # seconds of silence before a ping
 
 
 def frame(data: Any, name: str = "", number: int = 0) -> str:
-    """One event; its `number` is the id by which a cut stream goes on."""
+    """Format one event; its `number` is the id by which a client resumes the stream."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
     said = f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
@@ -32,7 +32,7 @@ def frame(data: Any, name: str = "", number: int = 0) -> str:
 
 
 def event_stream(frames: AsyncIterator[str]) -> StreamingResponse:
-    """A response that says `frames` as they come, and now and then that it is alive."""
+    """Return a response that streams `frames`, with pings during silence."""
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(_alive(frames), media_type="text/event-stream", headers=headers)
 
@@ -47,8 +47,8 @@ async def _alive(frames: AsyncIterator[str]) -> AsyncIterator[bytes]:
 
 
 class _Ahead:
-    """Events that are read before the client has taken those before them. What is ready together goes out together:
-    each time costs as much as many events."""
+    """Reads events ahead of the client. Events that are ready together are sent together, since each send costs as much
+    as many events."""
 
     def __init__(self, frames: AsyncIterator[str]) -> None:
         self._frames = frames
@@ -68,7 +68,7 @@ class _Ahead:
             self._more.set()
 
     async def take(self) -> str | None:
-        """What is ready, when something is; empty if nothing was for a while, `None` at the end."""
+        """Return the available text; empty after a period of silence, `None` at the end."""
         while self._ready or not self._reading.done():
             try:
                 async with asyncio.timeout(_QUIET):
@@ -81,11 +81,11 @@ class _Ahead:
             self._taken.set()
             if text:
                 return text
-        await self._reading  # raises what ended it
+        await self._reading  # raises the exception that ended it
         return None
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
         close = getattr(self._frames, "aclose", None)

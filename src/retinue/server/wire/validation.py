@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a request, in OpenAI's words and codes: clients match on them."""
+"""Converts pydantic's validation errors to OpenAI's wording and codes, which clients match on."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BOUNDS = {
     "greater_than_equal": ("ge", "below_min_value", "below minimum value", ">="),
     "less_than_equal": ("le", "above_max_value", "above maximum value", "<="),
 }
-_SHOWN = 200  # characters of what was given
+_SHOWN = 200  # characters of the given value
 
 
 def first_error(errors: Sequence[Mapping[str, Any]]) -> ApiError:
-    """The first of pydantic's `errors`, as OpenAI would say it."""
+    """Return the first of pydantic's `errors` as an API error."""
     error = errors[0]
     kind, given = error["type"], error["input"]
     context: Mapping[str, Any] = error.get("ctx") or {}
@@ -56,12 +56,12 @@ def first_error(errors: Sequence[Mapping[str, Any]]) -> ApiError:
 
 
 def missing_parameter(where: str, why: str = "") -> ApiError:
-    """A parameter is needed."""
+    """Return the error for a missing parameter."""
     return _refusal(f"Missing required parameter: '{where}'. {why}".rstrip(), where, "missing_required_parameter")
 
 
 def wrong_type(where: str, wanted: str, given: Any) -> ApiError:
-    """`wanted`, such as "an integer", is not what JSON calls `given`."""
+    """Return the error for a value `given` whose JSON type is not `wanted`, such as "an integer"."""
     subject = f"'{where}'" if where else "the body of your request"
     meant = given.lower() if wanted == "a boolean" and isinstance(given, str) else ""
     hint = f" Write {meant}, without quotes." if meant in ("true", "false") else ""
@@ -71,12 +71,12 @@ def wrong_type(where: str, wanted: str, given: Any) -> ApiError:
 
 
 def invalid_value(where: str, problem: str) -> ApiError:
-    """Something else is wrong."""
+    """Return the error for an otherwise invalid value."""
     return _refusal(f"Invalid '{where}': {problem}.", where, "invalid_value")
 
 
 def parameter_path(location: Sequence[str | int]) -> str:
-    """A location of pydantic's as a path: `tools[0].function.name`."""
+    """Return a pydantic location as a path: `tools[0].function.name`."""
     said = ""
     for part in location[1:]:  # after "body", "query" or "path"
         if isinstance(part, int):
@@ -155,7 +155,7 @@ def _empty(where: str, what: str, least: int) -> ApiError:
 
 
 def _called(given: Any) -> str:
-    """What JSON calls a value's type."""
+    """Return a value's JSON type, with its article."""
     match given:
         case None:
             return "null"

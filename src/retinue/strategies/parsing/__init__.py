@@ -1,1 +1,1 @@
-"""Reading what models write: each format, tolerantly."""
+"""Tolerant parsers for every reply format."""

@@ -1,7 +1,7 @@
-"""What of a reply can be shown as the run's answer while it still arrives: nothing that its rest may take back.
+"""Extracts the answer from a reply that is still arriving, without showing anything the rest could retract.
 
-Each of these functions is given so much of a reply, and what it gives only grows with it. What cannot be told
-yet (a line that may become a marker, the words that say that no tool fits) is held back, if need be to the end.
+Each function receives the reply so far, and its result only grows. Undecidable text (a line that may become a marker,
+the words that say that no tool fits) is held back, if necessary to the end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_WORDS = re.compile(r"[\W_]+")
 
 
 def any_prefix(*words: str, between: str = "[ _]*+") -> str:
-    """A pattern for any beginning of one of `words`, between which there may be `between`."""
+    """Return a pattern for any prefix of one of `words`, with `between` allowed between them."""
     return f"(?:{'|'.join(_beginning(word, between) for word in words)})"
 
 
@@ -46,25 +46,25 @@ _WORD_BEGUN = re.compile(
 
 
 def plain_answer(text: str) -> str:
-    """Of a text that is the answer itself."""
+    """Extract from a text that is itself the answer."""
     text = text.strip()
     return "" if may_begin_with(text, NO_TOOL) else text
 
 
 def may_begin_with(text: str, phrase: str) -> bool:
-    """Whether `text` begins with `phrase`, or with more of it may yet do so, however that is punctuated."""
+    """Return whether `text` begins with `phrase`, or may do so once complete, whatever the punctuation."""
     said = _NO_WORDS.sub(" ", text[: 2 * len(phrase)]).strip().lower()
     return phrase.startswith(said[: len(phrase)])
 
 
 def json_answer(text: str) -> str:
-    """Of a reply in JSON: the text of its answer."""
+    """Extract the answer's text from a JSON reply."""
     return plain_answer(partial_answer(text)) if "nswer" in text else ""
 
 
 def marked_answer(text: str, tools: Sequence[Tool]) -> str:
-    """Of a ReAct reply, also of one in JSON: what follows "Final Answer:" at the beginning of a line."""
-    if "nswer" not in text.lower():  # so it is as long as nothing but a thought and an action arrive
+    """Extract from a ReAct reply, including its JSON form, what follows "Final Answer:" at the beginning of a line."""
+    if "nswer" not in text.lower():  # the case while only a thought and an action arrive
         return ""
     if text.lstrip().startswith("{"):
         return finished_answer(partial_answer(text))
@@ -75,26 +75,26 @@ def marked_answer(text: str, tools: Sequence[Tool]) -> str:
         decision = parse(f"{text[: marker.end()]}x", tools).decision
     except UnreadableReply:
         return ""
-    in_it = "FINAL" in marker.group() and text.startswith("{", marker.end())  # OPEA's answer stands in JSON
+    in_it = "FINAL" in marker.group() and text.startswith("{", marker.end())  # OPEA writes the answer as JSON
     if in_it or not isinstance(decision, AgentFinish):
         return ""
     return finished_answer(text, marker.end())
 
 
 def finished_answer(text: str, begin: int = 0) -> str:
-    """Of the answer in `text` from `begin` on, to where `react_text.finish` ends it: before what was made up."""
+    """Extract the answer that starts at `begin`. Like `react_text.finish`, stop before anything made up."""
     ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
     end = min(ends) if ends else _certain(text, begin)
     return before_fence(text[begin:end])
 
 
 def before_fence(text: str) -> str:
-    """Of an answer after which a fence may have begun."""
+    """Return the answer up to a possible start of a fence."""
     return plain_answer(_FENCE_BEGUN.sub("", text))
 
 
 def _certain(text: str, begin: int) -> int:
-    """Where the last line begins to look like a marker; the end of `text` if it does not."""
+    """Return where the last line may begin a marker, or else the end of `text`."""
     line = text.rfind("\n", begin) + 1
     if (line > begin or not begin) and _LINE_BEGUN.fullmatch(text, line):
         return line

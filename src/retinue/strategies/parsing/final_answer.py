@@ -1,4 +1,4 @@
-"""The reply to "Final Answer:", which should be nothing but the answer: reading it, and showing it as it arrives."""
+"""Parses and streams the reply to "Final Answer:", which should contain nothing but the answer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _STEP_FIRST = re.compile(rf"[\s>*_#`-]*+(?:thought|action){AFTER}", re.IGNORECAS
 
 
 def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
-    """The answer in a reply; without output if there is none. Of JSON that was cut, it is what there is.
+    """Parse the answer in a reply; without output if there is none. From truncated JSON, the part that arrived is
+    taken.
 
-    Words before an action, also before one that is not finished, are a thought and no answer.
+    Words before an action, even an incomplete one, are a thought and not an answer.
     """
     if text.lstrip().startswith(("{", "[", "`")):
         decision = json_decision(text, ())
@@ -40,7 +41,7 @@ def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
 
 
 def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
-    """Whether a reply goes on to an action before it gives an answer or makes something up."""
+    """Return whether a reply acts before it gives an answer or invents an observation."""
     for part in parts_of(text, AT_LINE_START):
         if part.kind == "action" and not names_no_tool(part.text):
             return True
@@ -50,7 +51,7 @@ def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def visible_answer(text: str) -> str:
-    """What of a reply that is still arriving can be shown as the answer; see `answer_stream`."""
+    """Extract the visible part of the answer from a reply that is still arriving; see `answer_stream`."""
     begins = text.lstrip()[:7].lower()
     if begins.startswith(("{", "[", "`")):
         return finished_answer(partial_answer(text)) if begins[0] == "{" else ""
@@ -70,7 +71,7 @@ _PROBLEMS = {
 
 
 def mark_truncated(read: AgentFinish, reply: Reply) -> AgentFinish:
-    """What was `read` out of `reply`; of one that was cut it is no whole answer, and its reason says so."""
+    """Mark the result `read` from `reply` with the reason if the reply was truncated."""
     if reply.finish == "stop" or read.reason not in (StopReason.ANSWER, StopReason.UNREADABLE_REPLY):
         return read
     values = {"output": read.output, **read.return_values, "problem": _PROBLEMS[reply.finish]}

@@ -1,7 +1,7 @@
-"""Reading replies in the ReAct tutorial's JSON: actions to run, or an answer, or that no tool fits.
+"""Parses replies in the ReAct tutorial's JSON: actions to run, an answer, or a statement that no tool fits.
 
-What comes first counts: after an object that decides something, the model can only have invented what
-follows. Actions go before an answer; the answer is then the best one so far.
+The first object that decides something counts; anything after it is made up by the model. Actions take precedence over
+an answer, which then becomes the best one so far.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .react_text import CUT_OFF as CUT_OFF, NO_TOOL, UnreadableReply, match_tool
 from .reserved_words import ACTIONS, ANSWERS, INPUTS, NAMES, key_of
 from .tagged_calls import TaggedCall, find_calls
 
-MAX_ACTIONS = 8  # in one reply; more are a model that rambles
+MAX_ACTIONS = 8  # per reply; a model that writes more is rambling
 
 _NOTHING = {"", "none", "n/a", "null", "no action"}
 _FINISH = {"finish", "final answer", "final_answer", "answer"}
-_ESCAPE_BEGUN = re.compile(r"\ufffd?(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z")  # of a pair, the first half has become U+FFFD
+_ESCAPE_BEGUN = re.compile(r"\ufffd?(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z")  # U+FFFD: half a surrogate pair
 
 
 @dataclass(frozen=True, slots=True)
 class JsonReply:
-    """What a reply says; `text` is its JSON as the model wrote it. `answer` is `None` if there is none."""
+    """A parsed reply; `text` is its JSON as the model wrote it. `answer` is `None` if there is none."""
 
     actions: tuple[AgentAction, ...]
     answer: str | None
@@ -38,7 +38,7 @@ class JsonReply:
 
 
 def read_reply(text: str, tools: Sequence[Tool]) -> JsonReply:
-    """What a reply says. Raises `UnreadableReply`, and nothing else, for any text."""
+    """Parse a reply. Raises `UnreadableReply`, and nothing else, for any text."""
     text = _unwrapped(text)
     cut, called = False, list(find_calls(text))
     for value, begin, end in find_values(text):
@@ -54,7 +54,7 @@ def read_reply(text: str, tools: Sequence[Tool]) -> JsonReply:
 
 
 def truncated_answer(text: str) -> str:
-    """What there is of an answer whose end is missing."""
+    """Return the available part of an answer whose end is missing."""
     for value, _, _ in find_values(_unwrapped(text)):
         values = value.value if isinstance(value, Truncated) else value
         answer = _first(_folded(values), ANSWERS) if isinstance(values, dict) else None
@@ -64,7 +64,7 @@ def truncated_answer(text: str) -> str:
 
 
 def partial_answer(text: str) -> str:
-    """As much as there is of the text that the first object in a reply gives as its answer, before any action."""
+    """Return the text so far of the answer in a reply's first object, unless actions come before it."""
     if not re.match(r"[^\[\"]*\{", text):
         return ""
     at = text.index("{")
@@ -73,7 +73,7 @@ def partial_answer(text: str) -> str:
     for value, begin, _ in find_values(text):
         cut = isinstance(value, Truncated)
         values = value.value if isinstance(value, Truncated) else value
-        if not isinstance(values, dict) or begin > at:  # what begins first is no JSON
+        if not isinstance(values, dict) or begin > at:  # the first object is not JSON
             return ""
         values = _folded(values)
         inner = values.get("decision")
@@ -87,14 +87,14 @@ def partial_answer(text: str) -> str:
 
 
 def _decides(values: Mapping[str, Any]) -> bool:
-    """Whether an object gives actions, or begins to."""
+    """Return whether an object contains actions, or the beginning of them."""
     given = _first(values, ACTIONS)
     given = given.value if isinstance(given, Truncated) else given
     return bool(given) or _is_call(values)
 
 
 def _string_begun(value: Any) -> str:
-    """A text, without an escape at its end of which a part is missing; nothing of what is no text."""
+    """Return a text without an incomplete escape at its end; empty for values of other types."""
     if isinstance(value, str):
         return value
     begun = value.value if isinstance(value, Truncated) else None
@@ -102,7 +102,7 @@ def _string_begun(value: Any) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """A reply that is one string of JSON, as what it says."""
+    """Return the contents of a reply that is a single JSON string."""
     stripped = text.strip()
     if stripped[:1] == '"':
         with suppress(ValueError, RecursionError):
@@ -112,14 +112,14 @@ def _unwrapped(text: str) -> str:
 
 
 def _called(called: Sequence[TaggedCall], text: str, tools: Sequence[Tool]) -> JsonReply | None:
-    """What calls between tags say, as far as they are calls."""
+    """Parse calls between tags, as far as they are valid calls."""
     items = [call.value for call in called if isinstance(call.value, Truncated) or _are_items([call.value])]
     values = {"actions": items}
     return _read(values, text[called[0].begin : called[-1].end], tools) if items else None
 
 
 def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
-    """What a value says; `None` if it is not about actions or an answer."""
+    """Parse a value; `None` if it has neither actions nor an answer."""
     if isinstance(value, Truncated) and not isinstance(value.value, dict):
         return _read({"actions": value}, written, tools) if _are_items(value.value) else None
     values = value.value if isinstance(value, Truncated) else value
@@ -141,7 +141,7 @@ def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
 
 
 def _nothing(value: Any, values: Mapping[str, Any], written: str) -> JsonReply | None:
-    """In the ReAct tutorial, a reply in the form that runs nothing and answers nothing says that no tool fits."""
+    """Handle a reply in the right form without actions or answer: in the ReAct tutorial it means that no tool fits."""
     if isinstance(value, Truncated):
         if any(isinstance(inner, Truncated) for inner in values.values()):
             raise UnreadableReply(CUT_OFF)
@@ -166,14 +166,14 @@ def _are_items(values: Any) -> bool:
 
 
 def _is_call(values: Mapping[str, Any]) -> bool:
-    """Whether an object is an action. A `name` alone is not: many a thing has one."""
+    """Return whether an object is an action. A `name` alone is not enough, since it is a common key."""
     if _first(values, NAMES) is not None or isinstance(values.get("function"), dict):
         return True
     return ("name" in values or "function" in values) and _first(values, INPUTS) is not None
 
 
 def _items(value: Any, values: dict[str, Any]) -> list[Any]:
-    """The actions in a reply, not yet read: a list of them, one, or the reply itself."""
+    """Return the unparsed actions in a reply: a list, a single one, or the reply itself."""
     given = _first(values, ACTIONS)
     if given is None:
         return [Truncated(values) if isinstance(value, Truncated) else values] if _is_call(values) else []
@@ -183,7 +183,7 @@ def _items(value: Any, values: dict[str, Any]) -> list[Any]:
 
 
 def _action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | None:
-    """An action that is complete; `None` for one that says there is none."""
+    """Parse a complete action; `None` if it says that there is none."""
     if isinstance(item, Truncated):
         raise UnreadableReply(CUT_OFF)
     values = _folded(item) if isinstance(item, dict) else {"action": item}
@@ -204,12 +204,12 @@ def _action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | Non
 
 
 def _only(values: Any) -> Any:
-    """What is answered where answering is written as an action."""
+    """Return the answer where answering is written as an action."""
     return next(iter(values.values())) if isinstance(values, dict) and len(values) == 1 else values
 
 
 def _answer(value: Any) -> str | None:
-    """An answer as text, what is no text as JSON; `None` if there is none, or only a piece of it."""
+    """Return an answer as text, other values as JSON; `None` if it is missing or truncated."""
     text = "" if value is None or isinstance(value, Truncated) else as_text(value).strip()
     return text if text not in ("", "{}", "[]") else None
 

@@ -1,8 +1,8 @@
-"""JSON as models write it: read tolerantly, and never completed where it was cut.
+"""Tolerant JSON parser for text written by models; truncated values are never completed.
 
-Understood beside JSON itself: prose and fences around it, single quotes, trailing and missing commas,
-line breaks in strings, Python's `True` and `None`, `NaN`, and an end that is missing. What the missing
-end belongs to is marked `Truncated`, so that nobody takes a piece for the whole.
+Accepts beyond JSON: surrounding prose and fences, single quotes, trailing and missing commas, line breaks in strings,
+Python's `True` and `None`, `NaN`, and a missing end. Values with a missing end are marked `Truncated`, so that a
+fragment is never mistaken for the whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from .skeleton import ESCAPE, character
 
 MAX_DEPTH = 40
-_FOLLOWED = 3  # times the length of the text
+_FOLLOWED = 3  # multiples of the text's length
 
 _BRACKET = re.compile(r"[{\[]")
 _SPACE = re.compile(r"[ \t\r\n]*+")
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][-+]?\d++)?+")
 
 
 class NotJson(Exception):
-    """What begins here is no value: at `at`, it goes wrong."""
+    """No value starts here; parsing fails at `at`."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"no value at {at}")
@@ -37,13 +37,13 @@ class NotJson(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """What there is of a value whose end is missing."""
+    """The available part of a value whose end is missing."""
 
     value: Any
 
 
 class FoundValue(NamedTuple):
-    """A value in a text, and where it stands."""
+    """A value in a text, and its position."""
 
     value: Any
     begin: int
@@ -51,9 +51,9 @@ class FoundValue(NamedTuple):
 
 
 def find_values(text: str) -> Iterator[FoundValue]:
-    """The objects and arrays in `text`, in their order. Raises nothing, for any text.
+    """Yield the objects and arrays in `text`, in order. Raises nothing, for any text.
 
-    What looks like the beginning of one is followed until it is none; not for ever, so the time is linear.
+    Each candidate is parsed until it fails; the total work is bounded, so the time is linear.
     """
     at, followed = 0, 0
     while followed <= _FOLLOWED * len(text) and (begin := _bracket(text, at)) >= 0:
@@ -69,13 +69,13 @@ def find_values(text: str) -> Iterator[FoundValue]:
 
 
 def value_at(text: str, at: int) -> FoundValue:
-    """The value that begins at `at`. Raises `NotJson` if none does."""
+    """Parse the value that begins at `at`. Raises `NotJson` if there is none."""
     value, end = _value(text, at, 0)
     return FoundValue(value, at, end)
 
 
 def as_text(value: Any) -> str:
-    """A value as a text: strings as they are, all else as JSON."""
+    """Return a value as text: strings unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -85,7 +85,7 @@ def _bracket(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
-    """The value that begins at `at`, and where it ends."""
+    """Parse the value that begins at `at`; return it with its end."""
     if depth > MAX_DEPTH:
         raise NotJson(at)
     match text[at : at + 1]:
@@ -99,7 +99,7 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     if word is None:
         raise NotJson(at)
     if word.end() == len(text):
-        return Truncated(None), word.end()  # nobody knows what 4 was the beginning of
+        return Truncated(None), word.end()  # the number may be incomplete
     return _scalar(word.group(), at), word.end()
 
 
@@ -159,12 +159,12 @@ def _scalar(word: str, at: int) -> Any:
     if word.lstrip("+-").lower() in ("nan", "inf", "infinity") or re.fullmatch(
         r"[-+]?[\d.]++(?:[eE][-+]?\d++)?+", word
     ):
-        return word  # no number of JSON, but one that people write
+        return word  # not a JSON number, but a common way to write one
     raise NotJson(at)
 
 
 def _unescaped(text: str) -> str:
-    """The text of a string; escapes that JSON does not know stay as they are."""
+    """Unescape a string; escapes unknown to JSON stay unchanged."""
     if "\\" not in text:
         return text
     plain = ESCAPE.sub(character, text)

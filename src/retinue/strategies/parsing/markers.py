@@ -1,4 +1,4 @@
-"""The markers of the ReAct text format, and the parts into which they divide a reply."""
+"""The markers of the ReAct text format, which divide a reply into parts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from typing import NamedTuple
 
 _KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"
-AFTER = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+[:\uff1a][*_`]*[ \t]*"  # possessive, or long runs of space take hours
+AFTER = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+[:\uff1a][*_`]*[ \t]*"  # possessive: no backtracking over long runs of spaces
 AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{AFTER}", re.IGNORECASE | re.MULTILINE)
 ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{AFTER}", re.IGNORECASE)
 
 
 class Part(NamedTuple):
-    """A part of a reply: of which kind, its text, where its marker begins, and where the part ends."""
+    """A part of a reply: its kind and text, the position of its marker, and its end."""
 
     kind: str
     text: str
@@ -21,7 +21,7 @@ class Part(NamedTuple):
 
 
 def parts_of(text: str, marker: re.Pattern[str]) -> list[Part]:
-    """The marked parts of a reply. An input runs over `Input:` and `Tool:` lines of its own."""
+    """Split a reply into its marked parts. An input may contain `Input:` and `Tool:` lines of its own."""
     found: list[tuple[str, int, int]] = []
     for match in marker.finditer(text):
         kind = _kind(match.group(1), found[-1][0] if found else "")

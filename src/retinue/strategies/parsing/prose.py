@@ -1,4 +1,4 @@
-"""Replies that keep to no form: whether one can only be meant as the answer, and whether an answer goes on to act."""
+"""Replies without any format: whether one can only be an answer, and whether an answer goes on to act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .markers import ANYWHERE, AT_LINE_START, parts_of
 from .react_text import UnreadableReply, bare_name, match_tool
 from .tagged_calls import find_calls
 
-_FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: another form was tried
+_FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: an attempt at another format
 _LABEL = re.compile(
     r"^[ \t>*_#`-]*+(?:follow|tool|query|search|command|call|function|step|plan|input|argument)[\w -]{0,30}+[*_`]*+:",
     re.IGNORECASE | re.MULTILINE,
@@ -29,9 +29,9 @@ _INTENT = re.compile(
 
 
 def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
-    """Whether a reply that should be an answer uses, or begins to use, one of `tools`, in whatever form.
+    """Return whether a reply that should be an answer uses, or begins to use, one of `tools`, in any format.
 
-    What follows an answer under its own marker is made up, and does not count.
+    Anything after an answer with its own marker is made up and does not count.
     """
     if any(isinstance(call.value, Truncated) for call in find_calls(text)):
         return True
@@ -46,7 +46,7 @@ def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def _is_of(written: str, tools: Sequence[Tool]) -> bool:
-    """Whether an action names one of the tools, alone or in a call."""
+    """Return whether an action names one of the tools, alone or in a call."""
     name = re.split(r"[\[(\n]", written, maxsplit=1)[0]
     return match_tool(bare_name(name), tools) is not None
 
@@ -60,15 +60,15 @@ def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def prose_reader(task: Task) -> Callable[[Reply], str]:
-    """`prose` for the replies to a task; nothing is, where the engine holds the model to a form."""
+    """Return `prose` for the replies to a task; with constrained decoding, no reply counts as prose."""
     return partial(prose, tools=task.tools) if not task.constrained else lambda reply: ""
 
 
 def prose(reply: Reply, tools: Sequence[Tool]) -> str:
-    """The text of a reply that can only be meant as the answer; empty if it may be anything else.
+    """Return the text of a reply that can only be an answer, or else an empty string.
 
-    Such a reply is whole, has nothing of a form in it (no marker, no JSON, no fence, no tag, no call), names no tool
-    and announces nothing ("I need to …", "Let me …").
+    Such a reply is complete, has no traces of a format (markers, JSON, fences, tags, calls), names no tool and
+    announces nothing ("I need to …", "Let me …").
     """
     text = reply.text.strip()
     if reply.finish == "length" or not any(map(str.isalnum, text)):

@@ -1,10 +1,9 @@
-"""Reading what a model wrote in the ReAct text format, also when it wrote it carelessly.
+"""Tolerant parser for the ReAct text format.
 
-The quirks were found in 102 recorded transcripts of text-davinci-003 and in frameworks' issue
-trackers: numbered markers, `Search[x]`, `Tool:` for `Action:`, bold or lower-case markers, brackets
-and quotes around names, inputs over several lines, an observation the model made up, an action and an
-answer in one reply, JSON instead of lines. What comes first counts: after an action, the model can
-only have invented what follows.
+Its quirks come from 102 recorded transcripts of text-davinci-003 and from frameworks' issue trackers: numbered
+markers, `Search[x]`, `Tool:` for `Action:`, bold or lower-case markers, brackets and quotes around names, multi-line
+inputs, an observation made up by the model, an action and an answer in one reply, JSON instead of lines. The first
+decision counts; anything after an action is made up by the model.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ CUT_OFF = "Invalid Format: the reply was cut off, be brief"
 INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){AFTER}.*", re.IGNORECASE | re.DOTALL)
 _CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
 FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
-_FENCE_BEGUN = re.compile(r"(?<=\S)\s*+```[a-z]*+\s*+\Z", re.IGNORECASE)  # and nothing in it
+_FENCE_BEGUN = re.compile(r"(?<=\S)\s*+```[a-z]*+\s*+\Z", re.IGNORECASE)  # an empty one
 _FENCE_OF_NOTHING = re.compile(
     r"(?<=\S)\s*+(?:```[a-z]*+[ \t]*+\n\s*+```|```json```|(?<=\n)```[a-z]++)\s*+\Z", re.IGNORECASE
 )
@@ -37,7 +36,7 @@ _THOUGHT = re.compile(rf"^[\s>*_#`-]*+thought{AFTER}", re.IGNORECASE)
 _FROM_ACTION = re.compile(
     r"^[ \t>*_#`-]*+(?:action|tool)\b|<(?:tool_call|tool|function=[\w.-]++)>", re.I | re.MULTILINE
 )
-_NOTHING = {"", "none", "na", "null", "noaction"}  # squeezed, as n/a and "No action" are
+_NOTHING = {"", "none", "na", "null", "noaction"}  # normalized, as are n/a and "No action"
 _BESIDE_WORDS = re.compile(r"[\W_]+")
 _FINISH = {"finish", "finalanswer"}
 _OPEAS = re.compile(r"[ \t>*_#`-]*+FINAL ANSWER\b")
@@ -45,18 +44,18 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 class UnreadableReply(Exception):
-    """The reply holds no complete action and no answer; the text says what is missing."""
+    """The reply contains no complete action and no answer; the message says what is missing."""
 
 
 class Parsed(NamedTuple):
-    """A decision, and how many characters of the reply it takes (the rest was made up)."""
+    """A decision, and the number of characters of the reply that belong to it (the rest was made up)."""
 
     decision: AgentAction | AgentFinish
     length: int
 
 
 def parse(text: str, tools: Sequence[Tool]) -> Parsed:
-    """The decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
+    """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
     if decision := json_decision(text, tools):
         return Parsed(decision, len(text))
     parts = parts_of(text, AT_LINE_START)
@@ -67,7 +66,7 @@ def parse(text: str, tools: Sequence[Tool]) -> Parsed:
         if called and called.begin < part.begin and (parsed := _called(called, text, tools)):
             return parsed
         if part.kind in ("observation", "question"):
-            called = None  # made up, too
+            called = None  # made up as well
             break
         if part.kind == "final answer":
             return _opeas(part, text) or _answer(part.text, text[: part.end], part.end)
@@ -79,7 +78,7 @@ def parse(text: str, tools: Sequence[Tool]) -> Parsed:
 
 
 def _called(call: TaggedCall, text: str, tools: Sequence[Tool]) -> Parsed | None:
-    """The action in a call between tags, if it is one."""
+    """Return the action of a call between tags, if it is valid."""
     if isinstance(call.value, Truncated):
         raise UnreadableReply(CUT_OFF)
     decision = _from_values(call.value, text[: call.end], tools)
@@ -87,7 +86,9 @@ def _called(call: TaggedCall, text: str, tools: Sequence[Tool]) -> Parsed | None
 
 
 def _opeas(part: Part, text: str) -> Parsed | None:
-    """The answer as OPEA has it, `FINAL ANSWER: {"answer": "…"}`; under a marker in other letters, JSON is meant."""
+    """Parse OPEA's form of an answer, `FINAL ANSWER: {"answer": "…"}`; with a marker in another case, the JSON is
+    literal.
+    """
     if not _OPEAS.match(text, part.begin):
         return None
     values = _json_at_start(part.text)
@@ -102,7 +103,7 @@ def _answer(text: str, log: str, length: int) -> Parsed:
 
 
 def finish(text: str, log: str) -> AgentFinish:
-    """The answer `text` as a decision; the ReAct tutorial's phrase means that no tool fits."""
+    """Return `text` as the final answer; the ReAct tutorial's phrase means that no tool fits."""
     text = INVENTED.sub("", text).rstrip() or text
     text = without_empty_fence(text)
     none_fits = text.strip(" .\"'").lower() == NO_TOOL
@@ -111,7 +112,7 @@ def finish(text: str, log: str) -> AgentFinish:
 
 
 def without_empty_fence(text: str) -> str:
-    """An answer that is followed by nothing but a fence in which nothing stands, without the fence."""
+    """Remove an empty fence after an answer."""
     if "```" not in text:
         return text
     return (_FENCE_BEGUN if text.count("```") % 2 else _FENCE_OF_NOTHING).sub("", text)
@@ -139,12 +140,12 @@ def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) ->
 
 
 def names_no_tool(name: str) -> bool:
-    """Whether an action's name says that there is no action."""
+    """Return whether an action's name says that there is no action."""
     return bool(name) and _squeezed(name) in _NOTHING
 
 
 def match_tool(name: str, tools: Sequence[Tool]) -> Tool | None:
-    """The tool a model means by `name`: exactly, or but for case, spaces and punctuation."""
+    """Return the tool that a model means by `name`: an exact match, or one up to case, spaces and punctuation."""
     for tool in tools:
         if tool.name == name:
             return tool
@@ -153,17 +154,17 @@ def match_tool(name: str, tools: Sequence[Tool]) -> Tool | None:
 
 
 def bare_name(written: str) -> str:
-    """A tool's name without what models put around it."""
+    """Return a tool's name without the decoration that models add."""
     return written.strip().strip("[]\"'`*.").strip()
 
 
 def needs_input(tool: Tool | None) -> bool:
-    """Whether an action with `tool` is incomplete without an input."""
+    """Return whether an action with `tool` is incomplete without an input."""
     return tool is None or bool(tool.signature.parameters.get("required") or tool.signature.text_argument)
 
 
 def read_input(written: str, tool: Tool | None) -> ToolInput:
-    """An action's input as its tool takes it: plain text, or values by name where it was JSON."""
+    """Convert an action's input to the tool's form: plain text, or values by name if it was JSON."""
     fenced = FENCED.fullmatch(written.strip())
     text = (fenced.group(1) if fenced else written).strip()
     values = _json(text)
@@ -176,7 +177,7 @@ def read_input(written: str, tool: Tool | None) -> ToolInput:
 
 
 def _bare(text: str) -> str:
-    """Without the quotes around the whole; `"a" OR "b"` keeps its own."""
+    """Remove quotes around the whole text; `"a" OR "b"` keeps its own."""
     text = text.strip()
     for quote in "\"'`":
         if len(text) > 1 and text[0] == quote == text[-1] and quote not in text[1:-1]:
@@ -188,7 +189,7 @@ def _bare(text: str) -> str:
 
 
 def json_decision(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
-    """The decision in a reply that is JSON, or has it in a fence; `None` if there is none."""
+    """Return the decision of a reply that is JSON, or contains it in a fence; `None` if there is none."""
     for candidate in _json_candidates(text):
         values = _json_at_start(candidate)
         if isinstance(values, list) and values:
@@ -232,7 +233,7 @@ def _json(text: str) -> Any:
 
 
 def _json_at_start(text: str) -> Any:
-    """The value with which `text` begins; what comes first counts."""
+    """Return the value that `text` begins with, since the first decision counts."""
     try:
         return _DECODER.raw_decode(text)[0] if text[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
@@ -244,7 +245,7 @@ def _squeezed(text: str) -> str:
 
 
 def thought_in(log: str) -> str:
-    """The thought before an action, without its marker."""
+    """Return the thought before an action, without its marker."""
     return _THOUGHT.sub("", _FROM_ACTION.split(log, maxsplit=1)[0]).strip()
 
 
@@ -252,7 +253,9 @@ def thought_in(log: str) -> str:
 
 
 def format_decision(decided: Decided) -> Reply:
-    """A decision as a model would write it after "Thought:"; `parse` reads it (of several actions, the first)."""
+    """Format a decision as a model would write it after "Thought:". `parse` reads it back (the first of several
+    actions).
+    """
     if isinstance(decided, AgentFinish):
         return Reply(f" I now know the final answer\nFinal Answer: {decided.output}")
     action = decided[0]
@@ -261,5 +264,5 @@ def format_decision(decided: Decided) -> Reply:
 
 
 def format_answer(decided: Decided) -> Reply:
-    """A decision as a reply to "Final Answer:", where an action has no place."""
+    """Format a decision as a reply to "Final Answer:", where an action is not possible."""
     return Reply(f" {decided.output}" if isinstance(decided, AgentFinish) else "")

@@ -1,6 +1,6 @@
-"""The words that replies are made of: what every parser reads, and what quoting therefore takes from data.
+"""The reserved words of replies, which every parser reads and quoting therefore neutralizes in data.
 
-A key that is added here is read by the parsers and defused by `injection_guard`, both at once.
+A key added here is both read by the parsers and neutralized by `injection_guard`.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ _BETWEEN = re.compile(r"[\s_-]++")
 
 
 def key_of(written: str) -> str:
-    """A key as models mean it: whatever its case, and with whatever between its words. No parser folds more."""
+    """Normalize a key as written by models, ignoring case and whatever separates its words. No parser folds more."""
     return _BETWEEN.sub("_", written.strip().lower())

@@ -1,7 +1,7 @@
-"""What a text looks like, and what it reads as once its escapes are resolved: a *skeleton* (Unicode's UTS #39).
+"""Reduces a text to its appearance, also with escapes resolved: a *skeleton* (Unicode's UTS #39).
 
-Quoting looks for protocol in all of a text's `views`. They go at least as far as any parser does: parsers resolve
-JSON's escapes at most twice, and fold no character. So what a parser can take for protocol stands in one of them.
+Quoting searches all `views` of a text for protocol. They cover more than any parser: parsers resolve JSON escapes at
+most twice and fold no characters. So whatever a parser could take for protocol appears in one of them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-LEVELS = 3  # of escapes in escapes; parsers know two: a string of JSON, and a key in it
+LEVELS = 3  # nested escapes; parsers resolve two: in a JSON string, and in a key within it
 
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _PLAIN = re.compile(r"[\t\n -~]*+")
 _LINE_BREAKS = "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _COLONS = "\u02d0\u0589\u05c3\u0703\u0704\u0903\u0a83\u16ec\u1803\u205a\u2236\u2254\u2a74\ua789\ufe30"
-_ALIKE = (  # each word: a letter, then what looks like it in Cyrillic, Greek, Armenian, Cherokee, Coptic, Lisu
+_ALIKE = (  # each word: a letter, then its look-alikes in Cyrillic, Greek, Armenian, Cherokee, Coptic, Lisu
     "aаαɑᴀ bᏏʙЬ cсϲςᴄⲥ dԁᏧᴅ eеҽᴇ fꜰ gɡցɢ hһհᏂʜ iіιıɩɪ jјϳյᴊ kкκᴋ lӏʟ mмᴍ nпոռηɴ oоοօσᴏⲟ pрρϱᴘⲣ qԛզ rгʀᴦ "
     "sѕꜱ tтτᴛ uυսᴜ vѵνᴠ wԝաωᴡ xхχ yуγүʏ zᴢ AАΑᎪꓮ BВΒᏴꓐⲂ CСϹᏟꓚⲤ DᎠꓓԀ EЕΕᎬꓰ FϜꓝҒ GԌᏀꓖ HНΗᎻꓧⲎ IІΙӀꓲİⲒ JЈͿᎫꓙ "
     "KКΚᏦꓗⲔ LᏞꓡ MМΜᎷꓟⲘ NΝꓠⲚ OОΟՕꓳⲞ PРΡᏢꓑⲢ QԚ RᎡꓣ SЅՏᏚꓢ TТΤᎢꓔⲦ UՍꓴՄ VѴᏙꓦ WԜᎳꓪ XХΧꓫⲬ YУΥҮꓬⲨ ZΖᏃꓜ "
@@ -27,10 +27,10 @@ _LETTERS = {alike: word[0] for word in _ALIKE.split() for alike in word[1:]}
 
 
 class View(NamedTuple):
-    """A text as it looks at one level of its escapes.
+    """The appearance of a text at one level of its escapes.
 
-    `places` says where each of its characters begins in the source, and last where the source ends. `whole`: no
-    character of no width was left out.
+    `places` maps each character to its position in the source, and finally to the end of the source. `whole`: no
+    zero-width characters were removed.
     """
 
     text: str
@@ -40,7 +40,7 @@ class View(NamedTuple):
 
 
 def views(source: str) -> Iterator[View]:
-    """How `source` looks: as it stands, and with its escapes resolved once, twice and three times."""
+    """Yield the appearances of `source`: unchanged, and with escapes resolved once, twice and three times."""
     text = source
     places: Sequence[int] = range(len(source) + 1)
     for level in range(LEVELS + 1):
@@ -54,7 +54,7 @@ def views(source: str) -> Iterator[View]:
 
 
 def character(escape: re.Match[str]) -> str:
-    """What an `ESCAPE` stands for. One that JSON does not know stays as it is."""
+    """Resolve an `ESCAPE`. One unknown to JSON stays unchanged."""
     code, letter = escape.groups()
     if code:
         return chr(int(code, 16))
@@ -86,10 +86,10 @@ def _looks(text: str, places: Sequence[int], level: int) -> View:
 
 
 class _Folded(dict[int, int | None]):
-    """What a character looks like: other scripts' and wide letters as plain ones, line breaks as one, no width as
-    nothing.
+    """Maps a character to its appearance: look-alike and wide letters to plain ones, line breaks to one kind,
+    zero-width characters to nothing.
 
-    A letter stays a letter, and what is none does not become one: else words would begin and end elsewhere.
+    Letters map only to letters, and other characters only to others; otherwise word boundaries would move.
     """
 
     def __missing__(self, code: int) -> int | None:
@@ -104,7 +104,7 @@ def _folded(character: str) -> int | None:
         return None
     if character in _COLONS:
         return ord(":")
-    if character == "\uff3f":  # a wide underscore is no letter, a plain one counts as one
+    if character == "\uff3f":  # a wide underscore is not a letter, a plain one counts as one
         return ord(" ")
     plain = _LETTERS.get(character) or unicodedata.normalize("NFKC", character)
     plain = _LETTERS.get(plain, plain)

@@ -1,9 +1,9 @@
-"""Tool calls as models write them whatever they are told: between tags, or as lines that say so.
+"""Tool calls in formats that models use whatever they are told: between tags, or on marked lines.
 
 `TOOL CALL: {"tool": …, "args": {…}}` (OPEA), `<tool_call>{"name": …, "arguments": {…}}</tool_call>` (Hermes, Qwen),
 `<function=name>{…}</function>` (Llama), with `<parameter=name>value</parameter>` in it (Qwen's coder), and
-`<tool>name</tool><tool_input>…</tool_input>` (LangChain's XML agent). A closing tag may be missing: it is a stop word
-of many an engine.
+`<tool>name</tool><tool_input>…</tool_input>` (LangChain's XML agent). A closing tag may be missing, since many engines
+use it as a stop word.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _END = re.compile(r"\s*+(?:</(?:function|tool_call|tool_input)>\s*+)*+", re.IGNO
 
 
 class TaggedCall(NamedTuple):
-    """A call as it is written: an object with its name and input, or a `Truncated`; and where it stands."""
+    """A call as written: an object with name and input, or a `Truncated`; with its position."""
 
     value: Any
     begin: int
@@ -34,7 +34,7 @@ class TaggedCall(NamedTuple):
 
 
 def find_calls(text: str) -> Iterator[TaggedCall]:
-    """The calls in a text, in their order. Raises nothing, for any text, and takes linear time."""
+    """Yield the calls in a text, in order. Raises nothing, for any text, and takes linear time."""
     at = 0
     while begun := _BEGIN.search(text, at):
         try:
@@ -62,7 +62,7 @@ def _given(text: str, begun: re.Match[str]) -> tuple[Any, int]:
 
 
 def _parameters(text: str, at: int) -> tuple[Any, int]:
-    """The values that stand between tags of their own, as texts."""
+    """Parse values between tags of their own, as texts."""
     values: dict[str, Any] = {}
     while begun := _PARAMETER.match(text, at):
         end = text.find("</parameter>", begun.end())

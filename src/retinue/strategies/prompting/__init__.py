@@ -1,1 +1,1 @@
-"""What models are told: tools, constraints, conversations; and tool results as data."""
+"""Parts of prompts: tools, constraints, conversations, and tool results as data."""

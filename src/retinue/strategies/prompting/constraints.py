@@ -1,4 +1,4 @@
-"""What a ReAct reply may look like: the constraints made from the tools at hand."""
+"""Constraints on ReAct replies, built from the available tools."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FINAL = "Final Answer:"
 
 
 def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) -> Constraint:
-    """A thought, then an action of one of `tools` with an input that fits it, or the answer.
+    """Return the constraint for a step: a thought, then an answer, or an action of one of `tools` with a valid input.
 
-    `answer_apart`: the reply ends with the words "Final Answer:", the answer itself is asked for next.
+    `answer_apart`: the reply ends with the words "Final Answer:", and the answer is requested separately.
     """
     ending = seq(FINAL) if answer_apart else seq(f"{FINAL} ", line(answer_chars), "\n")
     decisions = [seq(f"Action: {tool.name}\nAction Input: ", input_pattern(tool), "\n") for tool in tools]
@@ -26,19 +26,19 @@ def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) 
 
 
 def decision_schema(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
-    """The schema of a decision as JSON, with what comes `before` it."""
+    """Return the schema of a decision as JSON, preceded by the properties `before`."""
     variants = [object_schema(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
     decision = {"anyOf": [*variants, object_schema(final_answer={"type": "string"})]}
     return object_schema(**before, decision=decision) | shared_definitions(tools)
 
 
 def answer_shape(answer_chars: int) -> Constraint:
-    """Nothing but the answer, on one line."""
+    """Return the constraint for a bare answer on one line."""
     return Constraint(seq(" ", line(answer_chars), "\n"), object_schema(final_answer={"type": "string"}))
 
 
 def input_pattern(tool: Tool) -> Pattern:
-    """An input that fits the tool: a line of text, or JSON."""
+    """Return the pattern of a valid input for the tool: a line of text, or JSON."""
     signature = tool.signature
     if signature.text_argument is None:
         return json_pattern(signature.parameters)
@@ -51,12 +51,14 @@ def _input_schema(tool: Tool) -> Any:
 
 
 def arguments_schema(tool: Tool) -> Any:
-    """The schema of the tool's arguments by name; what it refers to is in `shared_definitions`."""
+    """Return the schema of the tool's arguments by name; its definitions are in `shared_definitions`."""
     return _apart({key: value for key, value in tool.signature.parameters.items() if key != "$defs"}, tool)
 
 
 def shared_definitions(tools: Sequence[Tool]) -> dict[str, Any]:
-    """What the tools' schemas refer to. References start at the root, so it stands there, for each tool apart."""
+    """Return the definitions used by the tools' schemas. They are at the root, where references start, separately per
+    tool.
+    """
     found = {
         f"{tool.name}-{name}": _apart(schema, tool)
         for tool in tools
@@ -75,7 +77,7 @@ def _apart(schema: Any, tool: Tool) -> Any:
 
 
 def object_schema(**properties: Any) -> dict[str, Any]:
-    """The schema of an object with just these properties."""
+    """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": properties,

@@ -1,10 +1,9 @@
-"""Tool results as data: whatever a tool returns, it cannot look like a turn, an action or an answer.
+"""Tool results as data: no tool output can look like a turn, an action or an answer.
 
-Under whatever strategy, three kinds of text are defused: chat templates' special tokens, which a
-tokenizer could read as a change of speaker; the protocols' own markers and JSON keys, which a model could
-take for its own words; and lines that pretend to be somebody's turn. The words stay readable; only the
-punctuation that makes them protocol changes. Look-alikes, characters of no width in between and escapes do not
-hide anything: what is looked at is a text's `skeleton`.
+For all strategies, three kinds of text are neutralized: special tokens of chat templates, which a tokenizer could read
+as a change of speaker; the protocols' own markers and JSON keys, which a model could take for its own words; and lines
+that imitate a turn. The words stay readable; only the punctuation that makes them protocol changes. Look-alikes,
+zero-width characters and escapes hide nothing, because the search uses a text's `skeleton`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ TURNS = (
     "system", "user", "assistant", "human", "ai", "developer", "model", "instruction", "instructions", "response",
     "function", "plan", "step", "user input", "assistant output", "tool output", "human message", "ai message",
 )  # fmt: skip
-TAGS = (  # what stands in <…>
+TAGS = (  # the contents of <…>
     "s", "bos", "eos", "pad", "unk", "mask", "cls", "sep", "eot", "eod", "eoh", "eoa", "eop", "sop", "think",
     "thinking", "tool", "tools", "tool_?calls?", "tool_?responses?", "tool_?results?", "tool_?inputs?", "tool_use",
     "function", "functions", "function_?calls?", "function_?results?", "invoke", "parameter", "antml:\\w+",
@@ -35,7 +34,7 @@ TAGS = (  # what stands in <…>
     "(?:tool_call|tool_response|image|audio|video|vision|jupyter|code)_(?:start|end|pad|sep|soft_token)",
     "unused\\d+", "[a-z][a-z_]*_\\d+", "(?-i:[A-Z_]+_TOKEN)",
 )  # fmt: skip
-BRACKETED = (  # what stands in […]
+BRACKETED = (  # the contents of […]
     "/?(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS?|TOOL_RESULTS?|TOOL_CONTENT|ARGS|CALL_ID|THINK)",
     "(?-i:/?(?:IMG(?:_BREAK|_END)?|PREFIX|SUFFIX|MIDDLE|(?:BEGIN_)?AUDIO|MODEL_SETTINGS|[gs]?MASK|CLS|SEP|PAD|UNK))",
     "(?-i:BOS|EOS|EOT|EOD)", "unused\\d+", "[a-z][a-z_]*_\\d+", "(?:start|end)_header_id", "\\|\\w+\\|",
@@ -68,12 +67,12 @@ _INSTEAD = {":": " -", "<": "(", ">": ")", "[": "(", "]": ")"}
 
 
 def neutralize(text: str) -> str:
-    """`text` without anything that reads as protocol or as a chat template's token."""
-    edits: dict[int, tuple[int, str]] = {}  # by where it begins in the text: where it ends, and what takes its place
+    """Return `text` without anything that reads as protocol or as a chat template's token."""
+    edits: dict[int, tuple[int, str]] = {}  # by start position: the end, and the replacement
     for view in views(text):
         for at in _found(view):
             begin = view.places[at]
-            if text[begin] == "\\":  # an escape stays readable, as none
+            if text[begin] == "\\":  # escapes stay readable but are not escapes any more
                 end = view.places[at + 1]
                 edits[begin] = end, text[begin:end].replace("\\", "/")
             else:
@@ -84,12 +83,12 @@ def neutralize(text: str) -> str:
 
 
 def _found(view: View) -> Iterator[int]:
-    """Where in a view there is punctuation that makes protocol of what is before or after it."""
+    """Yield the positions of punctuation that turns the text around it into protocol."""
     looks = view.text
     if "<" in looks or ">" in looks or "[" in looks or "]" in looks:
         for match in _TOKEN.finditer(looks):
             yield match.start(match.lastindex or 0)
-    if ":" not in looks:  # most of what tools return is plain words
+    if ":" not in looks:  # most tool output is plain words
         return
     lower = looks.lower()
     yield from _marked(view, lower)
@@ -101,7 +100,7 @@ def _found(view: View) -> Iterator[int]:
 
 
 def _marked(view: View, lower: str) -> Iterator[int]:
-    """Where the colons of markers are. A character of no width may end the word before one."""
+    """Yield the positions of colons of markers. A zero-width character may end the word before one."""
     if view.whole:
         yield from (match.start(1) for match in _MARKER.finditer(lower))
         return
@@ -118,12 +117,12 @@ def _marked(view: View, lower: str) -> Iterator[int]:
 
 
 def _apart(view: View, begin: int, end: int) -> bool:
-    """Whether something of no width stands before one of the characters from `begin` to `end`."""
+    """Return whether a zero-width character precedes one of the characters from `begin` to `end`."""
     return view.places[end] - view.places[begin - 1] > end - begin + 1
 
 
 def _roles(view: View) -> Iterator[int]:
-    """Where lines end that are nothing but a role's name."""
+    """Yield the ends of lines that contain only a role's name."""
     if not view.level:
         yield from (match.end() for match in _TURN.finditer(view.text.lower()) if not match.lastindex)
 

@@ -1,4 +1,4 @@
-"""What a model is told of its tools: a line for each, and examples in terms of the ones it has."""
+"""The description of tools in prompts: one line each, and examples with the available tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS: Mapping[Kind, re.Pattern[str]] = {
 
 
 class ExampleStep(NamedTuple):
-    """A step of an example: what kind of tool it takes, a thought, the tool's input, and what came of it."""
+    """A step of an example: the kind of tool it uses, a thought, the tool's input, and the observation."""
 
     kind: Kind
     thought: str
@@ -88,12 +88,12 @@ _BOTH = Example(
 
 
 def describe_tools(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
-    """A line for each tool: its name, what it is good for, and its input where that is not plain text."""
+    """Return one line per tool: its name, its description, and its input if that is not plain text."""
     return "\n".join(f"{tool.name}: {tool.description}{_input_note(tool, input_name)}" for tool in tools)
 
 
 def examples(tools: Sequence[Tool]) -> str:
-    """Worked examples for the tools at hand, as `react` writes them."""
+    """Return worked examples for the available tools in `react`'s format."""
     written = ""
     for example, using in examples_for(tools):
         steps = [
@@ -107,7 +107,7 @@ def examples(tools: Sequence[Tool]) -> str:
 
 
 def examples_for(tools: Sequence[Tool]) -> Iterator[tuple[Example, Mapping[Kind, Tool]]]:
-    """Examples for the kinds of tools at hand (looking up, calculating), each with the first tool of its kind."""
+    """Yield examples for the available kinds of tools (lookup, calculation), each with the first tool of its kind."""
     using: dict[Kind, Tool] = {}
     for kind, words in _KINDS.items():
         for tool in reversed(tools):

@@ -1,4 +1,4 @@
-"""The conversation before, for models that are sent no tool calls: as words."""
+"""The earlier conversation as plain text, for models that are sent no tool calls."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from ...core.values import Message
 
 
 def flatten_tool_calls(history: Sequence[Message]) -> tuple[Message, ...]:
-    """`history` without calls and messages of tools: they are told, labelled, in the assistant's turn that they belong
-    to, so that nothing that a tool said has the user's authority."""
+    """Return `history` without tool calls and tool messages.
+
+    They become labeled text in the assistant's turn that they belong to, so tool output never has the user's authority.
+    """
     turns: list[Message] = []
     for message in history:
         turn = message if message.role in ("user", "system") else Message("assistant", _told(message))
@@ -23,7 +25,7 @@ def flatten_tool_calls(history: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def history_lines(history: Sequence[Message]) -> str:
-    """The conversation before, a line for each turn."""
+    """Return the earlier conversation, one line per turn."""
     return "".join(f"{'Human' if one.role == 'user' else 'AI'}: {one.content}\n" for one in flatten_tool_calls(history))
 
 

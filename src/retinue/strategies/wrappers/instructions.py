@@ -8,40 +8,25 @@ from weakref import WeakKeyDictionary
 
 from ...core.flow import advance
 from ...core.prompt import Ask, Prompt
-from ...core.protocols import Flow, Sent, Strategy, Task, calls_natively, needs_tools
+from ...core.protocols import Flow, Sent, Strategy, Task
 from ...core.values import AgentFinish, Message
+from .wrapper import Wrapper
 
 
 def with_instructions(strategy: Strategy, text: str) -> Strategy:
     """`strategy`, whose every prompt begins with `text`."""
-    return WithInstructions(strategy, text.strip()) if text.strip() else strategy
+    return Wrapper(strategy, Instructions(text.strip())) if text.strip() else strategy
 
 
 @dataclass(frozen=True)
-class WithInstructions:
-    """The strategy around `inner`."""
+class Instructions:
+    """The reasoning of a strategy with `text` before its prompts."""
 
-    inner: Strategy
     text: str
 
-    @property
-    def name(self) -> str:
-        """The inner strategy's."""
-        return self.inner.name
-
-    @property
-    def native(self) -> bool:
-        """Whether the inner strategy can use an engine's native tool calls."""
-        return calls_natively(self.inner)
-
-    @property
-    def needs_tools(self) -> bool:
-        """Whether the inner strategy is of no use without tools."""
-        return needs_tools(self.inner)
-
-    def __call__(self, task: Task) -> Flow:
+    def __call__(self, strategy: Strategy, task: Task) -> Flow:
         """The inner strategy's reasoning."""
-        inner, words = self.inner(task), _Words(self.text)
+        inner, words = strategy(task), _Words(self.text)
         sent: Sent | None = None
         try:
             while not isinstance(request := advance(inner, sent), AgentFinish):

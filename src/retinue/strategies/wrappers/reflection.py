@@ -43,7 +43,7 @@ Verdict:"""
 
 def with_reflection(strategy: Strategy) -> Strategy:
     """`strategy` with self-reflection on the tools that ask for it."""
-    return Wrapper(strategy, partial(_reflected, strategy))
+    return Wrapper(strategy, _reflected)
 
 
 def _reflected(strategy: Strategy, task: Task) -> Flow:

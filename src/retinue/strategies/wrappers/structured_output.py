@@ -27,20 +27,19 @@ _REPLY_TOKENS = 1_024
 
 def with_structured_output(strategy: Strategy, schema: Mapping[str, Any], check: Callable[[Any], str]) -> Strategy:
     """`strategy` with answers that fit the JSON Schema `schema`; `check` says what is wrong with a value."""
-    return Wrapper(strategy, _Answers(strategy, schema, check))
+    return Wrapper(strategy, _Answers(schema, check))
 
 
 @dataclass(frozen=True)
 class _Answers:
     """The reasoning."""
 
-    inner: Strategy
     schema: Mapping[str, Any]
     check: Callable[[Any], str] = field(repr=False)
 
-    def __call__(self, task: Task) -> Flow:
+    def __call__(self, strategy: Strategy, task: Task) -> Flow:
         """The inner strategy's reasoning, then its answer as JSON; `INVALID_ANSWER` if it cannot be had."""
-        inner = self.inner(task)
+        inner = strategy(task)
         sent: Sent | None = None
         evidence: list[str] = []
         try:

@@ -14,10 +14,10 @@ from ...core.values import AgentFinish
 
 @dataclass(frozen=True)
 class Wrapper:
-    """A strategy that stands around `inner`, under its name and with its needs; `reason` is what it does."""
+    """A strategy that stands around `inner`, under its name and with its needs; `reason` is what it does with it."""
 
     inner: Strategy
-    reason: Callable[[Task], Flow]
+    reason: Callable[[Strategy, Task], Flow]
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class Wrapper:
 
     def __call__(self, task: Task) -> Flow:
         """The reasoning for one run."""
-        return self.reason(task)
+        return self.reason(self.inner, task)
 
 
 def without_visible_answer(request: Ask) -> Ask:
@@ -47,10 +47,10 @@ def without_visible_answer(request: Ask) -> Ask:
 
 def with_tool_names(strategy: Strategy, names: Mapping[str, str]) -> Strategy:
     """`strategy`, in which a model may call tools by other names, too: `names` has the tools' own by these."""
-    return Wrapper(strategy, partial(_renaming, strategy, names)) if names else strategy
+    return Wrapper(strategy, partial(_renaming, names)) if names else strategy
 
 
-def _renaming(strategy: Strategy, names: Mapping[str, str], task: Task) -> Flow:
+def _renaming(names: Mapping[str, str], strategy: Strategy, task: Task) -> Flow:
     inner = strategy(task)
     sent: Sent | None = None
     try:
