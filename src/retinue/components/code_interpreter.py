@@ -23,7 +23,7 @@ class CodeInterpreter:
         """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. What
         is wrong with it is told as Python does, behind what it printed before.
 
-        Raises `ToolError` for what was stopped, and for a result that is too large.
+        Raises `ToolError` if the code was stopped, or its result is too large.
         """
         printed, value = await run_in_thread(partial(self._sandbox.interact, code_in(code), dict(given or {})))
         shown = [printed.rstrip("\n"), "" if value is None else repr(plain(value))]

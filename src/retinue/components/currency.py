@@ -57,7 +57,7 @@ class CurrencyConverter(QueryComponent[Conversion]):
     async def run_async(self, query: str) -> Conversion:
         """Convert an amount of money, as in: 100 EUR in USD.
 
-        Raises `ToolError` for a query that is none, a currency that is not known, or if no rate can be had.
+        Raises `ToolError` for an invalid query or unknown currency, or if no rate is available.
         """
         match = _QUERY.fullmatch(checked_query(query))
         if match is None:

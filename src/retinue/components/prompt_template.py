@@ -94,7 +94,7 @@ def _find(source: str) -> tuple[str, str]:
 
 def _from_file(path: Path) -> tuple[str, str]:
     if path.suffix != ".txt":
-        raise DataError(f"{path}: a YAML template is only loaded as part of a project; want a .txt file")
+        raise DataError(f"{path}: a template in YAML is only read as part of a project; want a .txt file")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError, ValueError) as error:

@@ -119,8 +119,8 @@ class DeclaredComponent(Component):
     async def run_async(self, **values: Any) -> Outputs | tuple[Outputs, str]:
         """Its outputs, by name; with the branch it chose, if it has several.
 
-        Raises `UsageError` for values that are missing, unknown or of a wrong type, and what it raises, if that is an
-        `Exception`, else `ForeignExit`.
+        Raises `UsageError` for missing, unknown or mistyped values. Also raises what the function raises, as
+        `ForeignExit` if that is not an `Exception`.
         """
         self.check_names(values)
         arguments = self.arguments(values)

@@ -88,17 +88,21 @@ async def _followed(run: Traceable, trace: Trace, live: Live) -> RunResult:
         live.show("getting ready")
         async with aclosing(run.events()) as events:
             async for event in events:
-                if isinstance(event, Delta) and not event.answer and not trace.answering:
-                    trace.show(event)
-                    live.text(trace.written)
-                    continue
-                live.hide()
-                trace.show(event)
-                if label := _pause_after(event):
-                    live.show(label)
+                _show(event, trace, live)
     live.hide()
     trace.end(run.result)
     return run.result
+
+
+def _show(event: Event | Delta, trace: Trace, live: Live) -> None:
+    if isinstance(event, Delta) and not event.answer and not trace.answering:
+        trace.show(event)
+        live.text(trace.written)
+        return
+    live.hide()
+    trace.show(event)
+    if label := _pause_after(event):
+        live.show(label)
 
 
 def _pause_after(event: Event | Delta) -> str:

@@ -197,15 +197,18 @@ class Session:
             ):
                 tasks.start_soon(self._tell_when_lost)
                 try:
-                    with anyio.fail_after(self.server.seconds):
-                        await shake_hands(session)
-                        await self._check(session)
-                    self._failures = 0
+                    await self._begin(session)
                     opened.set_result(session)
                     await self._watch(session)
                 finally:
                     leaving.deadline = anyio.current_time() + _LEAVING
                     tasks.cancel_scope.cancel()
+
+    async def _begin(self, session: ClientSession) -> None:
+        with anyio.fail_after(self.server.seconds):
+            await shake_hands(session)
+            await self._check(session)
+        self._failures = 0
 
     async def _watch(self, session: ClientSession) -> None:
         """Wait until the connection is lost or stopped. On news, or after idle time, check the tool list."""
@@ -217,12 +220,15 @@ class Session:
                 return
             if self._news.is_set() or not self._under_way:
                 self._news.clear()
-                try:
-                    with anyio.fail_after(min(_CHECK, self.server.seconds)):
-                        await self._check(session)
-                except Exception as error:  # recorded before waiting callers see the error
-                    self._lost.because(first_problem(error, self.server))
-                    raise
+                await self._check_again(session)
+
+    async def _check_again(self, session: ClientSession) -> None:
+        try:
+            with anyio.fail_after(min(_CHECK, self.server.seconds)):
+                await self._check(session)
+        except Exception as error:  # recorded before waiting callers see the error
+            self._lost.because(first_problem(error, self.server))
+            raise
 
     async def _tell_when_lost(self) -> None:
         await self._lost.event.wait()

@@ -72,18 +72,11 @@ async def _read(
 ) -> None:
     """Read messages from the server. Other lines, which some servers print, are skipped."""
     assert process.stdout is not None
-    garbage = 0
+    garbage = 0  # bytes
     with inward, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         while garbage <= _MAX_GARBAGE:
-            try:
-                line = await process.stdout.readuntil(b"\n")
-            except asyncio.IncompleteReadError:
-                with anyio.move_on_after(_LAST_WORDS):
-                    await heard.wait()
-                lost.because("it ended")
-                return
-            except asyncio.LimitOverrunError:
-                lost.because(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+            line = await _line(process.stdout, lost, heard)
+            if line is None:
                 return
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -92,6 +85,19 @@ async def _read(
             else:
                 await inward.send(SessionMessage(message))
         lost.because("it writes what are no messages")
+
+
+async def _line(output: asyncio.StreamReader, lost: Disconnect, heard: anyio.Event) -> bytes | None:
+    """The next line; `None` if there is none, which is said then."""
+    try:
+        return await output.readuntil(b"\n")
+    except asyncio.IncompleteReadError:
+        with anyio.move_on_after(_LAST_WORDS):
+            await heard.wait()
+        lost.because("it ended")
+    except asyncio.LimitOverrunError:
+        lost.because(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+    return None
 
 
 async def _write(process: Process, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:

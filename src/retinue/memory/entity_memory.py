@@ -154,9 +154,10 @@ class EntityMemory:
     async def _compare(self, entity: Entity) -> None:
         for fact in entity.holding:
             for old in [] if fact.compared else entity.doubtful(fact):
-                if not await are_consistent(self._extractor.model, old.fact, fact.fact):
-                    with self._kept.lock:
-                        entity.outdate(old, fact)
+                if await are_consistent(self._extractor.model, old.fact, fact.fact):
+                    continue
+                with self._kept.lock:
+                    entity.outdate(old, fact)
             fact.compared = True
 
     async def _summarize(self, entity: Entity) -> None:

@@ -195,7 +195,13 @@ class Runs:
             self._live[run.id] = live[0]
             if run.id in self._interrupted:
                 live[0].cancel()
-            await self._follow(run, writer, *live)
+            try:
+                await self._follow(run, writer, *live)
+            except (StoreUnavailable, Fenced):
+                raise
+            except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
+                logger.warning("the run %s failed: %s", run.id, error)
+                await self._end(run, writer, stopped_by(error))
 
     async def _begin(self, run: RunRow, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]] | None:
         """Return the replayed run and its tools, or `None` if it cannot be driven and has been failed."""
@@ -219,20 +225,14 @@ class Runs:
         free = {name for name, tool in tools.items() if tool.effects == "read"}  # may run before the call is written
         if is_suspect(run.state["claims"][1]):  # write calls first, to know which one killed the process
             free.clear()
-        try:
-            async with aclosing(live.events()) as events:
-                async for event in events:
-                    if self._parking and isinstance(event, Stopped):
-                        return
-                    if isinstance(event, Finished | Stopped):
-                        await self._end(run, writer, event, tools=tools)
-                        return
-                    await self._note(writer, event, free)
-        except (StoreUnavailable, Fenced):
-            raise
-        except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
-            logger.warning("the run %s failed: %s", run.id, error)
-            await self._end(run, writer, stopped_by(error))
+        async with aclosing(live.events()) as events:
+            async for event in events:
+                if self._parking and isinstance(event, Stopped):
+                    return
+                if isinstance(event, Finished | Stopped):
+                    await self._end(run, writer, event, tools=tools)
+                    return
+                await self._note(writer, event, free)
 
     async def _note(self, writer: LogWriter, event: Event | Delta, free: Set[str]) -> None:
         match event:

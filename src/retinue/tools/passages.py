@@ -117,9 +117,8 @@ def excerpt(text: str, query: str, max_chars: int) -> str:
 def _from_jsonl(path: Path) -> Iterator[Document]:
     with path.open(encoding="utf-8-sig") as lines:
         try:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield _document(line, f"{path}:{number}")
+            for number, line in (one for one in enumerate(lines, 1) if one[1].strip()):
+                yield _document(line, f"{path}:{number}")
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not a text file in UTF-8") from error
 

@@ -85,5 +85,5 @@ async def _told(server: Server, run: RunRow) -> _Events:
                 yield _Event(number, progress.turn, name, value)
             if isinstance(item, RunRow):
                 yield None
-                if item.rests:
-                    return
+            if isinstance(item, RunRow) and item.rests:
+                return

@@ -58,21 +58,22 @@ async def create(
 
 async def _chunks(context: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str]:
     over = False
+    items = context.server.runs.followers.follow(run.id, _told(run), request=run.request)
     try:
         yield frame(chunks.first())
-        async with aclosing(context.server.runs.followers.follow(run.id, _told(run), request=run.request)) as items:
-            async for item in items:
-                rests = item if isinstance(item, RunRow) and item.rests else None
-                over = rests is not None
-                for chunk in chunks.tell(item) if rests is None else chunks.last(rests):
-                    yield frame(chunk)
-                if over:
-                    break
+        async for item in items:
+            rests = item if isinstance(item, RunRow) and item.rests else None
+            over = rests is not None
+            for chunk in chunks.tell(item) if rests is None else chunks.last(rests):
+                yield frame(chunk)
+            if over:
+                break
     except ApiError as error:
         yield frame(error.body)
     finally:
         if not over and context.repeat is None:
             context.server.runs.interrupt(run.id)
+        await items.aclose()
     yield DONE
 
 

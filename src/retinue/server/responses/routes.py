@@ -95,19 +95,20 @@ async def response_events(
     """Yield the events of a response numbered above `after`, until it ends. A response that is not `lasting` is
     cancelled when its reader disconnects. `include` adds to that of its request."""
     progress = ResponseProjection(part, tools_of(server.deployment, part.run), include)
+    items = server.runs.followers.follow(part.run.id, request=part.run.request)
     try:
-        async with aclosing(server.runs.followers.follow(part.run.id, request=part.run.request)) as items:
-            async for item in items:
-                for event in (one for one in progress.tell(item) if one["sequence_number"] > after):
-                    yield frame(event, event["type"])
-                if progress.last is not None:
-                    break
+        async for item in items:
+            for event in (one for one in progress.tell(item) if one["sequence_number"] > after):
+                yield frame(event, event["type"])
+            if progress.last is not None:
+                break
     except RetinueError as error:
         problem = ApiError(500, str(error), kind="server_error").body
         yield frame({"type": "error", "sequence_number": progress.told, **problem["error"], **problem}, "error")
     finally:
         if progress.last is None and not lasting:
             server.runs.interrupt(part.run.id)
+        await items.aclose()
 
 
 async def _ended(context: Context, part: Part, request: Request, *, lasting: bool) -> Object:
