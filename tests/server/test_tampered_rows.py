@@ -72,9 +72,11 @@ def hostile(other: Customer, column: Column[Any]) -> list[Any]:
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching[0] and event.startswith(RUNS_CODE):
+    if not _watching or not _watching[0]:  # there is nothing of this module any more when Python ends
+        return
+    if event.startswith(RUNS_CODE):
         _watched.append(event)
-    if _watching[0] and event == "open" and isinstance(arguments[0], str | bytes):
+    if event == "open" and isinstance(arguments[0], str | bytes):
         name = arguments[0] if isinstance(arguments[0], str) else arguments[0].decode("utf-8", "replace")
         if "passwd" in name or CANARY in name:
             _watched.append(f"open {name}")
