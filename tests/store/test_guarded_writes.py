@@ -16,7 +16,7 @@ from fakes.until import until
 from retinue.core.events import Finished, Started
 from retinue.core.values import Decision
 from retinue.errors import StoreConflict
-from retinue.runs.cancellation import cancel_run, fail_drive, fail_run
+from retinue.runs.cancellation import cancel_run, discard_run, fail_drive, fail_run
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.run_status import final_values
 from retinue.runs.submissions import submit_decisions
@@ -266,3 +266,27 @@ def test_a_deleted_run_is_not_changed(engine: Engine, write: Write) -> None:
         delete_runs(connection, [run.id])
     with pytest.raises((StoreConflict, Fenced)), engine.begin() as connection:
         write(connection, run)
+
+
+@pytest.mark.parametrize("first", ["delete", "approve"])
+def test_a_submission_and_a_deletion_at_once_leave_nothing(postgres_engine: Engine, first: str) -> None:
+    run = made(postgres_engine, SITUATIONS["waits for a person"][0])
+
+    def deleting(connection: Connection) -> None:
+        delete_runs(connection, [run.id])
+
+    def approving(connection: Connection) -> RunRow:
+        return approve(connection, run)
+
+    outcome = at_once(postgres_engine, *((deleting, approving) if first == "delete" else (approving, deleting)))
+    assert isinstance(outcome, StoreConflict) == (first == "delete")
+    with postgres_engine.connect() as connection:
+        assert find_run(connection, run.id) is None
+        assert connection.execute(select(submissions)).all() == []
+
+
+def test_a_run_that_has_ended_is_not_discarded(engine: Engine) -> None:
+    run = made(engine, {"status": "completed", "holds": False})
+    with engine.begin() as connection:
+        discard_run(connection, run.id, "its row cannot be read")
+        assert current(connection) == run
