@@ -92,8 +92,7 @@ class Indexer:
             async with asyncio.timeout(seconds):
                 step = self._step
                 while not await self._database.read(partial(queue.is_settled, store_ids=store_ids)):
-                    with suppress(TimeoutError):  # another server may index them
-                        await asyncio.wait_for(step.wait(), _EVERY)
+                    await _wait_for(step, _EVERY)  # another server may index them
                     step = self._step
 
     async def _work(self) -> None:
@@ -215,6 +214,11 @@ class Indexer:
             logger.warning("rebuilding a file index: %s", error)
             self.passages.drop(store_id)
             return set()
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
 
 
 async def _text_of(name: str, data: bytes) -> str:
