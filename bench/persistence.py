@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
 from bench.loop import cpu, note
 from retinue import Agent, Budget
@@ -23,9 +23,8 @@ from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
 from retinue.runs import RunInput, Runs
 from retinue.store.database import Database
-from retinue.store.event_log import find_run
 from retinue.store.run_row import RunRow
-from retinue.store.tables import runs
+from retinue.store.run_store import insert_run
 
 ROUNDS = {10: 60, 200: 11}  # by the number of a run's steps
 _QUESTION = "What is there to note?"
@@ -140,9 +139,17 @@ def _size(path: Path) -> int:
 
 def new_run(number: int, connection: Connection) -> RunRow:
     """Add the run of this number, to be driven."""
-    values = {"tenant": "default", "id": f"run_{number:024}", "created_at": 0, "thread_id": f"thread_{number}"}
-    request = {"model": "agent", "instructions": ""}
-    connection.execute(insert(runs).values(**values, status="queued", holds=True, request=request, state={}))
-    row = find_run(connection, str(values["id"]))
-    assert row is not None
+    row = RunRow(
+        id=f"run_{number:024}",
+        tenant="default",
+        thread_id=f"thread_{number}",
+        created_at=0,
+        status="queued",
+        holds=True,
+        expires_at=None,
+        epoch=0,
+        request={"model": "agent", "instructions": ""},
+        agent="agent",
+    )
+    insert_run(connection, row)
     return row

@@ -80,6 +80,13 @@ class StoreUnavailable(RetinueError):
     """The database is unreachable, locked or full. This is never the outcome of a run."""
 
 
+class StoreConflict(RetinueError):
+    """Another writer was first: a row is no longer as it was read, or a constraint forbids the write.
+
+    The same write would be refused again; what to do follows from what the database holds now.
+    """
+
+
 class StoreLost(StoreUnavailable):
     """The database file, or its write-ahead log, is no longer the one that was opened, so commits would be lost.
 

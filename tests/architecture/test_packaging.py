@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+from hatchling.builders.wheel import WheelBuilder
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -21,3 +23,10 @@ def test_what_the_demo_installs_has_no_development_tools_and_is_what_the_tests_r
     assert locked <= {line.split(" ")[0] for line in dev}
     for tool in ("pytest", "mypy", "ruff", "openai", "fastapi", "hatchling"):
         assert not [line for line in locked if line.startswith(f"{tool}==")]
+
+
+def test_a_wheel_has_all_that_the_package_reads() -> None:
+    """Prompts, templates and migrations are files beside the code."""
+    there = {one for one in (ROOT / "src" / "retinue").rglob("*") if one.is_file() and one.parent.name != "__pycache__"}
+    assert {ROOT / one.path for one in WheelBuilder(str(ROOT)).recurse_included_files()} == there
+    assert [one for one in there if one.suffix == ".sql"]

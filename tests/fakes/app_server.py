@@ -9,12 +9,14 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
 from sqlalchemy import insert
 
+from fakes.kept_runs import new_run
 from retinue import Agent, PromptModel
 from retinue.server.app import create_app
 from retinue.server.context import Options
@@ -23,7 +25,8 @@ from retinue.server.middleware.usage_limits import UsageLimits
 from retinue.server.process import Serving as How, assembled, listen, until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database
-from retinue.store.tables import events, runs
+from retinue.store.run_store import insert_run
+from retinue.store.tables import events
 
 from .until import until_async
 
@@ -146,19 +149,9 @@ def with_run(served: Serving, status: str = "in_progress", *, holds: bool = True
     """A thread with a run that nobody drives; their ids."""
     thread = served.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": "Hi"}]}).body["id"]
     run = f"run_{thread[7:]}"
-    row = {
-        "tenant": "default",
-        "id": run,
-        "created_at": int(time.time()),
-        "thread_id": thread,
-        "status": status,
-        "holds": holds,
-        "epoch": 0,
-        "request": {"model": "agent-1"},
-        "state": {},
-    }
+    row = new_run(run, tenant="default", thread_id=thread, created_at=int(time.time()), status=status, holds=holds)
     event = {"run_id": run, "seq": 1, "epoch": 0, "at": 0.0, "kind": "stopped", "payload": "{}"}
     with served.database.engine.begin() as connection:
-        connection.execute(insert(runs).values(row))
+        insert_run(connection, replace(row, agent="agent-1", request={"model": "agent-1"}))
         connection.execute(insert(events).values(event))
     return thread, run

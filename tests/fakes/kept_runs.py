@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from fakes.until import until_async
 from retinue import Agent, PromptModel
@@ -18,11 +18,19 @@ from retinue.runs import RunInput, Runs
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.submissions import submit_decisions
 from retinue.store.database import Database
-from retinue.store.event_log import find_run, read_events
+from retinue.store.event_log import read_events
 from retinue.store.run_row import RunRow
-from retinue.store.tables import messages, runs
+from retinue.store.run_store import find_run, insert_run
+from retinue.store.tables import messages
 
 RESTING = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")
+
+
+def new_run(run_id: str = "run_1", **values: Any) -> RunRow:
+    """A queued run on a thread of its own, which it holds."""
+    given: dict[str, Any] = {"id": run_id, "tenant": "t", "thread_id": f"thread_of_{run_id}", "created_at": 1}
+    given |= {"status": "queued", "holds": True, "expires_at": None, "epoch": 0, "agent": "m"}
+    return RunRow(**{**given, "request": {"model": "m"}, **values})
 
 
 class KeptRuns:
@@ -42,9 +50,7 @@ class KeptRuns:
 
     async def add(self, run_id: str = "run_1", **values: Any) -> str:
         """A new run on a thread of its own."""
-        row = {"tenant": "t", "id": run_id, "created_at": 1, "thread_id": f"thread_of_{run_id}", "status": "queued"}
-        row |= {"holds": True, "request": {"model": "m"}, "state": {}, **values}
-        await self.database.write(lambda connection: connection.execute(insert(runs).values(row)))
+        await self.database.write(partial(insert_run, run=new_run(run_id, **values)))
         return run_id
 
     async def row(self, run_id: str = "run_1") -> RunRow:
@@ -82,7 +88,7 @@ class KeptRuns:
         def work(connection: Connection) -> None:
             row = find_run(connection, run_id)
             if row is not None and row.status == "requires_action":
-                submit_decisions(connection, row, decisions, 600, mark)
+                submit_decisions(connection, row, decisions, 600, mark or f"mark {len(row.submissions)}")
 
         await self.database.write(work)
 

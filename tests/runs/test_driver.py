@@ -58,7 +58,8 @@ async def test_a_run_is_kept_with_all_that_came_of_it(any_url: str) -> None:
         kinds = [type(event).__name__ for event in await kept.log()]
         assert kinds == ["Started", *["Asked", "Replied", "Called", "Observed"] * 2, "Asked", "Replied", "Finished"]
         assert (row.status, row.holds, row.expires_at, payments.made) == ("completed", False, None, [1, 2])
-        assert row.state["usage"]["total_tokens"] > 0
+        assert row.usage is not None
+        assert row.usage.total_tokens > 0
         assert await kept.said() == ["All is paid."]
 
 
@@ -98,7 +99,7 @@ async def test_an_equal_call_waits_for_a_person_after_one_that_failed(any_url: s
     async with kept_runs(any_url, lambda: calling([pay], *calls)) as kept:
         await kept.driver.start(await kept.add())
         row = await kept.row()
-        (waiting,) = row.state["waiting"]
+        (waiting,) = row.waiting
         assert (row.status, waiting["id"], made) == ("requires_action", "call_2_0", [1])
         await kept.decide({"call_2_0": Decision(kind, message="it is paid 2")})
         await kept.another().start("run_1")
@@ -119,7 +120,7 @@ async def test_a_log_that_cannot_be_read_fails_its_run_and_frees_the_thread(any_
             await kept.halt()
         row = await kept.row()
         assert (row.status, row.holds, payments.made) == ("failed", False, [])
-        assert "not an event of kind" in row.state["last_error"]["message"]
+        assert "not an event of kind" in str(row.error)
 
 
 async def has(kept: KeptRuns, kind: type) -> bool:
@@ -142,7 +143,7 @@ async def test_each_time_its_outcome_is_lost_a_person_is_asked_anew(any_url: str
             payments.gate = Gate()
             await kept.another().start("run_1")
             assert payments.made == [1] * time_
-        assert [one["id"] for one in (await kept.row()).state["waiting"]] == ["call_1_0"]
+        assert [one["id"] for one in (await kept.row()).waiting] == ["call_1_0"]
         await kept.decide({"call_1_0": Decision("respond", message="it was paid 1")}, mark="3")
         await kept.another().start("run_1")
         assert ((await kept.row()).status, payments.made, await kept.said()) == ("completed", [1, 1], ["Done."])
@@ -209,7 +210,7 @@ async def test_a_run_that_is_started_again_while_it_comes_to_rest_goes_on(url: s
         await kept.decide(APPROVED)
         over = parked.done()  # its row says that it waits; its task may be about to end
         assert (kept.driver.start("run_1") is parked) is not over
-        assert (await kept.rests()).state["waiting"][0]["id"] == "call_2_0"
+        assert (await kept.rests()).waiting[0]["id"] == "call_2_0"
         assert payments.made == [1]
 
 
@@ -257,7 +258,7 @@ async def test_an_agent_that_changed_meanwhile_fails_and_says_at_which_event(url
         await kept.driver.start("run_1")
         row = await kept.row()
         assert (row.status, payments.made) == ("failed", [])
-        assert "the log does not fit this run: its event 0 is Started" in row.state["last_error"]["message"]
+        assert "the log does not fit this run: its event 0 is Started" in str(row.error)
 
 
 async def test_a_run_goes_on_with_what_it_was_asked_whatever_was_said_since(url: str) -> None:
@@ -284,7 +285,8 @@ async def test_what_nobody_foresaw_ends_the_run_and_is_named(url: str, caplog: p
         await kept.driver.start(await kept.add())
         row = await kept.row()
         assert row.status == "failed"
-        assert row.state["last_error"]["message"].startswith("The run failed because of a server error.")
+        assert row.error is not None
+        assert row.error.message.startswith("The run failed because of a server error.")
         assert "the strategy failed: KeyError: 'what is this?'" in caplog.text  # clients are not told
 
 
@@ -295,7 +297,7 @@ async def test_a_run_whose_time_passed_while_nobody_was_there_does_nothing_more(
         await kept.driver.start("run_1")
         row = await kept.row()
         assert (row.status, row.holds, payments.made) == ("expired", False, [])
-        assert row.state["expired_at"]
+        assert row.ended_at
 
 
 async def test_whoever_follows_from_any_event_gets_each_of_the_others_once(url: str) -> None:
@@ -405,7 +407,7 @@ async def test_halves_of_surrogate_pairs_end_no_run(any_url: str) -> None:
     agent = calling([odd], {"tool": "odd", "input": {"what": "a\udfff"}}, answer="It is \ud83d.")
     async with kept_runs(any_url, lambda: agent) as kept:
         await kept.driver.start(await kept.add())
-        assert (await kept.row()).state["waiting"][0]["arguments"] == {"what": "a?"}
+        assert (await kept.row()).waiting[0]["arguments"] == {"what": "a?"}
         await kept.decide(APPROVED)
         await kept.driver.start("run_1")
         assert ((await kept.row()).status, await kept.said()) == ("completed", ["It is ?."])

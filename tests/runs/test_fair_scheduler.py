@@ -7,17 +7,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
+from sqlalchemy import Connection
 
-from fakes.kept_runs import Gate, calling
+from fakes.kept_runs import Gate, calling, new_run
 from fakes.until import until_async
 from retinue import tool
 from retinue.runs import FairScheduler, RunInput, Runs, recover_runs
 from retinue.runs.cancellation import cancel_run
 from retinue.store.database import Database
-from retinue.store.event_log import find_run
 from retinue.store.run_row import RunRow
-from retinue.store.tables import runs
-from retinue.store.tenant_view import TenantView
+from retinue.store.run_store import find_run, insert_run
 
 pytestmark = pytest.mark.anyio
 
@@ -49,10 +48,9 @@ class Working:
         return {id_ for id_ in self.began if not self._gates[id_].opened.is_set()}
 
     async def add(self, *ids: str, tenant: str = "t", key: str | None = None, at: int = 1) -> None:
-        def work(connection: object) -> None:
+        def work(connection: Connection) -> None:
             for id_ in ids:
-                row = {"id": id_, "created_at": at, "status": "queued", "holds": True, "request": {"model": "m"}}
-                TenantView(tenant).add(connection, runs, {**row, "state": {}, "key_id": key})  # type: ignore[arg-type]
+                insert_run(connection, new_run(id_, tenant=tenant, created_at=at, thread_id=None, key_id=key))
 
         await self._database.write(work)
 

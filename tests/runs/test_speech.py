@@ -12,7 +12,7 @@ from retinue.runs.thread_messages import Speech, messages_of
 from retinue.store.event_log import Entry
 from retinue.store.run_row import RunRow
 
-RUN = RunRow("run_1", "t", "thread_1", 1, "in_progress", True, None, 1, {}, {})
+RUN = RunRow("run_1", "t", "thread_1", 1, "in_progress", True, None, 1, {})
 TEXTS = st.text("ab ", max_size=6).map(str.strip)
 
 

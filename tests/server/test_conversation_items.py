@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 from sqlalchemy import insert
 
 from fakes.app_server import Serving
+from fakes.kept_runs import new_run
 from retinue.server.conversations.items import append_items, items_of
 from retinue.server.wire.api_errors import ApiError
-from retinue.store.tables import conversations, runs
+from retinue.store.run_store import insert_run
+from retinue.store.tables import conversations
 from retinue.store.tenant_view import TenantView
 
 HELLO = {"role": "user", "content": "Hello"}
@@ -34,10 +35,9 @@ def test_a_run_brings_what_is_not_there_yet(on_both: Serving) -> None:
 @pytest.mark.parametrize(("status", "refused"), [("in_progress", True), ("queued", True), ("requires_action", False)])
 def test_nothing_is_changed_while_a_run_is_under_way(on_both: Serving, status: str, refused: bool) -> None:
     id_ = conversation(on_both)
-    row = {"tenant": "default", "id": f"run_{id_}", "created_at": int(time.time()), "thread_id": id_, "status": status}
-    more = {"holds": True, "epoch": 0, "request": {"model": "agent-1"}, "state": {}}
+    run = new_run(f"run_{id_}", tenant="default", thread_id=id_, status=status, agent="agent-1")
     with on_both.database.engine.begin() as connection:
-        connection.execute(insert(runs).values(**row, **more))
+        insert_run(connection, run)
     asked = [
         on_both.ask("POST", f"/v1/conversations/{id_}/items", {"items": [HELLO]}),
         on_both.ask("DELETE", f"/v1/conversations/{id_}/items/msg_first"),

@@ -221,10 +221,12 @@ def ended(served: Serving, how: str) -> None:
     from sqlalchemy import select
 
     from retinue.runs.cancellation import cancel_run
-    from retinue.store.run_row import RunRow
+    from retinue.store.run_store import find_run
     from retinue.store.tables import runs
 
     with served.database.engine.begin() as connection:
-        row = connection.execute(select(runs).where(runs.c.status == "requires_action")).one()
-        run = cancel_run(connection, RunRow.of(row), "expired" if how == "expired" else "")
+        waiting = select(runs.c.id).where(runs.c.status == "requires_action")
+        run = find_run(connection, connection.execute(waiting).scalar_one())
+        assert run is not None
+        run = cancel_run(connection, run, "expired" if how == "expired" else "")
     assert run.status == how

@@ -87,7 +87,7 @@ async def test_what_a_run_cannot_bring_along_is_refused_when_it_is_asked_for(at:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.parametrize("column", ["request", "state"])
+@pytest.mark.parametrize("column", ["request", "waiting"])
 async def test_a_row_that_cannot_be_read_holds_up_nobody(at: Site, column: str, killed: bool) -> None:
     async with client_of(at) as client:
         mine, others = await parked(client), await parked(client)
@@ -108,7 +108,7 @@ async def test_the_time_of_others_ends_though_a_row_cannot_be_read(at: Site, kil
     async with client_of(at) as client:
         bad, other = await parked(client), await parked(client)
         with closing(sqlite3.connect(at.server.db)) as beside, beside:
-            beside.execute("UPDATE runs SET state = '{' WHERE id = ?", [bad["id"]])
+            beside.execute("UPDATE runs SET waiting = '{' WHERE id = ?", [bad["id"]])
         if killed:
             again(at)
         with closing(sqlite3.connect(at.server.db)) as beside, beside:

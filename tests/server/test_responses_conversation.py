@@ -4,6 +4,7 @@ what else needs an agent of its own."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from sqlalchemy import insert, select
 
 from fakes.app_server import Serving
+from fakes.kept_runs import new_run
 from fakes.responses import TOOL
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.server.conversations.items import items_of
 from retinue.server.wire.ids import new_id
+from retinue.store.run_store import insert_run
 from retinue.store.tables import conversations, runs
 from retinue.store.tenant_view import TenantView
 from retinue.strategies.tool_calling import ToolCalling
@@ -131,20 +134,17 @@ def test_an_approval_that_nobody_gives_does_not_hold_it(serving: Serving, conver
 
 def test_one_that_is_not_there_or_somebody_elses(serving: Serving) -> None:
     id_ = new_id("conv")
-    run = {
-        "tenant": "other", "id": new_id("run"), "created_at": 1, "thread_id": id_, "status": "requires_action",
-        "holds": True, "epoch": 0, "request": {"kind": "response", "model": "a", "tools": []}, "state": {},
-    }  # fmt: skip
+    run = new_run(new_id("run"), tenant="other", thread_id=id_, status="requires_action", kind="response", agent="a")
     with serving.database.engine.begin() as connection:
         connection.execute(insert(conversations).values(tenant="other", id=id_, created_at=1, body={}))
-        connection.execute(insert(runs).values(run))
+        insert_run(connection, replace(run, request={"model": "a", "tools": []}))
     unknown = f"conv_{'0' * 24}"
     absent = serving.ask("POST", "/v1/responses", {"input": "Hi", "conversation": unknown})
     theirs = serving.ask("POST", "/v1/responses", {"input": "Hi", "conversation": id_})
     assert (absent.status, theirs.status) == (404, 404)
     assert theirs.text == absent.text.replace(unknown, id_)
     with serving.database.engine.begin() as connection:
-        assert connection.execute(select(runs.c.status).where(runs.c.id == run["id"])).scalar() == "requires_action"
+        assert connection.execute(select(runs.c.status).where(runs.c.id == run.id)).scalar() == "requires_action"
 
 
 def test_tools_are_used_as_often_as_they_may_be(serving: Serving) -> None:

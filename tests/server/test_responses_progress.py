@@ -27,13 +27,13 @@ from retinue.server.responses.response_parts import Part
 from retinue.server.responses.response_projection import ResponseProjection
 from retinue.server.responses.views import request_view
 from retinue.store.event_log import Entry
-from retinue.store.run_row import RunRow, Status
+from retinue.store.run_row import RunError, RunRow, Status
 
 RUN = RunRow(
     id="run_0123456789abcdef01234567", tenant="t", thread_id=None, created_at=1, status="queued", holds=True,
-    expires_at=None, epoch=1, state={},
+    expires_at=None, epoch=1, kind="response", agent="m",
     request={
-        "kind": "response", "model": "m", "input": [], "messages": [], "rules": [],
+        "model": "m", "input": [], "messages": [], "rules": [],
         "tools": [{"type": "function", "function": {"name": "theirs"}}],
         "asked": request_view({"background": True}, "m", None),
     },
@@ -58,8 +58,8 @@ def asked(step: int = 1) -> Asked:
     return Asked(step, 0, ())
 
 
-def ended(status: Status = "completed", **state: Any) -> RunRow:
-    return replace(RUN, status=status, holds=False, state=state)
+def ended(status: Status = "completed", **values: Any) -> RunRow:
+    return replace(RUN, status=status, holds=False, **values)
 
 
 def texts_of(events: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -185,7 +185,7 @@ def test_what_became_of_a_run_that_waited_changes_nothing() -> None:
 
 
 def test_a_run_that_failed_without_a_word_is_told_so() -> None:
-    events = told([ended("failed", last_error={"code": "server_error", "message": "unreadable"})])
+    events = told([ended("failed", error=RunError("server_error", "unreadable"))])
     assert [event["type"] for event in events][-1] == "response.failed"
     assert events[-1]["response"]["error"] == {"code": "server_error", "message": "unreadable"}
 

@@ -189,7 +189,7 @@ async def test_a_run_that_ends_its_process_in_the_middle_of_a_reply_is_given_up(
         if deaths == 6:  # more than would do if a tool was called; then as if it were the ninth, for each takes seconds
             deaths = 9
             with closing(sqlite3.connect(speaker.db)) as runs_db, runs_db:
-                runs_db.execute("UPDATE runs SET state = json_set(state, '$.claims[1]', ?)", (deaths,))
+                runs_db.execute("UPDATE runs SET attempts = ?", (deaths,))
         await asyncio.to_thread(speaker.restart, RETINUE_CRASHPOINT="mid-reply:3")
         end = await client.go_on(found, f"{runs}/{found[0].data['id']}", last=found[-1].number)
     assert 10 <= deaths <= 12  # and not five: no tool of the run was called meanwhile

@@ -20,6 +20,9 @@ from fakes.app_server import Serving
 from fakes.openapi import document, operations
 from fakes.tenants import Customer, agents
 from fakes.until import until_async
+from retinue.core.values import Decision
+from retinue.store.run_row import Submission
+from retinue.store.run_store import find_run, insert_submission, update_run
 from retinue.store.tables import metadata, runs, secrets, versions
 from sampling import every
 
@@ -29,6 +32,9 @@ RUNS_CODE = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pick
 _GETS = [one for one in operations(DOCUMENT) if one.method == "GET" and one.path.startswith("/v1/")]
 _PARTS = {
     "events": "runs",
+    "submissions": "runs",
+    "snapshots": "runs",
+    "run_metadata": "completions",
     "keys": "models",
     "requests": "models",
     "items": "conversations",
@@ -54,8 +60,8 @@ def hostile(other: Customer, column: Column[Any]) -> list[Any]:
         "lc": 1,
         "type": "constructor",
     }
-    nested = dict.fromkeys(("body", "content", "messages", "tools", "waiting", "claims", "model"), objects)
-    wrong = {"waiting": [1], "claims": "x", "decisions": [1], "marks": 7, "told": "x", "usage": "x", "metadata": 1}
+    nested = dict.fromkeys(("body", "content", "messages", "tools", "waiting", "decisions", "model"), objects)
+    wrong = {"code": 1, "input_tokens": "x", "call_1_0": {"kind": 1}, "tool": 7, "id": "x", "metadata": 1}
     asked = {"model": "agent-1", "tools": [{"type": "function"}], "messages": [{"role": 1}], "instructions": 7}
     values: list[Any] = [None, -1, 2**63 - 1, "text", f"!!python/object/apply:os.system ['touch {CANARY}']"]
     values += ["../../../../etc/passwd", "'); DROP TABLE runs; --", pickle.dumps(Touching()), other.ids["run"]]
@@ -113,6 +119,13 @@ def made(served: Serving, tenant: str) -> Customer:
     assert one.ask("POST", "/v1/responses/compact", {"model": "agent-1", "input": "Hi"}).status == 200
     headers = {"Idempotency-Key": "a key"}
     assert one.ask("POST", "/v1/threads", {"metadata": {"a": "b"}}, headers=headers).status == 200
+    with served.database.engine.begin() as connection:
+        run = find_run(connection, one.ids["run"])
+        assert run is not None
+        given = Submission(
+            1, 1, "mark", decisions={"call_0_0": Decision("respond", message="x")}, answered=("call_0_0",)
+        )
+        insert_submission(connection, update_run(connection, run, turns=1), given)
     return one
 
 
@@ -211,13 +224,26 @@ async def served_well(http: aiohttp.ClientSession, served: Serving, who: Custome
     await until_async(there)
 
 
-@pytest.mark.parametrize("value", ['{"claims": "x"}', '{"claims": [1]}', "[1]", "7", '{"a": ', '{"claims": {"a": 1}}'])
-def test_a_run_whose_row_is_broken_is_failed_and_says_why(served: Serving, owner: Customer, value: str) -> None:
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (runs.c.error, '{"code": 1}'),
+        (runs.c.error, "7"),
+        (runs.c.waiting, '{"a": '),
+        (runs.c.waiting, "7"),
+        (runs.c.deleted, "7"),
+        (runs.c.metadata, '{"a": '),
+    ],
+    ids=lambda one: getattr(one, "name", one),
+)
+def test_a_run_whose_row_is_broken_is_failed_and_says_why(
+    served: Serving, owner: Customer, column: Column[Any], value: str
+) -> None:
     row = row_of(served, runs, owner)
     assert row is not None
     assert write(served, runs.c.status, row, "in_progress")
     assert write(served, runs.c.holds, row, 1)
-    assert write(served, runs.c.state, row, value)
+    assert write(served, column, row, value)
 
     async def driven() -> None:
         await asyncio.wait([served.runs.start(owner.ids["run"])], timeout=20)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from fakes.app_server import Serving, with_run
+from fakes.kept_runs import new_run
 from retinue import Agent, PromptModel
+from retinue.store.run_store import insert_run
 from retinue.store.tables import events, messages, runs
 
 
@@ -88,9 +91,10 @@ def test_ids_that_no_database_can_hold_are_unknown(on_both: Serving) -> None:
 
 def test_a_thread_holds_one_run(on_both: Serving) -> None:
     thread, _ = with_run(on_both)
-    row = {"tenant": "default", "id": "run_2", "created_at": 0, "thread_id": thread, "status": "queued"}
-    with pytest.raises(IntegrityError), on_both.database.engine.begin() as connection:
-        connection.execute(insert(runs).values(holds=True, epoch=0, request={}, state={}, **row))
+    second = new_run("run_2", tenant="default", thread_id=thread)
+    refused = (IntegrityError, sqlite3.IntegrityError)
+    with pytest.raises(refused), on_both.database.engine.begin() as connection:
+        insert_run(connection, second)
 
 
 def test_what_runs_on_a_thread_that_is_deleted_ends_for_who_watches(tmp_path: Path) -> None:

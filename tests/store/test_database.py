@@ -14,29 +14,22 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sqlalchemy import Connection, delete, func, insert, select, text, update
 
+from fakes.kept_runs import new_run
 from fakes.postgres import Postgres
 from retinue.core.events import Started
 from retinue.errors import DataError, StoreUnavailable, UsageError
-from retinue.store.api_keys import create_key
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
-from retinue.store.event_log import Change, Entry, Fenced, append_entries, find_run, length, read_events, update_run
-from retinue.store.migrations import MIGRATIONS
+from retinue.store.event_log import Change, Entry, Fenced, append_entries, length, read_events
+from retinue.store.migrations import load_migrations
 from retinue.store.run_row import RunRow
-from retinue.store.tables import items, keys, messages, metadata, runs, threads, versions
+from retinue.store.run_store import COLUMNS, find_run, insert_run, read_runs, update_run
+from retinue.store.tables import messages, metadata, runs, threads, versions
 from retinue.store.tenant_view import Page, TenantView
 
 pytestmark = pytest.mark.anyio
-RUN: dict[str, Any] = {
-    "tenant": "t",
-    "id": "run_1",
-    "created_at": 1,
-    "thread_id": "thread_1",
-    "status": "queued",
-    "holds": True,
-}
-RUN |= {"epoch": 1, "request": {"model": "m"}, "state": {}}
-ROW = RunRow(**RUN, expires_at=None)
+NEWEST = len(load_migrations("sqlite"))
+ROW = new_run(epoch=1)
 
 
 @pytest.fixture(scope="session")
@@ -57,30 +50,13 @@ def entry(seq: int) -> Entry:
 
 async def test_what_was_written_is_there_after_a_new_beginning(any_url: str) -> None:
     database = Database(any_url)
-    await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
+    await database.write(partial(insert_run, run=ROW))
     await database.write(partial(append_entries, holder=ROW, entries=[entry(1), entry(2)]))
     await database.close_async()
     database = Database(any_url)
     entries = await database.read(partial(read_events, run_id="run_1"))
     assert [(one.seq, one.event) for one in entries] == [(seq, entry(seq).event) for seq in (1, 2)]
     assert await database.read(partial(length, run_id="run_1")) == 2
-    await database.close_async()
-
-
-async def test_keys_of_the_first_version_are_kept_and_can_be_joined_by_new_ones(any_url: str) -> None:
-    engine = engine_of(any_url)
-    with engine.begin() as connection:
-        metadata.create_all(connection)
-        metadata.drop_all(connection, tables=[items, keys])
-        connection.execute(text("CREATE TABLE keys (hash VARCHAR(64) PRIMARY KEY, tenant VARCHAR(64), created_at INT)"))
-        connection.execute(insert(versions).values(version=1))
-        connection.execute(text("INSERT INTO keys VALUES ('abc', 't', 1)"))
-    engine.dispose()
-    database = Database(any_url)
-    await database.write(create_key)
-    found = await database.read(lambda connection: connection.execute(select(keys).order_by(keys.c.created_at)).all())
-    assert [(row.tenant, row.scopes, row.revoked_at) for row in found] == [("t", None, None), ("default", None, None)]
-    assert await database.read(lambda connection: connection.execute(select(items)).all()) == []
     await database.close_async()
 
 
@@ -121,7 +97,7 @@ async def test_whatever_a_piece_of_work_raises_nobody_is_left_waiting(database: 
 
 
 async def test_only_the_last_epoch_appends(database: Database) -> None:
-    await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
+    await database.write(partial(insert_run, run=ROW))
     await database.write(partial(append_entries, holder=ROW, entries=[entry(1)]))
     await database.write(lambda connection: connection.execute(update(runs).values(epoch=2)))
 
@@ -153,27 +129,28 @@ VALUES: Any = st.recursive(
 
 
 @settings(max_examples=50)
-@given(st.dictionaries(st.text("abc"), VALUES, max_size=3), st.booleans(), st.none() | st.integers(0, 2**31 - 1))
+@given(st.lists(VALUES, max_size=3), st.booleans(), st.none() | st.integers(0, 2**31 - 1))
 async def test_a_row_that_a_step_alters_is_what_sqlalchemy_reads(
-    database: Database, state: Any, holds: bool, expires_at: int | None
+    database: Database, waiting: Any, holds: bool, expires_at: int | None
 ) -> None:
     """What goes past SQLAlchemy on every step converts as it does; half a surrogate pair becomes a question mark."""
 
     def there(connection: Connection) -> tuple[RunRow, RunRow | None, RunRow]:
         connection.execute(delete(runs))
-        connection.execute(insert(runs).values(RUN))
+        insert_run(connection, ROW)
         run = find_run(connection, "run_1")
         assert run is not None
-        changed = update_run(connection, run, state=state, holds=holds, expires_at=expires_at)
-        return changed, find_run(connection, "run_1", lock=True), RunRow.of(connection.execute(select(runs)).one())
+        changed = update_run(connection, run, waiting=waiting, holds=holds, expires_at=expires_at)
+        (read_,) = read_runs(connection, select(*(runs.c[name] for name in COLUMNS)))
+        return changed, find_run(connection, "run_1", lock=True), read_
 
     changed, found, read_ = await database.write(there)
-    said = json.loads(json.dumps(state, ensure_ascii=False).encode("utf-8", "replace"))
-    assert found == read_ == replace(changed, state=said)
+    said = json.loads(json.dumps(waiting, ensure_ascii=False).encode("utf-8", "replace"))
+    assert found == read_ == replace(changed, waiting=tuple(said))
 
 
 async def test_what_was_written_and_is_said_again_is_there_once(database: Database) -> None:
-    await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
+    await database.write(partial(insert_run, run=ROW))
     entries = [entry(1), entry(2)]
     await database.write(partial(append_entries, holder=ROW, entries=entries[:1]))
     for _ in range(2):
@@ -185,14 +162,12 @@ async def test_what_was_written_and_is_said_again_is_there_once(database: Databa
 
 
 async def test_one_run_holds_a_thread(database: Database) -> None:
-    await database.write(lambda connection: connection.execute(insert(runs).values(RUN)))
+    await database.write(partial(insert_run, run=ROW))
     with pytest.raises(StoreUnavailable):
-        await database.write(lambda connection: connection.execute(insert(runs).values({**RUN, "id": "run_2"})))
-    waiting = {**RUN, "id": "run_3", "holds": False}
-    await database.write(lambda connection: connection.execute(insert(runs).values(waiting)))
+        await database.write(partial(insert_run, run=replace(ROW, id="run_2")))
+    await database.write(partial(insert_run, run=replace(ROW, id="run_3", holds=False)))
     for number in (4, 5):  # those without a thread hold nothing
-        free = {**RUN, "id": f"run_{number}", "thread_id": None}
-        await database.write(partial(lambda connection, row: connection.execute(insert(runs).values(row)), row=free))
+        await database.write(partial(insert_run, run=replace(ROW, id=f"run_{number}", thread_id=None)))
 
 
 async def test_a_scope_shows_and_changes_only_what_is_its_own(database: Database) -> None:
@@ -262,7 +237,7 @@ def test_a_database_of_a_newer_retinue_is_left_alone(any_url: str) -> None:
     Database(any_url).close()
     engine = engine_of(any_url)
     with engine.begin() as connection:
-        connection.execute(insert(versions).values(version=len(MIGRATIONS) + 1))
+        connection.execute(insert(versions).values(version=NEWEST + 1))
     engine.dispose()
     with pytest.raises(DataError, match="was written by a newer Retinue"):
         Database(any_url)
@@ -273,7 +248,7 @@ def test_the_tables_are_made_once(any_url: str) -> None:
         database = Database(any_url)
         with database.engine.begin() as connection:
             there = list(connection.execute(select(versions.c.version)).scalars())
-            assert there == list(range(1, len(MIGRATIONS) + 1))
+            assert there == list(range(1, NEWEST + 1))
             for table in metadata.sorted_tables:
                 connection.execute(select(table).limit(1)).all()
         database.close()

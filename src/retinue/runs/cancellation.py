@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import time
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
 from ..core.events import Stopped
 from ..core.values import StopReason
 from ..errors import DataError
-from ..store.event_log import Change, Entry, append_entries, read_events, update_run
-from ..store.run_row import RunRow
-from ..store.tables import runs
+from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
+from ..store.run_row import RunError, RunRow, RunValues
+from ..store.run_store import discard_values, find_run, update_run
 from .run_status import final_values
 from .thread_messages import messages_of
 
 
 def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
     """Cancel `run` and return its new row. An idle run ends at once; a driven one is marked `cancelling`, and its
-    driver must then be interrupted. `ending="expired"` ends the run as expired instead of cancelled."""
-    state = {**run.state, "ending": ending} if ending else dict(run.state)
+    driver must then be interrupted. `ending="expired"` ends the run as expired instead of cancelled. Raises
+    `StoreConflict` if the run is no longer as it was read."""
+    marked = RunValues(ending=ending) if ending else RunValues()
     if run.status in ("in_progress", "cancelling"):
-        return update_run(connection, run, state=state, status=run.status if ending else "cancelling")
-    run = update_run(connection, run, epoch=run.epoch + 1, state=state)
+        if not ending:
+            marked["status"] = "cancelling"
+        return update_run(connection, run, **marked)
+    run = update_run(connection, run, **(marked | RunValues(epoch=run.epoch + 1)))
     try:
         log = read_events(connection, run.id)
     except DataError as error:
@@ -40,14 +43,20 @@ def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
 
 def fail_run(connection: Connection, run: RunRow, problem: str, code: str = "server_error") -> RunRow:
     """Mark `run` as failed when it cannot be started or resumed. Its log is left unchanged. `code` is OpenAI's error
-    code."""
-    now = int(time.time())
-    state = {**run.state, "failed_at": now, "last_error": {"code": code, "message": problem}}
-    return update_run(connection, run, epoch=run.epoch + 1, status="failed", holds=False, expires_at=None, state=state)
+    code. Raises `StoreConflict` if the run is no longer as it was read."""
+    ended = RunValues(status="failed", ended_at=int(time.time()), error=RunError(code, problem))
+    return update_run(connection, run, **(ended | RunValues(epoch=run.epoch + 1, holds=False, expires_at=None)))
+
+
+def fail_drive(connection: Connection, held: RunRow, problem: str) -> RunRow:
+    """Fail the run acquired as `held`, whatever its status became meanwhile. Raises `Fenced` if another drive has it by
+    now, or it has ended."""
+    run = find_run(connection, held.id, held.request, lock=True)
+    if run is None or run.epoch != held.epoch or not run.active:
+        raise Fenced(held.id)
+    return fail_run(connection, run, problem)
 
 
 def discard_run(connection: Connection, run_id: str, problem: str) -> None:
-    """Fail a run whose row is unreadable, replacing its state."""
-    state = {"failed_at": int(time.time()), "last_error": {"code": "server_error", "message": problem}}
-    values = {"status": "failed", "holds": False, "expires_at": None, "epoch": runs.c.epoch + 1, "state": state}
-    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+    """Fail a run whose row is unreadable, replacing its values."""
+    discard_values(connection, run_id, RunError("server_error", problem)._asdict(), int(time.time()))

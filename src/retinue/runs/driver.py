@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection
 
@@ -19,21 +19,23 @@ from ..agent import Agent, Run
 from ..core.events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped, stopped_by
 from ..core.log_context import LogContext, current_context, enter_context
 from ..core.tool import Tool
-from ..core.values import Decision, Message, StopReason
-from ..errors import DataError, RetinueError, StoreUnavailable
+from ..core.values import Message, StopReason
+from ..errors import DataError, RetinueError, StoreConflict, StoreUnavailable
 from ..store.database import Database
-from ..store.event_log import Change, Entry, Fenced, find_run, read_events
+from ..store.event_log import Change, Entry, Fenced, read_events
 from ..store.run_row import RunRow
-from .cancellation import discard_run, fail_run
+from ..store.run_store import find_run
+from .cancellation import discard_run, fail_drive
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
-from .leases import acquire_epoch, clear_attempts, is_new, is_suspect
+from .leases import Lease, acquire_epoch, clear_attempts, is_new, is_suspect
 from .log_writer import BACK_OFF, LogWriter
-from .run_status import final_values, pending
+from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
 from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
+DriveEnd = Literal["ended", "waiting", "fenced", "parked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,85 +156,97 @@ class Runs:
                 self._wanted.discard(run_id)
                 self.followers.look(run_id)
 
-    async def drive(self, run_id: str, request: Mapping[str, Any] | None = None) -> None:
-        """Drive the run until it ends, pauses for a person, or is taken over by another drive. Passing its `request`
-        saves reading it. Raises `StoreUnavailable` if the database is unavailable; the run can be resumed."""
+    async def drive(self, run_id: str, request: Mapping[str, Any] | None = None) -> DriveEnd:
+        """Drive the run, and return how that ended. Passing its `request` saves reading it.
+
+        The run has "ended", or is "waiting" for a person or its client; there was nothing to drive, or another drive
+        took it over ("fenced"); or this process stops and leaves it to the next one ("parked"). Raises
+        `StoreUnavailable` if the database is unavailable; the run can be resumed."""
         failpoint("before claim")
-        run = await self.database.submit(partial(acquire_epoch, run_id=run_id, request=request))
-        if run is None:
-            return
+        try:
+            lease = await self.database.submit(partial(acquire_epoch, run_id=run_id, request=request))
+        except StoreConflict:
+            lease = None
+        if lease is None:
+            return "fenced"
         failpoint("after claim")
-        self.followers.publish(run_id, [run])
+        self.followers.publish(run_id, [lease.run])
         try:
-            log = [] if is_new(run) else await self.database.read(partial(read_events, run_id=run_id))
-        except DataError as error:
-            logger.error("the run %s failed: %s", run_id, error)
-            failed = await self.database.write(partial(fail_run, run=run, problem=str(error)))
-            self.followers.publish(run_id, [failed])
-            self._ended(failed)
-            return
-        writer = LogWriter(self.database, self.followers, run, log)
-        try:
-            await self._drive(run, writer)
+            return await self._drive(lease)
         except Fenced:
             logger.info("the run %s was taken over", run_id)
-        except StoreUnavailable:
-            raise
-        except Exception as error:  # no run may be left without a driver
-            logger.exception("the run %s failed", run_id)
-            problem = f"{type(error).__name__}: {error}"
-            await self._end(run, writer, Stopped(StopReason.ERROR, problem, code="server_error"))
+            return "fenced"
         finally:
             self._live.pop(run_id, None)
 
-    async def _drive(self, run: RunRow, writer: LogWriter) -> None:
-        if reason := run.state.get("give_up"):
-            logger.error("the run %s failed: %s", run.id, reason)
-            await self._end(run, writer, Stopped(StopReason.ERROR, reason))
-        elif run.status == "cancelling" or run.state.get("ending"):
-            await self._end(run, writer, Stopped(StopReason.CANCELLED))
-        elif (live := await self._begin(run, writer)) is not None:
-            self._live[run.id] = live[0]
-            if run.id in self._interrupted:
-                live[0].cancel()
-            try:
-                await self._follow(run, writer, *live)
-            except (StoreUnavailable, Fenced):
-                raise
-            except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
-                logger.warning("the run %s failed: %s", run.id, error)
-                await self._end(run, writer, stopped_by(error))
-
-    async def _begin(self, run: RunRow, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]] | None:
-        """Return the replayed run and its tools, or `None` if it cannot be driven and has been failed."""
+    async def _drive(self, lease: Lease) -> DriveEnd:
+        run = lease.run
         try:
-            assigned = await self._assign(run)
-            log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
-            asked: RunInput | Started = assigned
-            if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
-                asked = log[0]
-            live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
+            log = [] if is_new(run) else await self.database.read(partial(read_events, run_id=run.id))
+        except DataError as error:
+            logger.error("the run %s failed: %s", run.id, error)
+            failed = await self.database.write(partial(fail_drive, held=run, problem=str(error)))
+            self.followers.publish(run.id, [failed])
+            self._ended(failed)
+            return "ended"
+        writer = LogWriter(self.database, self.followers, run, log)
+        try:
+            return await self._go_on(lease, writer)
+        except (StoreUnavailable, Fenced):
+            raise
+        except Exception as error:  # no run may be left without a driver
+            logger.exception("the run %s failed", run.id)
+            problem = f"{type(error).__name__}: {error}"
+            return await self._end(run, writer, Stopped(StopReason.ERROR, problem, code="server_error"))
+
+    async def _go_on(self, lease: Lease, writer: LogWriter) -> DriveEnd:
+        run = lease.run
+        if lease.give_up:
+            logger.error("the run %s failed: %s", run.id, lease.give_up)
+            return await self._end(run, writer, Stopped(StopReason.ERROR, lease.give_up))
+        if run.status == "cancelling" or run.ending:
+            return await self._end(run, writer, Stopped(StopReason.CANCELLED))
+        try:
+            live, tools = await self._begin(run, writer)
         except StoreUnavailable:
             raise
         except RetinueError as error:  # the request cannot be served
             logger.warning("the run %s failed: %s", run.id, error)
-            await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
-            return None
+            return await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
+        self._live[run.id] = live
+        if run.id in self._interrupted:
+            live.cancel()
+        try:
+            return await self._follow(run, writer, live, tools)
+        except (StoreUnavailable, StoreConflict, Fenced):
+            raise
+        except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
+            logger.warning("the run %s failed: %s", run.id, error)
+            return await self._end(run, writer, stopped_by(error))
+
+    async def _begin(self, run: RunRow, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]]:
+        """Return the replayed run and its tools."""
+        assigned = await self._assign(run)
+        log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
+        asked: RunInput | Started = assigned
+        if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
+            asked = log[0]
+        live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
         return live, {tool.name: tool for tool in assigned.agent.tools}
 
-    async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> None:
+    async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:
         """Persist the events of `live` as they occur."""
         free = {name for name, tool in tools.items() if tool.effects == "read"}  # may run before the call is written
-        if is_suspect(run.state["claims"][1]):  # write calls first, to know which one killed the process
+        if is_suspect(run.attempts):  # write calls first, to know which one killed the process
             free.clear()
         async with aclosing(live.events()) as events:
             async for event in events:
                 if self._parking and isinstance(event, Stopped):
-                    return
+                    break
                 if isinstance(event, Finished | Stopped):
-                    await self._end(run, writer, event, tools=tools)
-                    return
+                    return await self._end(run, writer, event, tools=tools)
                 await self._note(writer, event, free)
+        return "parked"
 
     async def _note(self, writer: LogWriter, event: Event | Delta, free: Set[str]) -> None:
         match event:
@@ -267,7 +281,7 @@ class Runs:
         event: Finished | Stopped,
         code: str = "server_error",
         tools: Mapping[str, Tool] = MappingProxyType({}),
-    ) -> None:
+    ) -> DriveEnd:
         failpoint("before the end")
         writer.put(event)
 
@@ -280,12 +294,7 @@ class Runs:
 
         after = await writer.finish(change)
         failpoint("after the end")
-        if not after.active:
-            self._ended(after)
-
-
-def decisions(run: RunRow, log: Sequence[Event]) -> dict[str, Decision]:
-    """Return the decisions on pending calls, by call id. Each decision counts for one pause only, not for later
-    ones."""
-    given = run.state.get("decisions", {})
-    return {action.id: Decision(**given[action.id]) for action in pending(log) if action.id in given}
+        if after.active:
+            return "waiting"
+        self._ended(after)
+        return "ended"

@@ -6,45 +6,53 @@ import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from ..store.clock import CLOCK
-from ..store.event_log import find_run, last_milestone, update_run
-from ..store.run_row import RunRow, Status
-from ..store.tables import runs
+from ..store.event_log import last_milestone
+from ..store.run_queries import DRIVEN, runs_to_drive
+from ..store.run_row import UNREADABLE, RunRow, RunValues
+from ..store.run_store import find_run, update_run
 
 _DEATHS = 5  # drives in a row that died in the same tool call: the tool kills the process
 _ELSEWHERE = 10  # drives in a row without progress outside a tool call: other runs kill processes, too
 _SUSPECT = 2  # drives without progress after which a run is watched more closely
 _START = secrets.token_hex(4)
-_DRIVEN = ("queued", "in_progress", "cancelling")
 
 
-def acquire_epoch(connection: Connection, run_id: str, request: Mapping[str, Any] | None = None) -> RunRow | None:
-    """Acquire the run's next epoch and return its row, `in_progress`; `None` if there is nothing to drive. A run whose
-    drives died repeatedly without a new event (reply deltas do not count) gets the reason in `state["give_up"]`.
-    Passing its `request` saves reading it."""
+class Lease(NamedTuple):
+    """A run with its new epoch. `give_up` says why it must be given up, if its drives died repeatedly without a new
+    event (reply deltas do not count)."""
+
+    run: RunRow
+    give_up: str = ""
+
+
+def acquire_epoch(connection: Connection, run_id: str, request: Mapping[str, Any] | None = None) -> Lease | None:
+    """Acquire the run's next epoch. Return its row, `in_progress`; `None` if there is nothing to drive. Passing its
+    `request` saves reading it. Raises `StoreConflict` if another process acquired the same epoch first."""
     run = find_run(connection, run_id, request, lock=True)
-    if run is None or run.status not in _DRIVEN or not run.holds:
+    if run is None or run.status not in DRIVEN or not run.holds:
         return None
-    state: dict[str, Any] = {**run.state, "started_at": run.state.get("started_at") or int(time.time())}
     now, kind = last_milestone(connection, run_id) if run.epoch else (0, "")
-    _, count, process = state.get("claims", (-1, 0, ""))
-    if process != _process():  # the previous process has ended
-        count = _tries(run, now) + 1
-    state["claims"] = [now, count, _process()]
-    most = _DEATHS if kind == "called" else _ELSEWHERE
-    if count > most:
-        state["give_up"] = f"the process that drove this run ended {most} times without making progress"
+    attempts = run.attempts
+    if run.driver != this_process():  # the previous process has ended
+        attempts = _tries(run, now) + 1
+    values = RunValues(driver=this_process(), attempts=attempts, progress=now, epoch=run.epoch + 1)
+    if run.started_at is None:
+        values["started_at"] = int(time.time())
     if run.expires_at is not None and run.expires_at <= CLOCK.now():  # it expired while no process was running
-        state["ending"] = "expired"
-    status: Status = "cancelling" if run.status == "cancelling" else "in_progress"
-    return update_run(connection, run, epoch=run.epoch + 1, status=status, state=state)
+        values["ending"] = "expired"
+    if run.status == "queued":
+        values["status"] = "in_progress"
+    most = _DEATHS if kind == "called" else _ELSEWHERE
+    reason = f"the process that drove this run ended {most} times without making progress" if attempts > most else ""
+    return Lease(update_run(connection, run, **values), reason)
 
 
-def _process() -> str:
+def this_process() -> str:
     """Return an id of this process; a forked process has another."""
     return f"{_START}-{os.getpid()}"
 
@@ -53,29 +61,26 @@ def clear_attempts(connection: Connection, run_ids: Sequence[str]) -> None:
     """Reset the attempts of runs that this process parks, since they did not kill it."""
     for run_id in run_ids:
         run = find_run(connection, run_id, lock=True)
-        if run is not None and run.status in _DRIVEN:
-            state = {name: value for name, value in run.state.items() if name != "claims"}
-            update_run(connection, run, state=state)
+        if run is not None and run.status in DRIVEN and run.driver == this_process():
+            update_run(connection, run, driver=None, attempts=0, progress=None)
 
 
 def unfinished_runs(connection: Connection) -> list[tuple[str, RunRow | None, int]]:
     """Return the runs to drive, oldest first: id, row, and number of drives since it last made progress. An unreadable
     row is `None`: the driver handles it, and the other runs still start."""
-    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(_DRIVEN)).order_by(runs.c.number)
-    return [(run_id, *_left(connection, run_id)) for run_id in connection.execute(query).scalars()]
+    return [(run_id, *_left(connection, run_id)) for run_id in runs_to_drive(connection)]
 
 
 def _left(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:
     try:
         run = find_run(connection, run_id)
         return run, 0 if run is None else _tries(run, last_milestone(connection, run_id)[0])
-    except (ValueError, TypeError, AttributeError):
+    except UNREADABLE:
         return None, 0
 
 
 def _tries(run: RunRow, now: int) -> int:
-    before, count, _ = run.state.get("claims", (-1, 0, ""))
-    return count if before == now else 0
+    return run.attempts if run.progress == now else 0
 
 
 def is_suspect(tries: int) -> bool:
@@ -85,4 +90,4 @@ def is_suspect(tries: int) -> bool:
 
 def is_new(run: RunRow) -> bool:
     """Whether an acquired run has an empty log."""
-    return bool(run.state["claims"][0] == 0)
+    return run.progress == 0

@@ -41,7 +41,7 @@ async def _one_by_one(runs: Runs, suspects: Sequence[RunRow]) -> None:
 
 async def _further(runs: Runs, run: RunRow) -> None:
     """Wait until the run has made progress."""
-    async with aclosing(runs.followers.follow(run.id, run.state["claims"][0], listens=False)) as items:
+    async with aclosing(runs.followers.follow(run.id, run.progress or 0, listens=False)) as items:
         async for item in items:
             if isinstance(item, Entry) and not isinstance(item.event, Said):
                 return

@@ -4,57 +4,54 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..core import events
 from ..core.events import Event, Finished, Observed, Paused, Resumed, Stopped
 from ..core.tool import Tool
-from ..core.values import AgentAction, StopReason
+from ..core.values import AgentAction, Decision, StopReason
 from ..store.event_log import Entry
-from ..store.run_row import RunRow, Status
+from ..store.run_row import RunError, RunRow, RunValues
 from .submissions import Pending, arguments_of, stored_calls
 
 
-def final_values(
-    run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: str = "server_error"
-) -> dict[str, Any]:
-    """Return the column values of a run whose `log` ends with `Finished` or `Stopped`. `tools` are its agent's tools by
-    name; `code` is OpenAI's error code for failures without one of their own."""
+def final_values(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], code: str = "server_error") -> RunValues:
+    """Return the values of a run whose `log` ends with `Finished` or `Stopped`. `tools` are its agent's tools by name;
+    `code` is OpenAI's error code for failures without one of their own."""
     _, now, event = log[-1]
     assert isinstance(event, Finished | Stopped)
-    status, problem = _status(run, event, code)
-    time, state = int(now), {**run.state, "usage": usage_of(log)}
-    if status == "requires_action":
+    used = events.usage_of(entry.event for entry in log)
+    values = _outcome(run, event, code)
+    values["prompt_tokens"], values["completion_tokens"] = used.input_tokens, used.output_tokens
+    values["cached_tokens"] = used.cached_tokens
+    if values["status"] == "requires_action":
         told = [entry.event for entry in log]
         asked = Counter(event.action.id for event in told if isinstance(event, Paused))
         waiting = [Pending(one, arguments_of(one, tools), asked[one.id]) for one in pending(told)]
-        return {"status": status, "state": {**state, "waiting": stored_calls(waiting)}}
-    at = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}.get(status, "completed_at")
-    state |= problem | {at: time}
-    return {"status": status, "holds": False, "expires_at": None, "state": state}
+        return values | RunValues(waiting=stored_calls(waiting))
+    return values | RunValues(holds=False, expires_at=None, ended_at=int(now))
 
 
-def _status(run: RunRow, event: Finished | Stopped, code: str) -> tuple[Status, dict[str, Any]]:
+def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
+    """Return the status, and the error or the reason for which the run is incomplete."""
     if run.status == "cancelling":
-        return "cancelled", {}
+        return RunValues(status="cancelled")
     if isinstance(event, Finished):
-        return "completed", {}
-    if run.state.get("ending") == "expired":
-        return "expired", {}
+        return RunValues(status="completed")
+    if run.ending == "expired":
+        return RunValues(status="expired")
     match event.reason:
         case StopReason.AWAITING_HUMAN:
-            return "requires_action", {}
+            return RunValues(status="requires_action")
         case StopReason.CANCELLED:
-            return "cancelled", {}
-        case StopReason.INVALID_ANSWER if event.answer and run.request.get("kind") in _AS_REFUSAL:
-            return "completed", {}
+            return RunValues(status="cancelled")
+        case StopReason.INVALID_ANSWER if event.answer and run.kind in _AS_REFUSAL:
+            return RunValues(status="completed")
         case reason if reason in _INCOMPLETE:
-            return "incomplete", {"incomplete_details": {"reason": _reason(event)}}
+            return RunValues(status="incomplete", incomplete=_reason(event))
         case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
-            return "completed", {}
+            return RunValues(status="completed")
     code, message = _TOLD.get(event.code, (code, _words(event)))
-    failure = {"code": event.code, "retry_after": event.retry_after}
-    return "failed", {"last_error": {"code": code, "message": message}, "failure": failure}
+    return RunValues(status="failed", error=RunError(code, message, event.code, event.retry_after))
 
 
 def _reason(event: Stopped) -> str:
@@ -88,17 +85,6 @@ def _words(event: Stopped) -> str:
     return f"{said} (the best answer so far: {event.best})" if event.best else said
 
 
-def usage_of(log: Sequence[Entry]) -> dict[str, int]:
-    """Return the token usage summed over the run's model requests."""
-    total = events.usage_of(entry.event for entry in log)
-    return {
-        "prompt_tokens": total.input_tokens,
-        "completion_tokens": total.output_tokens,
-        "total_tokens": total.total_tokens,
-        "cached_tokens": total.cached_tokens,
-    }
-
-
 def pending(log: Sequence[Event]) -> list[AgentAction]:
     """Return the calls that wait for a person's decision or for the client's tool outputs."""
     waiting: dict[str, AgentAction] = {}
@@ -111,3 +97,10 @@ def pending(log: Sequence[Event]) -> list[AgentAction]:
             case Observed(observation=observation):
                 waiting.pop(observation.call_id, None)
     return list(waiting.values())
+
+
+def decisions(run: RunRow, log: Sequence[Event]) -> dict[str, Decision]:
+    """Return the decisions on pending calls, by call id. Each decision counts for one pause only, not for later
+    ones."""
+    given = run.decisions
+    return {action.id: given[action.id] for action in pending(log) if action.id in given}

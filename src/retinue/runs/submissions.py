@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from ..core.tool import Tool
-from ..core.values import AgentAction, Decision
+from ..core.values import AgentAction, Decision, Usage
 from ..store.clock import CLOCK
-from ..store.event_log import length, update_run
-from ..store.run_row import RunRow
+from ..store.event_log import length
+from ..store.run_row import RunRow, Submission
+from ..store.run_store import insert_submission, update_run
 
 
 class Pending(NamedTuple):
@@ -28,12 +28,12 @@ def pending_calls(run: RunRow) -> list[Pending]:
     """Return the calls that a run waits for."""
     return [
         Pending(AgentAction(one["tool"], one["tool_input"], id=one["id"]), one["arguments"], one["asked"])
-        for one in run.state.get("waiting", ())
+        for one in run.waiting
     ]
 
 
 def stored_calls(waiting: Iterable[Pending]) -> list[dict[str, Any]]:
-    """Convert pending calls to the JSON stored in the run's state."""
+    """Convert pending calls to the JSON stored in the run's row."""
     return [
         {"id": one.id, "tool": one.tool, "tool_input": one.tool_input, "arguments": arguments, "asked": asked}
         for one, arguments, asked in waiting
@@ -49,18 +49,46 @@ def arguments_of(action: AgentAction, tools: Mapping[str, Tool]) -> dict[str, An
     return {name or "input": given}
 
 
-def submit_decisions(
-    connection: Connection, run: RunRow, decisions: Mapping[str, Decision], ttl: int, mark: str
-) -> None:
-    """Queue the run with `decisions`, which then has at most `ttl` seconds to finish.
+class FurtherRequest(NamedTuple):
+    """A request that is answered by a run that it resumes: its parameters as its response echoes them, its input items,
+    its `include`, and the client's ids of the calls that it answers."""
 
-    `decisions` are by call id. `mark` is a fingerprint of the submission, by which a repeated one is recognized.
-    `state["told"]` is set to the length of the log; `state["turns"]` gains the time and the calls that were answered
-    rather than decided on."""
-    given = {**run.state.get("decisions", {}), **{call: asdict(one) for call, one in decisions.items()}}
-    state = {**run.state, "decisions": given, "waiting": [], "marks": [*run.state.get("marks", ()), mark]}
-    state |= {"told": length(connection, run.id), "usage_told": run.state.get("usage", {})}
+    asked: Mapping[str, Any]
+    input: Sequence[Mapping[str, Any]]
+    include: Sequence[str] | None
+    calls: Sequence[str]
+
+
+def submit_decisions(
+    connection: Connection,
+    run: RunRow,
+    decisions: Mapping[str, Decision],
+    ttl: int,
+    mark: str,
+    further: FurtherRequest | None = None,
+) -> RunRow:
+    """Queue a waiting run with the decisions on its calls. Return its new row.
+
+    Raises `StoreConflict` if the run is no longer as it was read: of two submissions at once, one is accepted.
+
+    Args:
+        connection: A connection in a transaction.
+        run: The run, as it was read in this transaction.
+        decisions: The decisions, by call id in the log.
+        ttl: Seconds that the run then has to finish.
+        mark: A fingerprint of the submission, by which a repeated one is recognized.
+        further: The request, if the run answers it with a response of its own.
+    """
     now = int(CLOCK.now())
-    answered = [call for call, one in decisions.items() if one.kind == "respond"]
-    state["turns"] = [*run.state.get("turns", ()), [now, answered]]
-    update_run(connection, run, status="queued", state=state, expires_at=now + ttl)
+    submission = Submission(
+        number=len(run.submissions) + 1,
+        at=now,
+        mark=mark,
+        told=length(connection, run.id),
+        decisions=decisions,
+        answered=tuple(call for call, one in decisions.items() if one.kind == "respond"),
+        usage=run.usage or Usage(),
+        **({} if further is None else further._asdict()),
+    )
+    run = update_run(connection, run, status="queued", expires_at=now + ttl, waiting=(), turns=submission.number)
+    return insert_submission(connection, run, submission)

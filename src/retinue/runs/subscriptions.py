@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection
 
 from ..store.database import Database
-from ..store.event_log import Entry, find_run, read_page
+from ..store.event_log import Entry, read_page
 from ..store.run_row import RunRow
+from ..store.run_store import find_run
 
 Followed: TypeAlias = Entry | RunRow
 _KEPT = 100  # items buffered for a slow subscriber; beyond that, it reads from the log again

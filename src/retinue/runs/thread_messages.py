@@ -108,7 +108,7 @@ def message_id(run_id: str, ordinal: int) -> str:
 
 def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapping[str, Any]]:
     """Yield the message rows that a run, with final status `status`, adds to its thread."""
-    if run.thread_id is None or run.request.get("kind") == "response":  # its conversation stores items instead
+    if run.thread_id is None or run.kind == "response":  # its conversation stores items instead
         return
     speech, citations = Speech(), Citations(run.request)
     for entry in log:

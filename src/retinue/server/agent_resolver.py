@@ -38,9 +38,9 @@ def make_resolver(
     `large`. The function raises `UsageError` for a run that cannot be served."""
 
     async def assign(run: RunRow) -> RunInput:
-        agent = deployment.agents.get(run.request["model"])
+        agent = deployment.agents.get(run.agent)
         if agent is None:
-            raise UsageError(f"The model '{run.request['model']}' does not exist.")
+            raise UsageError(f"The model '{run.agent}' does not exist.")
         wishes = run.request.get("tools") or ()
         more: list[Tool] = []
         if any(one.get("type") in HOSTED for one in wishes):

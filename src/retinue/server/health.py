@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request
-from sqlalchemy import Connection, func, select
+from sqlalchemy import select
 
 from ..errors import StoreUnavailable
-from ..store.tables import runs, versions
-from ..store.tenant_view import TenantView
+from ..store.run_queries import count_by_status
+from ..store.tables import versions
 from .context import ContextDep
 from .wire.api_errors import ApiError
 from .wire.objects import Object
@@ -50,8 +50,4 @@ async def health_check(context: ContextDep) -> Object:
 async def statistics(context: ContextDep) -> Object:
     """Return the number of runs by status."""
 
-    def count(connection: Connection, scope: TenantView) -> Object:
-        query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)
-        return {"runs": {row[0]: row[1] for row in connection.execute(query)}}
-
-    return await context.read(count)
+    return {"runs": await context.read(count_by_status)}

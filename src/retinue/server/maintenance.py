@@ -9,16 +9,22 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from sqlalchemy import Connection, delete, false, func, select, update
+from sqlalchemy import Connection
 
 from ..errors import RetinueError, StoreUnavailable
 from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.event_log import find_run, remove
-from ..store.run_row import ACTIVE, RunRow
-from ..store.tables import runs
-from .assistants.run_creation import admit_waiting_run, next_in_turn
+from ..store.run_queries import (
+    delete_old_runs,
+    next_waiting_run,
+    runs_past_expiry,
+    shift_expiry,
+    threads_waited_for,
+)
+from ..store.run_row import UNREADABLE, RunRow
+from ..store.run_store import find_run
+from .assistants.run_creation import admit_waiting_run
 from .context import Server
 from .indexer import expire
 from .middleware.idempotency import sweep
@@ -63,19 +69,20 @@ async def _do(name: str, duty: Callable[[], Awaitable[None]], said: dict[str, st
 
 
 async def _end_late(server: Server) -> None:
-    for run_id in await server.database.read(_late):
+    late = partial(runs_past_expiry, now=int(CLOCK.now()))
+    for run_id in await server.database.read(late):
         server.halted(await _of_run(server, run_id, partial(_expire, run_id=run_id)))
 
 
 async def _begin_waiting(server: Server) -> None:
-    for thread_id in await server.database.read(_waiting):
+    for thread_id in await server.database.read(threads_waited_for):
         await begin_next(server, thread_id)
 
 
 async def begin_next(server: Server, thread_id: str) -> None:
     """Start the run that waits for a thread, if the thread is free. If it cannot be started, it fails, and the next is
     tried."""
-    while (run_id := await server.database.read(partial(next_in_turn, thread_id=thread_id))) is not None:
+    while (run_id := await server.database.read(partial(next_waiting_run, thread_id=thread_id))) is not None:
         begun = await _of_run(server, run_id, partial(admit_waiting_run, run_id=run_id, options=server.options))
         if begun is True:
             server.runs.start(run_id)
@@ -101,7 +108,7 @@ async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) 
 def _fail(connection: Connection, run_id: str, problem: str, code: str) -> RunRow | None:
     try:
         run = find_run(connection, run_id, lock=True)
-    except ValueError:  # even the row is unreadable
+    except UNREADABLE:  # even the row is unreadable
         discard_run(connection, run_id, problem)
         return None
     return fail_run(connection, run, problem, code) if run is not None and run.active else None
@@ -133,8 +140,7 @@ async def _follow_clock(database: Database) -> None:
         return
 
     def move(connection: Connection) -> None:
-        moved = update(runs).where(runs.c.expires_at.is_not(None))
-        connection.execute(moved.values(expires_at=runs.c.expires_at + by))
+        shift_expiry(connection, by)
         CLOCK.ahead = before + by
 
     try:
@@ -145,33 +151,13 @@ async def _follow_clock(database: Database) -> None:
     logger.warning("the system clock changed by %+d s; run expiry was shifted with it", by)
 
 
-def _late(connection: Connection) -> list[str]:
-    """Return the ids of late runs; their rows are read one by one."""
-    query = select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= int(CLOCK.now()))
-    return list(connection.execute(query).scalars())
-
-
 def _expire(connection: Connection, run_id: str) -> RunRow | None:
-    row = connection.execute(select(runs).where(runs.c.id == run_id, runs.c.holds)).first()
-    return None if row is None else cancel_run(connection, RunRow.of(row), "expired")
+    run = find_run(connection, run_id, lock=True)
+    late = run is not None and run.holds and run.expires_at is not None and run.expires_at <= int(CLOCK.now())
+    return cancel_run(connection, run, "expired") if run is not None and late else None
 
 
 def _forget(connection: Connection, retention: int) -> int:
     """Delete a batch of runs that ended long ago, with their logs. Return how many. Messages on threads remain."""
     now = int(time.time())
-    stored = func.coalesce(runs.c.request["store"].as_boolean(), false())
-    old = runs.c.thread_id.is_(None) & (runs.c.created_at < now - _CHATS) & stored.is_(False)
-    if retention:
-        old |= runs.c.created_at < now - retention
-    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old).limit(_AT_ONCE)
-    found = list(connection.execute(query).scalars())
-    if found:
-        remove(connection, found)
-        connection.execute(delete(runs).where(runs.c.id.in_(found)))
-    return len(found)
-
-
-def _waiting(connection: Connection) -> list[str]:
-    """Return the threads that queued runs wait for."""
-    query = select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct()
-    return [thread for thread in connection.execute(query).scalars() if thread is not None]
+    return delete_old_runs(connection, now - retention if retention else None, now - _CHATS, _AT_ONCE)

@@ -109,7 +109,7 @@ def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]
 
 def tools_of(deployment: Deployment, run: RunRow) -> Mapping[str, Tool]:
     """Return the tools that a run can use, by name, as far as they still exist."""
-    agent = deployment.agents.get(run.request["model"])
+    agent = deployment.agents.get(run.agent)
     own = agent.tools if agent is not None else []
     functions = [one["function"] for one in run.request.get("tools") or () if one.get("type") == "function"]
     return {tool.name: tool for tool in (*own, *map(_client_tool, functions))}

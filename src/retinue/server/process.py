@@ -105,7 +105,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     begun: set[asyncio.Task[None]] = set()
 
     def ended(run: RunRow) -> None:
-        limits.spent(run.key_id, run.state.get("usage", {}).get("total_tokens", 0))
+        limits.spent(run.key_id, run.usage.total_tokens if run.usage else 0)
         if run.thread_id is not None:
             work = partial(_begin_next, server, run.thread_id)
             task = asyncio.create_task(supervise("starting a thread's next run", work))

@@ -25,9 +25,7 @@ async def error_of_run(server: Server, run: RunRow) -> ApiError:
         log = await server.database.read(partial(read_events, run_id=run.id))
     except DataError:  # unknown, so assume side effects
         return run_failed_error(run, acted=True)
-    return run_failed_error(
-        run, acted=bool(run.state.get("marks")) or has_side_effects(log, tools_of(server.deployment, run))
-    )
+    return run_failed_error(run, acted=bool(run.submissions) or has_side_effects(log, tools_of(server.deployment, run)))
 
 
 def has_side_effects(log: Sequence[Entry], tools: Mapping[str, Tool]) -> bool:

@@ -17,18 +17,18 @@ from .wire.objects import call_id
 _KINDS = ("approve", "edit", "reject", "respond")
 
 
-class Submission(NamedTuple):
+class ParsedOutputs(NamedTuple):
     """Decisions by call id in the log; `mark` is a digest of all outputs."""
 
     decisions: Mapping[str, Decision]
     mark: str
 
 
-def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Submission | None:
+def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> ParsedOutputs | None:
     """Return the decisions in `outputs`, which are by client call id; `None` if the same outputs were submitted before.
     Raises `ApiError` if the run does not wait, or unless there is exactly one output per call."""
     mark = submission_digest(outputs)
-    if mark in run.state.get("marks", ()):
+    if run.submitted(mark):
         return None
     if run.status != "requires_action":
         raise ApiError(400, f'Runs in status "{run.status}" do not accept tool outputs.')
@@ -37,7 +37,7 @@ def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> Submiss
     if sorted(given) != sorted(waiting):
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
     said = dict(outputs)
-    return Submission(
+    return ParsedOutputs(
         {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()}, mark
     )
 

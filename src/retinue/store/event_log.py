@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select
 
 from ..core.events import Event, Said
 from ..core.serialization import dump, load
-from ..errors import DataError
+from ..errors import DataError, StoreConflict
 from .prepared_statements import Prepared
-from .run_row import RunRow
-from .tables import contents, events, messages, runs
+from .run_row import RunRow, RunValues
+from .run_store import find_run, update_run
+from .tables import events, messages, runs
 
 _HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))
 _COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload")
@@ -27,24 +27,14 @@ _APPEND = Prepared(
     )
 )
 _READ = (
-    select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
+    select(events.c.seq, events.c.at, events.c.kind, events.c.payload, events.c.version)
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
 _PAGE = _READ.limit(100)
+_VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
 _PAGE_SIZE = 100_000  # characters after which a page ends
-_MUTABLE = ("status", "holds", "expires_at", "epoch", "state")
-_ALTER = Prepared(
-    update(runs)
-    .where(runs.c.id == bindparam("run"))
-    .values({name: bindparam(f"new_{name}", type_=runs.c[name].type) for name in _MUTABLE})
-)
-_ROW = select(*(runs.c[name] for name in RunRow.__slots__)).where(runs.c.id == bindparam("run"))  # in field order
-_FIND, _LOCK = Prepared(_ROW), Prepared(_ROW.with_for_update(key_share=True))
-_CHANGES = tuple(name for name in RunRow.__slots__ if name != "request")  # `request` may be large and never changes
-_REST = select(*(runs.c[name] for name in _CHANGES)).where(runs.c.id == bindparam("run"))
-_FIND_REST, _LOCK_REST = Prepared(_REST), Prepared(_REST.with_for_update(key_share=True))
 _LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
 _DONE = (
     select(events.c.seq, events.c.kind)
@@ -76,7 +66,7 @@ class Change(NamedTuple):
     """Further writes of an append: values of the run's row, messages of its thread, and `also`, called with the new
     row."""
 
-    values: Mapping[str, Any]
+    values: RunValues
     messages: Sequence[Mapping[str, Any]]
     also: Callable[[Connection, RunRow], None] = lambda connection, run: None
 
@@ -98,7 +88,7 @@ def append_entries(
     rows = [_row(run_id, epoch, entry) for entry in entries]
     if rows and _APPEND.run_many(connection, rows) != len(rows):
         raise Fenced(run_id)
-    run = find_run(connection, run_id, holder.request) if change or not rows else None
+    run = find_run(connection, run_id, holder.request, lock=change is not None) if change or not rows else None
     if not rows and (run is None or run.epoch != epoch):
         raise Fenced(run_id)
     if change is None or run is None:
@@ -108,7 +98,10 @@ def append_entries(
     new = [row for row in said if row["id"] not in there]  # earlier drives wrote the others
     if new:
         _SAY.run_many(connection, new)
-    after = update_run(connection, run, **values)
+    try:
+        after = update_run(connection, run, **values)
+    except StoreConflict as error:  # it was changed under the same epoch, where rows cannot be locked
+        raise Fenced(run_id) from error
     if run.status != after.status:  # otherwise already written
         also(connection, after)
     return after
@@ -117,7 +110,7 @@ def append_entries(
 def read_events(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
     """Return the events after number `after`. Raises `DataError` if a row holds no valid event."""
     rows = connection.execute(_READ, {"run": run_id, "after": after}).all()  # a cursor left open would pin its snapshot
-    return [Entry(seq, at, load(kind, payload)) for seq, at, kind, payload in rows]
+    return [_entry(*row) for row in rows]
 
 
 def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
@@ -126,9 +119,9 @@ def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
     page: list[Entry] = []
     size = 0
     with connection.execute(_PAGE, {"run": run_id, "after": after}) as rows:
-        for seq, at, kind, payload in rows:
-            page.append(Entry(seq, at, load(kind, payload)))
-            size += len(payload)
+        for row in rows:
+            page.append(_entry(*row))
+            size += len(row.payload)
             if size > _PAGE_SIZE:
                 break
     return page
@@ -146,12 +139,6 @@ def read_kinds(connection: Connection, run_ids: Iterable[str], kinds: Sequence[s
                 yield run_id, load(kind, payload)
 
 
-def remove(connection: Connection, run_ids: Sequence[str] | Select[Any]) -> None:
-    """Delete the logs of these runs and their separately stored conversations, but not their rows."""
-    connection.execute(delete(events).where(events.c.run_id.in_(run_ids)))
-    connection.execute(delete(contents).where(contents.c.id.in_(run_ids)))
-
-
 def length(connection: Connection, run_id: str) -> int:
     """Return the number of the log's last event; 0 if the log is empty."""
     return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
@@ -163,24 +150,10 @@ def last_milestone(connection: Connection, run_id: str) -> tuple[int, str]:
     return (0, "") if row is None else (row.seq, row.kind)
 
 
-def find_run(
-    connection: Connection, run_id: str, request: Mapping[str, Any] | None = None, *, lock: bool = False
-) -> RunRow | None:
-    """Return the run, of whatever tenant, or `None`. Passing its `request` saves reading it. `lock` locks the row until
-    the transaction ends."""
-    if request is None:
-        rows = (_LOCK if lock else _FIND).rows(connection, {"run": run_id})
-        return RunRow(*rows[0]) if rows else None
-    rows = (_LOCK_REST if lock else _FIND_REST).rows(connection, {"run": run_id})
-    return RunRow(**dict(zip(_CHANGES, rows[0], strict=True)), request=request) if rows else None
-
-
-def update_run(connection: Connection, run: RunRow, **values: Any) -> RunRow:
-    """Update the run's row with `values`. Return the new row."""
-    changed = replace(run, **values)
-    kept = {name: getattr(changed, name) for name in _MUTABLE}
-    _ALTER.run(connection, {"run": run.id, **{f"new_{name}": value for name, value in kept.items()}})
-    return changed
+def _entry(seq: int, at: float, kind: str, payload: str, version: int) -> Entry:
+    if version != _VERSION:
+        raise DataError(f"event {seq} has format version {version}, and this Retinue knows version {_VERSION}")
+    return Entry(seq, at, load(kind, payload))
 
 
 def _row(run_id: str, epoch: int, entry: Entry) -> dict[str, Any]:

@@ -35,10 +35,10 @@ class Prepared:
         found = _execute(connection, plan.text, _converted(values, plan.given)).fetchall()
         return [_read(row, plan.found) for row in found]
 
-    def run(self, connection: Connection, values: Mapping[str, Any]) -> None:
-        """Execute a write once."""
+    def run(self, connection: Connection, values: Mapping[str, Any]) -> int:
+        """Execute a write once. Return the number of rows written."""
         plan = self._plan(connection.dialect)
-        _execute(connection, plan.text, _converted(values, plan.given))
+        return int(_execute(connection, plan.text, _converted(values, plan.given)).rowcount)
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute a write for each of `rows` (at least one). Return the number of rows written."""

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    SmallInteger,
     String,
     Table,
     Text,
@@ -22,6 +23,7 @@ from sqlalchemy import (
 metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # autoincrement on SQLite needs INTEGER
 _JSON = JSON(none_as_null=True)
+_TIME = _NUMBER  # Unix seconds: 64 bits everywhere
 
 
 def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
@@ -32,7 +34,7 @@ def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Ta
         Column("number", _NUMBER, primary_key=True),
         Column("tenant", String(64), nullable=False),
         Column("id", String(64), nullable=False, unique=True),
-        Column("created_at", Integer, nullable=False),
+        Column("created_at", _TIME, nullable=False),
         Index(f"{name}_of_tenant", "tenant", "number"),
         *columns,
     )
@@ -56,22 +58,84 @@ messages = _owned(
     Index("messages_of_thread", "thread_id", "number"),
 )
 
-# `request` is immutable; `state` is what became of the run so far. `epoch` counts the drives: only the latest may
-# write. `holds`: no other run may start on its thread. `key_id` is the API key that requested it.
+# `run_row.RunRow` says what the columns mean. `request` is never changed
 runs = _owned(
     "runs",
+    Column("key_id", String(64)),
+    Column("kind", String(16), nullable=False),
+    Column("agent", Text, nullable=False),
     Column("thread_id", String(64)),
+    Column("parent_id", String(64)),
+    Column("root_id", String(64)),
+    Column("call_id", String(64)),
     Column("status", String(20), nullable=False),
     Column("holds", Boolean, nullable=False),
-    Column("expires_at", Integer),
-    Column("epoch", Integer, nullable=False, default=0),
+    Column("expires_at", _TIME),
+    Column("epoch", Integer, nullable=False),
+    Column("driver", String(64)),
+    Column("attempts", Integer, nullable=False),
+    Column("progress", Integer),
+    Column("started_at", _TIME),
+    Column("ended_at", _TIME),
+    Column("ending", String(16)),
+    Column("error", _JSON),
+    Column("incomplete", String(64)),
+    Column("prompt_tokens", _NUMBER),
+    Column("completion_tokens", _NUMBER),
+    Column("cached_tokens", _NUMBER),
+    Column("metadata", _JSON, nullable=False),
+    Column("waiting", _JSON),
+    Column("turns", Integer, nullable=False),
+    Column("deleted", _JSON),
+    Column("stored", Boolean, nullable=False),
+    Column("snapshot", String(64)),
     Column("request", _JSON, nullable=False),
-    Column("state", _JSON, nullable=False),
-    Column("key_id", String(64)),
     Index("runs_of_key", "key_id", "status"),
     Index("runs_of_thread", "thread_id", "number"),
     Index("one_run_at_a_time", "thread_id", unique=True, sqlite_where=text("holds"), postgresql_where=text("holds")),
     Index("runs_by_status", "status", "created_at"),
+    Index("runs_of_tenant_by_status", "tenant", "status", "number"),
+    Index("runs_of_agent", "tenant", "agent", "number"),
+    Index("runs_of_parent", "parent_id"),
+)
+
+# by which a waiting run resumed: `run_row.Submission` says what the columns mean
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", _TIME, nullable=False),
+    Column("mark", String(64), nullable=False),
+    Column("told", Integer, nullable=False),
+    Column("decisions", _JSON, nullable=False),
+    Column("answered", _JSON, nullable=False),
+    Column("usage", _JSON, nullable=False),
+    Column("asked", _JSON),
+    Column("input", _JSON),
+    Column("include", _JSON),
+    Column("calls", _JSON),
+    UniqueConstraint("run_id", "mark"),
+)
+
+# an index: runs by their metadata
+run_metadata = Table(
+    "run_metadata",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("tenant", String(64), nullable=False),
+    Column("value", String(512), nullable=False),
+    Index("runs_by_metadata", "tenant", "name", "value"),
+)
+
+# specifications of agents, by their hashes, with which runs began
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("tenant", String(64), nullable=False),
+    Column("body", _JSON, nullable=False),
 )
 
 events = Table(
@@ -83,6 +147,7 @@ events = Table(
     Column("at", Float, nullable=False),
     Column("kind", String(16), nullable=False),
     Column("payload", Text, nullable=False),
+    Column("version", SmallInteger, nullable=False, server_default=text("1")),
     sqlite_with_rowid=False,
 )
 
@@ -101,7 +166,7 @@ items = _owned(
     Index("items_by_id", "tenant", "item_id"),
 )
 
-files = _owned("files", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
+files = _owned("files", Column("expires_at", _TIME), Column("body", _JSON, nullable=False))
 
 # contents of files, under their ids, in a table of their own so that listing files does not read them; and long
 # conversations of runs (JSON), because updating a row rewrites all of it
@@ -113,7 +178,7 @@ contents = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-vector_stores = _owned("vector_stores", Column("expires_at", Integer), Column("body", _JSON, nullable=False))
+vector_stores = _owned("vector_stores", Column("expires_at", _TIME), Column("body", _JSON, nullable=False))
 
 vector_store_batches = _owned(
     "vector_store_batches",
@@ -145,7 +210,7 @@ requests = Table(
     Column("tenant", String(64), primary_key=True),
     Column("key", String(256), primary_key=True),
     Column("route", String(256), primary_key=True),
-    Column("created_at", Integer, nullable=False),
+    Column("created_at", _TIME, nullable=False),
     Column("body_hash", String(64), nullable=False),
     Column("response", _JSON),
 )
@@ -156,14 +221,14 @@ keys = Table(
     metadata,
     Column("hash", String(64), primary_key=True),
     Column("tenant", String(64), nullable=False),
-    Column("created_at", Integer, nullable=False),
+    Column("created_at", _TIME, nullable=False),
     Column("id", String(64)),
     Column("name", String(256)),
     Column("prefix", String(16)),
     Column("scopes", _JSON),
     Column("limits", _JSON),
-    Column("expires_at", Integer),
-    Column("revoked_at", Integer),
+    Column("expires_at", _TIME),
+    Column("revoked_at", _TIME),
 )
 
 # random bytes by purpose, known only to this database's server

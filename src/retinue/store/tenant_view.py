@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, insert, select, update
 
 Kept = Row[Any]
 
@@ -63,17 +63,35 @@ class TenantView:
     ) -> tuple[list[Kept], bool]:
         """Return the rows of a page, in its order, and whether more follow. An unknown `after` or `before` is
         ignored."""
-        query = select(table).where(*self._own(table), *where)
+        return self._page(connection, table, page, select(table).where(*where))
+
+    def page_ids(
+        self, connection: Connection, table: Table, page: Page, *where: ColumnElement[bool]
+    ) -> tuple[list[str], bool]:
+        """Return the ids of the rows of a page, as `page` does."""
+        rows, more = self._page(connection, table, page, select(table.c.id).where(*where))
+        return [row.id for row in rows], more
+
+    def _page(
+        self, connection: Connection, table: Table, page: Page, query: Select[Any]
+    ) -> tuple[list[Row[Any]], bool]:
+        query = query.where(*self._own(table))
         rising = page.order == "asc"
         for id_, forward in ((page.after, True), (page.before, False)):
-            at = None if id_ is None else self.find(connection, table, id_)
+            at = None if id_ is None else self._number(connection, table, id_)
             if at is not None:
-                query = query.where(table.c.number > at.number if rising == forward else table.c.number < at.number)
+                query = query.where(table.c.number > at if rising == forward else table.c.number < at)
         backwards = page.before is not None and page.after is None  # take the rows next to `before`
         order = table.c.number.asc() if rising != backwards else table.c.number.desc()
         rows = list(connection.execute(query.order_by(order).limit(page.limit + 1)))
         more, rows = len(rows) > page.limit, rows[: page.limit]
         return (rows[::-1] if backwards else rows), more
+
+    def _number(self, connection: Connection, table: Table, id_: str) -> int | None:
+        found: int | None = connection.execute(
+            select(table.c.number).where(*self._own(table), table.c.id == id_)
+        ).scalar()
+        return found
 
     def add(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> Kept:
         """Insert a row and return it."""

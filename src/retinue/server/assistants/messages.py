@@ -9,12 +9,13 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
+from ...store.run_queries import thread_holder
 from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
 from ..wire.api_errors import ApiError, not_found
 from ..wire.ids import new_id
-from ..wire.lookup import Wanted, active_run, deletion_object, find_row, list_rows
+from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
 from ..wire.objects import Object, message_object
 from ..wire.request_body import JsonRoute
 from .schemas import MessageCreate, MessageUpdate
@@ -29,7 +30,7 @@ async def create_message(context: ContextDep, thread_id: str, given: MessageCrea
 
     def add(connection: Connection, scope: TenantView) -> Object:
         find_row(connection, scope, threads, thread_id)
-        if (run := active_run(connection, thread_id)) is not None:
+        if (run := thread_holder(connection, thread_id)) is not None:
             raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
         return message_object(add_messages(connection, scope, thread_id, [given])[0])
 

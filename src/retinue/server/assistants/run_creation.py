@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection
 
 from ...runs.cancellation import cancel_run
 from ...store.clock import CLOCK
 from ...store.run_conversation import put_beside
-from ...store.run_row import RunRow
-from ...store.tables import assistants, runs, threads
+from ...store.run_queries import count_of_key, thread_holder
+from ...store.run_row import Kind, RunRow
+from ...store.run_store import find_run, insert_run, update_run
+from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
 from ..context import Options, Server
 from ..deployment import Deployment
 from ..middleware.usage_limits import too_many
 from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
-from ..wire.lookup import active_run, find_row
+from ..wire.lookup import find_row
 from .messages import add_messages
 from .schemas import MessageCreate, RunCreate, ThreadRunCreate
 from .tool_resources import check_attachments, check_images
@@ -40,7 +43,7 @@ def start_run(
     """Create a run, `queued`. Return it, and the run that was cancelled for it, if any. Raises `ApiError`."""
     find_row(connection, scope, threads, thread_id)
     request = request_of(connection, scope, server.deployment, asked)
-    active = active_run(connection, thread_id)
+    active = thread_holder(connection, thread_id, lock=True)
     more = asked if isinstance(asked, RunCreate) else None
     strategy = (more and more.multitask_strategy) or "reject"
     if active is not None and strategy == "reject":
@@ -55,43 +58,42 @@ def start_run(
     else:
         add_messages(connection, scope, thread_id, added)
     ttl = None if waits else server.options.run_ttl
-    return add_run(connection, scope, request, thread_id, asked.metadata, ttl), halted
+    return add_run(connection, scope, NewRun("assistant", request, thread_id, asked.metadata), ttl), halted
 
 
-def add_run(
-    connection: Connection,
-    scope: TenantView,
-    request: Mapping[str, Any],
-    thread_id: str | None,
-    metadata: Mapping[str, str] | None,
-    ttl: int | None,
-) -> RunRow:
+class NewRun(NamedTuple):
+    """A run to be added: the API that requests it, its stored request, its thread or conversation, and its metadata."""
+
+    kind: Kind
+    request: Mapping[str, Any]
+    thread_id: str | None = None
+    metadata: Mapping[str, str] | None = None
+
+
+def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | None) -> RunRow:
     """Insert a run, `queued`, that must end within `ttl` seconds. `None` means that it waits for its thread, and its
     time starts then. Raises `ApiError` (429) if the API key's queue is full."""
-    if scope.room is not None and _there(connection, scope.key_id) >= scope.room:
+    if scope.room is not None and count_of_key(connection, scope.key_id) >= scope.room:
         raise too_many("runs", scope.room)
     now = int(CLOCK.now())
-    values: dict[str, Any] = {
-        "id": new_id("run"),
-        "created_at": now,
-        "thread_id": thread_id,
-        "status": "queued",
-        "holds": ttl is not None,
-        "expires_at": None if ttl is None else now + ttl,
-        "epoch": 0,
-        "request": request,
-        "state": {"metadata": metadata or {}},
-        "key_id": scope.key_id,
-    }
-    request = put_beside(connection, scope.tenant, values["id"], request)
-    scope.insert(connection, runs, {**values, "request": request})
-    return RunRow(tenant=scope.tenant, **values)
-
-
-def _there(connection: Connection, key_id: str | None) -> int:
-    """Return how many runs of an API key are active or queued."""
-    going = (runs.c.key_id == key_id, runs.c.status.in_(("queued", "in_progress", "cancelling")))
-    return connection.execute(select(func.count()).select_from(runs).where(*going)).scalar() or 0
+    run = RunRow(
+        id=new_id("run"),
+        tenant=scope.tenant,
+        thread_id=new.thread_id,
+        created_at=now,
+        status="queued",
+        holds=ttl is not None,
+        expires_at=None if ttl is None else now + ttl,
+        epoch=0,
+        request=new.request,
+        key_id=scope.key_id,
+        kind=new.kind,
+        agent=new.request["model"],
+        metadata=new.metadata or {},
+        stored=bool(new.request.get("store")),
+    )
+    insert_run(connection, replace(run, request=put_beside(connection, scope.tenant, run.id, run.request)))
+    return run
 
 
 def request_of(
@@ -113,29 +115,14 @@ def request_of(
     return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}
 
 
-def next_in_turn(connection: Connection, thread_id: str) -> str | None:
-    """Return the id of the oldest run waiting for a thread; `None` if the thread is busy or no run waits."""
-    if _is_held(connection, thread_id):
-        return None
-    waiting = (runs.c.thread_id == thread_id, runs.c.status == "queued")
-    found: str | None = connection.execute(select(runs.c.id).where(*waiting).order_by(runs.c.number).limit(1)).scalar()
-    return found
-
-
 def admit_waiting_run(connection: Connection, run_id: str, options: Options) -> bool:
     """Let a waiting run have its thread. Return whether it was still waiting. Raises `ApiError` if its messages can no
     longer be added; an unreadable row may raise any exception."""
-    row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
-    if row is None or row.status != "queued" or _is_held(connection, row.thread_id):
+    run = find_run(connection, run_id, lock=True)
+    if run is None or run.status != "queued" or run.thread_id is None or thread_holder(connection, run.thread_id):
         return False
-    values = {"holds": True, "expires_at": int(CLOCK.now()) + options.run_ttl}
-    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
-    if added := row.request.get("additional_messages"):
+    update_run(connection, run, holds=True, expires_at=int(CLOCK.now()) + options.run_ttl)
+    if added := run.request.get("additional_messages"):
         given = [MessageCreate.model_validate(one) for one in added]
-        add_messages(connection, TenantView(row.tenant), row.thread_id, given)
+        add_messages(connection, TenantView(run.tenant), run.thread_id, given)
     return True
-
-
-def _is_held(connection: Connection, thread_id: str) -> bool:
-    holder = select(runs.c.id).where(runs.c.thread_id == thread_id, runs.c.holds)
-    return connection.execute(holder).first() is not None

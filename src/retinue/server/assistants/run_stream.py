@@ -7,8 +7,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from ...store.event_log import find_run
 from ...store.run_row import RunRow
+from ...store.run_store import find_run
 from ..context import Server
 from ..overrides import tools_of
 from ..wire.api_errors import ApiError

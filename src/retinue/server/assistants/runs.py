@@ -11,14 +11,16 @@ from sqlalchemy import Connection
 from ...runs.cancellation import cancel_run
 from ...runs.failpoints import failpoint
 from ...runs.submissions import submit_decisions
+from ...store.run_queries import RunFilter, page_runs
 from ...store.run_row import RunRow
-from ...store.tables import runs, threads
+from ...store.run_store import set_metadata
+from ...store.tables import threads
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
 from ..tool_outputs import parse_submission
 from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import Include, Wanted, find_row, list_rows
-from ..wire.objects import Object, run_object, thread_object
+from ..wire.lookup import Include, Wanted, find_row, own_run
+from ..wire.objects import Object, listed, run_object, thread_object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .run_creation import start_run
@@ -75,8 +77,8 @@ async def list_all(thread_id: str, context: ContextDep, page: Wanted) -> Object:
 
     def work(connection: Connection, scope: TenantView) -> Object:
         find_row(connection, scope, threads, thread_id)
-        mine = runs.c.thread_id == thread_id
-        return list_rows(connection, scope, runs, page, lambda row: run_object(RunRow.of(row)), mine)
+        found, more = page_runs(connection, scope, page, RunFilter(thread_id))
+        return listed([run_object(run) for run in found], more)
 
     return await context.read(work)
 
@@ -109,10 +111,7 @@ async def update(thread_id: str, run_id: str, body: RunUpdate, context: ContextD
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
         run = run_of(connection, scope, thread_id, run_id)
-        if "metadata" in body.model_fields_set:
-            state = {**run.state, "metadata": body.metadata or {}}
-            scope.change(connection, runs, run_id, {"state": state})
-        return run_of(connection, scope, thread_id, run_id)
+        return set_metadata(connection, run, body.metadata or {}) if "metadata" in body.model_fields_set else run
 
     return run_object(await context.write(work))
 
@@ -123,11 +122,11 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
     outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
-        run = run_of(connection, scope, thread_id, run_id)
+        run = run_of(connection, scope, thread_id, run_id, lock=True)
         answer = parse_submission(run, outputs)
         if answer is not None:
-            submit_decisions(connection, run, answer.decisions, context.server.options.run_ttl, answer.mark)
-        return run_of(connection, scope, thread_id, run_id), answer is not None
+            run = submit_decisions(connection, run, answer.decisions, context.server.options.run_ttl, answer.mark)
+        return run, answer is not None
 
     failpoint("before decision")
     run, new = await context.write(work)
@@ -135,7 +134,7 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
     if new:
         context.server.runs.start(run.id, run)
     if body.stream:
-        return event_stream(run_events(context.server, run, turn=len(run.state.get("turns", ()))))
+        return event_stream(run_events(context.server, run, turn=len(run.submissions)))
     return run_object(run)
 
 
@@ -144,7 +143,7 @@ async def cancel(thread_id: str, run_id: str, context: ContextDep) -> Object:
     """Cancel a run."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
-        run = run_of(connection, scope, thread_id, run_id)
+        run = run_of(connection, scope, thread_id, run_id, lock=True)
         if not run.active or run.status == "cancelling":
             raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
         return cancel_run(connection, run)
@@ -154,10 +153,11 @@ async def cancel(thread_id: str, run_id: str, context: ContextDep) -> Object:
     return run_object(run)
 
 
-def run_of(connection: Connection, scope: TenantView, thread_id: str, run_id: str) -> RunRow:
-    """Return the run of a thread. Raises `ApiError` (404) if either does not exist."""
+def run_of(connection: Connection, scope: TenantView, thread_id: str, run_id: str, *, lock: bool = False) -> RunRow:
+    """Return the run of a thread, locked until the transaction ends with `lock`. Raises `ApiError` (404) if either does
+    not exist."""
     find_row(connection, scope, threads, thread_id)
-    row = find_row(connection, scope, runs, run_id)
-    if row.thread_id != thread_id:
+    run = own_run(connection, scope, run_id, lock=lock)
+    if run.thread_id != thread_id:
         raise not_found("run", run_id)
-    return RunRow.of(row)
+    return run

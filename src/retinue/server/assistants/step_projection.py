@@ -16,9 +16,9 @@ from ...runs.run_status import pending
 from ...runs.submissions import Pending, arguments_of, stored_calls
 from ...runs.thread_messages import MessageDelta, Speech, derived_id, message_body, message_id
 from ...store.event_log import Entry
-from ...store.run_row import RunRow, Status
+from ...store.run_row import RunRow, Status, Submission
 from ..context import Options
-from ..wire.objects import Object, assistant_of, message_object, run_object, tool_call
+from ..wire.objects import Object, assistant_of, last_error, message_object, run_object, tool_call, usage_object
 from .hosted_steps import call_deltas, included, is_hosted, logs_delta, step_view, with_server_tools
 
 Told = tuple[str, Object]  # event name and object
@@ -59,7 +59,7 @@ class StepProjection:
 
     def lacks(self, item: Followed) -> bool:
         """Whether the run's current row must be supplied (`know`) before `item` is processed."""
-        begins = self._status in ("", "queued") and not self._run.state.get("started_at")
+        begins = self._status in ("", "queued") and not self._run.started_at
         waited = self._last is not None or self._status == "requires_action"
         return isinstance(item, Entry) and (begins or (waited and len(self._turns) <= self.turn))
 
@@ -68,10 +68,8 @@ class StepProjection:
         self._run = run
 
     @property
-    def _turns(self) -> Sequence[tuple[int, Sequence[str]]]:
-        """The time of each resumption, and the calls answered then."""
-        turns: Sequence[tuple[int, Sequence[str]]] = self._run.state.get("turns", ())
-        return turns
+    def _turns(self) -> Sequence[Submission]:
+        return self._run.submissions
 
     def tell(self, item: Followed) -> Iterator[Told]:
         """Yield the events of a log entry, or of a new row."""
@@ -108,10 +106,10 @@ class StepProjection:
         """End the previous turn, if that was not emitted, and begin the next one if the run resumed."""
         yield from self._waits()
         if self._status == "requires_action" and len(self._turns) > self.turn:
-            at, answered = self._turns[self.turn]
+            given = self._turns[self.turn]
             self.turn += 1
-            for call in answered:
-                yield from self._observed(call, self._run.state["decisions"][call]["message"], at)
+            for call in given.answered:
+                yield from self._observed(call, given.decisions[call].message, given.at)
             yield self._moved("queued")
 
     def _waits(self) -> Iterator[Told]:
@@ -135,24 +133,24 @@ class StepProjection:
         self._status = status
         run = self._run
         began: int | None = run.created_at
-        state = {"metadata": run.state.get("metadata")}
-        if self.turn or status != "queued":
-            state["started_at"] = run.state.get("started_at")
+        started = run.started_at if self.turn or status != "queued" else None
         if self.turn:
-            began = self._turns[self.turn - 1][0]
+            began = self._turns[self.turn - 1].at
         elif "additional_messages" in run.request:  # its time started when the thread became free
-            began = state.get("started_at")
+            began = started
         until = None if began is None else began + self._options.run_ttl
+        calls: Sequence[Mapping[str, Any]] = ()
         if status == "requires_action" and self._last is not None:
             until = int(self._last.at) + self._options.human_ttl
             waiting = [Pending(one, arguments_of(one, self._given), self._asked[one.id]) for one in pending(self._log)]
-            state["waiting"] = stored_calls(waiting)
-        return f"thread.run.{name or status}", run_object(replace(run, status=status, expires_at=until, state=state))
+            calls = stored_calls(waiting)
+        then = replace(run, status=status, expires_at=until, started_at=started, waiting=calls)
+        return f"thread.run.{name or status}", run_object(replace(then, error=None, ended_at=None, incomplete=None))
 
     def _close(self, run: RunRow) -> Iterator[Told]:
         """End the open steps of a run that ended without an answer."""
         status = {"incomplete": "failed"}.get(run.status, run.status)
-        at = next((run.state[f"{name}_at"] for name in (status, "completed") if f"{name}_at" in run.state), 0)
+        at = run.ended_at or 0
         for step in self.steps:
             if step["status"] == "in_progress":
                 step["status"] = status
@@ -282,17 +280,12 @@ class StepProjection:
         yield "thread.run.step.in_progress", step
 
     def _completed(self, step: Object, at: float) -> Told:
-        usage: dict[str, Any] = {
-            "prompt_tokens": self._usage.input_tokens,
-            "completion_tokens": self._usage.output_tokens,
-            "total_tokens": self._usage.total_tokens,
-        }
-        self._usage = Usage()
+        usage, self._usage = usage_object(self._usage), Usage()
         step |= {"status": "completed", "completed_at": int(at), "usage": usage}
         return "thread.run.step.completed", step
 
 
 def _of_step(run: RunRow) -> Object | None:
     """Return the error of a run's last step, which has fewer codes than a run."""
-    error = run.state.get("last_error")
+    error = last_error(run)
     return error and {**error, "code": "server_error" if error["code"] == "invalid_prompt" else error["code"]}

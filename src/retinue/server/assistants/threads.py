@@ -6,11 +6,11 @@ import time
 from dataclasses import replace
 
 from fastapi import APIRouter
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
-from ...store.event_log import remove as remove_logs
+from ...store.run_queries import delete_thread_runs
 from ...store.run_row import RunRow
-from ...store.tables import messages, runs, threads
+from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
 from ..wire.ids import new_id
@@ -66,10 +66,7 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
 
     def remove(connection: Connection, scope: TenantView) -> list[RunRow]:
         find_row(connection, scope, threads, thread_id)
-        mine = runs.c.thread_id == thread_id
-        there = [RunRow.of(row) for row in connection.execute(select(runs).where(mine, runs.c.holds))]
-        remove_logs(connection, select(runs.c.id).where(mine))
-        scope.remove(connection, runs, mine)
+        there = delete_thread_runs(connection, scope, thread_id)
         scope.remove(connection, messages, messages.c.thread_id == thread_id)
         scope.remove(connection, threads, threads.c.id == thread_id)
         return there

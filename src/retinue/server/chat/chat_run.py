@@ -8,18 +8,19 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ...runs.submissions import submit_decisions
+from ...store.run_queries import thread_holder
 from ...store.run_row import RunRow
-from ...store.tables import runs, threads
+from ...store.run_store import find_own_run
+from ...store.tables import threads
 from ...store.tenant_view import TenantView
 from ..assistants.messages import add_messages
-from ..assistants.run_creation import add_run
+from ..assistants.run_creation import NewRun, add_run
 from ..assistants.schemas import MessageCreate, ThreadCreate
 from ..assistants.threads import add_thread
 from ..context import Options
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import active_run
 from ..wire.objects import run_of_call
 from .message_check import Said, check_calls, check_messages
 
@@ -51,13 +52,12 @@ def chat_run(
         run, outputs = waiting
         answer = parse_submission(run, outputs)
         if answer is not None:
-            submit_decisions(connection, run, answer.decisions, options.run_ttl, answer.mark)
-        return _again(connection, scope, run.id), answer is not None
+            run = submit_decisions(connection, run, answer.decisions, options.run_ttl, answer.mark)
+        return run, answer is not None
     check_calls(said)
     request = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
     request |= _allowed(asked)
     request |= {
-        "kind": "chat",
         "model": asked["model"],
         "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in SYSTEM),
         "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
@@ -70,13 +70,8 @@ def chat_run(
         request["since"] = conversation(_since(said))
     else:
         request["messages"] = conversation(said)
-    return add_run(connection, scope, request, thread_id, asked.get("metadata"), options.run_ttl), True
-
-
-def _again(connection: Connection, scope: TenantView, run_id: str) -> RunRow:
-    row = scope.find(connection, runs, run_id)
-    assert row is not None
-    return RunRow.of(row)
+    new = NewRun("chat", request, thread_id, asked.get("metadata"))
+    return add_run(connection, scope, new, options.run_ttl), True
 
 
 def _waiting(connection: Connection, scope: TenantView, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:
@@ -88,11 +83,10 @@ def _waiting(connection: Connection, scope: TenantView, said: Said) -> tuple[Run
             break
         outputs.insert(0, (one.get("tool_call_id") or "", text_of(one.get("content"))))
     run_id = run_of_call(outputs[0][0]) if outputs else None
-    row = None if run_id is None else scope.find(connection, runs, run_id)
-    if row is None or row.request.get("kind") != "chat":
+    run = None if run_id is None else find_own_run(connection, scope, run_id, lock=True)
+    if run is None or run.kind != "chat":
         return None
-    run = RunRow.of(row)
-    waits = run.status == "requires_action" or submission_digest(outputs) in run.state.get("marks", ())
+    waits = run.status == "requires_action" or run.submitted(submission_digest(outputs))
     return (run, outputs) if waits else None
 
 
@@ -106,7 +100,7 @@ def _thread(connection: Connection, scope: TenantView, key: str) -> str:
     if row is None:
         own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
         row = connection.execute(own).first() or add_thread(connection, scope, ThreadCreate(), key=key)
-    if (active := active_run(connection, row.id)) is not None:
+    if (active := thread_holder(connection, row.id)) is not None:
         raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
     return str(row.id)
 

@@ -58,7 +58,7 @@ async def create(
 
 async def _chunks(context: Context, run: RunRow, chunks: Chunks) -> AsyncIterator[str]:
     over = False
-    items = context.server.runs.followers.follow(run.id, _told(run), request=run.request)
+    items = context.server.runs.followers.follow(run.id, run.told, request=run.request)
     try:
         yield frame(chunks.first())
         async for item in items:
@@ -96,15 +96,10 @@ async def _ended(context: Context, run: RunRow, request: Request) -> tuple[RunRo
 
 async def _rest(server: Server, run: RunRow) -> tuple[RunRow, list[Entry]]:
     log: list[Entry] = []
-    async with aclosing(server.runs.followers.follow(run.id, _told(run), listens=False, request=run.request)) as items:
+    async with aclosing(server.runs.followers.follow(run.id, run.told, listens=False, request=run.request)) as items:
         async for item in items:
             if isinstance(item, Entry):
                 log.append(item)
             if isinstance(item, RunRow) and item.rests:
                 return item, log
     return run, log
-
-
-def _told(run: RunRow) -> int:
-    """The number of the last event that was told in a completion of this run before."""
-    return int(run.state.get("told", 0))

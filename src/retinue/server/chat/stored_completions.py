@@ -7,29 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
-from sqlalchemy import Connection, func
+from sqlalchemy import Connection
 
-from ...store.event_log import read_events, remove
+from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
+from ...store.run_queries import RunFilter, page_runs
 from ...store.run_row import RunRow
-from ...store.tables import runs
+from ...store.run_store import delete_runs, find_own_run, set_metadata
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import Rising, list_objects, list_rows
-from ..wire.objects import Object
+from ..wire.lookup import Rising, list_objects
+from ..wire.objects import Object, listed
 from ..wire.request_body import JsonRoute
 from ..wire.validation import invalid_value
 from .schemas import ChatUpdate
 from .views import completion, completion_id
 
 router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
-_KEPT = (
-    func.coalesce(runs.c.thread_id, "") == "",  # phrased so that no index over all tenants' threads is used
-    runs.c.request["kind"].as_string() == "chat",
-    runs.c.request["store"].as_boolean().is_(True),
-    runs.c.status.in_(("completed", "incomplete")),
-)
 _METADATA = re.compile(r"metadata\[(.*)\]")
 
 
@@ -41,15 +36,14 @@ async def list_all(context: ContextDep, request: Request, page: Rising, model: s
         raise invalid_value(
             "metadata", f"cannot filter by a name with a quotation mark or a backslash: {unusual[0]!r:.80}"
         )
-    fitting = [runs.c.state["metadata"][name].as_string() == value for name, value in wanted.items()]
-    if model is not None:
-        fitting.append(runs.c.request["model"].as_string() == model)
+    fitting = RunFilter(
+        threaded=False, kind="chat", stored=True, statuses=("completed", "incomplete"), agent=model, metadata=wanted
+    )
     begin = page._replace(after=_run_id(page.after or ""))
 
     def work(connection: Connection, scope: TenantView) -> Object:
-        return list_rows(
-            connection, scope, runs, begin, lambda row: _stored(connection, RunRow.of(row)), *_KEPT, *fitting
-        )
+        found, more = page_runs(connection, scope, begin, fitting)
+        return listed([_stored(connection, run) for run in found], more)
 
     return await context.read(work)
 
@@ -66,8 +60,7 @@ async def update(completion_id: str, body: ChatUpdate, context: ContextDep) -> O
 
     def work(connection: Connection, scope: TenantView) -> Object:
         run = _found(connection, scope, completion_id)
-        scope.change(connection, runs, run.id, {"state": {**run.state, "metadata": body.metadata or {}}})
-        return _stored(connection, _found(connection, scope, completion_id))
+        return _stored(connection, set_metadata(connection, run, body.metadata or {}))
 
     return await context.write(work)
 
@@ -77,9 +70,7 @@ async def delete(completion_id: str, context: ContextDep) -> Object:
     """Delete a stored completion."""
 
     def work(connection: Connection, scope: TenantView) -> None:
-        run = _found(connection, scope, completion_id)
-        scope.remove(connection, runs, runs.c.id == run.id)
-        remove(connection, [run.id])
+        delete_runs(connection, [_found(connection, scope, completion_id).id])
 
     await context.write(work)
     return {"id": completion_id, "object": "chat.completion.deleted", "deleted": True}
@@ -101,10 +92,10 @@ async def messages(completion_id: str, context: ContextDep, page: Rising) -> Obj
 
 def _found(connection: Connection, scope: TenantView, id_: str) -> RunRow:
     run_id = _run_id(id_)
-    row = scope.find(connection, runs, run_id) if run_id else None
-    if row is None or row.request.get("kind") != "chat" or not row.request.get("store"):
+    run = find_own_run(connection, scope, run_id) if run_id else None
+    if run is None or run.kind != "chat" or not run.stored:
         raise not_found("chat completion", id_)
-    return RunRow.of(row)
+    return run
 
 
 def _run_id(id_: str) -> str | None:
@@ -115,7 +106,7 @@ def _run_id(id_: str) -> str | None:
 
 def _stored(connection: Connection, run: RunRow) -> Object:
     try:
-        answer = completion(run, read_events(connection, run.id, int(run.state.get("told", 0))))
+        answer = completion(run, read_events(connection, run.id, run.told))
     except ApiError:
         answer = {"id": completion_id(run), "object": "chat.completion", "choices": []}
-    return {**answer, "metadata": run.state.get("metadata") or {}}
+    return {**answer, "metadata": run.metadata}

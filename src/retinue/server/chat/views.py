@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...core.events import Replied, Said, Stopped
-from ...core.values import AgentAction, StopReason
+from ...core.values import AgentAction, StopReason, Usage
 from ...runs import Followed
 from ...runs.submissions import pending_calls
 from ...runs.thread_messages import MessageDelta, Speech
@@ -16,7 +16,7 @@ from ...store.run_row import RunRow
 from ..overrides import inner_name
 from ..run_failure import FAILED
 from ..wire.api_errors import run_failed_error
-from ..wire.objects import Object, call_id, tool_call
+from ..wire.objects import Object, call_id, tool_call, usage_object
 
 HUMAN = "human_input"
 
@@ -99,18 +99,22 @@ class Chunks:
 
 def usage(run: RunRow) -> Object:
     """Return the run's token usage since its last completion."""
-    told: Mapping[str, int] = run.state.get("usage_told") or {}
-    used = {name: count - told.get(name, 0) for name, count in (run.state.get("usage") or {}).items()}
+    now, told = run.usage or Usage(), run.submissions[-1].usage if run.submissions and run.usage else Usage()
+    used = Usage(
+        now.input_tokens - told.input_tokens,
+        now.output_tokens - told.output_tokens,
+        now.cached_tokens - told.cached_tokens,
+    )
     return {
-        **{name: used.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
-        "prompt_tokens_details": {"cached_tokens": used.get("cached_tokens", 0), "audio_tokens": 0},
+        **usage_object(used),
+        "prompt_tokens_details": {"cached_tokens": used.cached_tokens, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
     }
 
 
 def completion_id(run: RunRow) -> str:
     """Return the completion's id. A run that resumed after tool outputs gives a further completion."""
-    times = len(run.state.get("marks", ()))
+    times = len(run.submissions)
     return f"chatcmpl-{run.id.partition('_')[2]}{f'x{times}' if times else ''}"
 
 
@@ -122,14 +126,13 @@ def _refusal(entry: Entry) -> str | None:
 
 
 def _head(run: RunRow, kind: str) -> Object:
-    named = {"id": completion_id(run), "object": kind, "created": run.created_at, "model": run.request["model"]}
+    named = {"id": completion_id(run), "object": kind, "created": run.created_at, "model": run.agent}
     return {**named, "system_fingerprint": None}
 
 
 def _finish(run: RunRow) -> str:
     if run.status == "incomplete":
-        details = run.state.get("incomplete_details") or {}
-        return "content_filter" if details.get("reason") == "content_filter" else "length"
+        return "content_filter" if run.incomplete == "content_filter" else "length"
     return "tool_calls" if run.status == "requires_action" else "stop"
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
+from ...store.run_queries import thread_holder
 from ...store.tables import conversations, items
 from ...store.tenant_view import Kept, TenantView
 from ..assistants.schemas import MetadataUpdate
@@ -16,7 +17,7 @@ from ..context import ContextDep
 from ..wire.api_errors import ApiError
 from ..wire.common_schemas import Wire
 from ..wire.ids import new_id
-from ..wire.lookup import Include, Wanted, active_run, deletion_object
+from ..wire.lookup import Include, Wanted, deletion_object
 from ..wire.objects import Object, listed
 from ..wire.request_body import JsonRoute
 from .items import append_items, find_item, found_conversation
@@ -139,7 +140,7 @@ def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Ke
     """Return the row of a conversation without an active run, which may be changed. A run that waits for its client or
     a person does not count as active."""
     row = found_conversation(connection, scope, conversation_id)
-    run = active_run(connection, conversation_id)
+    run = thread_holder(connection, conversation_id)
     if run is not None and run.status != "requires_action":
         message = "Another process is currently operating on this conversation. Please retry in a few seconds."
         raise ApiError(400, message, param="conversation", code="conversation_locked")

@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,8 +21,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope as AsgiScope, Send
 
 from ...errors import DataError, StoreUnavailable
-from ...store.run_row import RunRow
-from ...store.tables import requests, runs
+from ...store.run_row import UNREADABLE, RunRow, dump_values, load_values
+from ...store.run_store import find_own_run
+from ...store.tables import requests
 from ...store.tenant_view import TenantView
 from ..wire.api_errors import ApiError, not_found
 from .request_context import answer_of
@@ -38,7 +38,6 @@ _NOT_KEPT = (
     429,
     500,
 )  # final, but may be retried unless marked; after a 503 the work may continue
-_CHANGING = ("status", "holds", "expires_at", "epoch", "state")
 
 
 class Idempotency:
@@ -169,7 +168,7 @@ def _conflict(key: str) -> ApiError:
 def _kept(result: Any) -> dict[str, Any]:
     """Convert a write's result to JSON. Client data is stored only under `json`, and is never interpreted."""
     if isinstance(result, RunRow):
-        return {"run": result.id, "then": {name: getattr(result, name) for name in _CHANGING}}
+        return {"run": result.id, "then": dump_values(result)}
     if type(result) is tuple:
         return {"tuple": [_kept(one) for one in result]}
     json.dumps(result)  # raises TypeError for other values: a bug in the route
@@ -179,17 +178,23 @@ def _kept(result: Any) -> dict[str, Any]:
 def _said(connection: Connection, scope: TenantView, kept: Any) -> Any:
     """Restore a stored result; a run gets the status it had then. Raises `ApiError` (404) if the run was deleted."""
     match kept:
-        case {"run": str() as id_, "then": dict() as then} if set(then) == set(_CHANGING):
-            row = scope.find(connection, runs, id_)
-            if row is None:
-                raise not_found("run", id_)
-            changing: dict[str, Any] = then
-            return replace(RunRow.of(row), **changing)
+        case {"run": str() as id_, "then": dict() as then}:
+            return _run_then(connection, scope, id_, then)
         case {"tuple": [*parts]}:
             return tuple(_said(connection, scope, one) for one in parts)
         case {"json": value}:
             return value
     raise DataError("the stored result of a request with an Idempotency-Key cannot be read")
+
+
+def _run_then(connection: Connection, scope: TenantView, id_: str, then: dict[str, Any]) -> RunRow:
+    run = find_own_run(connection, scope, id_)
+    if run is None:
+        raise not_found("run", id_)
+    try:
+        return load_values(run, then)
+    except UNREADABLE as error:
+        raise DataError("the stored result of a request with an Idempotency-Key cannot be read") from error
 
 
 def _list(response: Any) -> list[Any]:

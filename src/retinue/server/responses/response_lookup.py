@@ -14,7 +14,7 @@ from ...core.events import Paused
 from ...runs import Followed
 from ...store.event_log import Entry, read_events
 from ...store.run_row import RunRow
-from ...store.tables import runs
+from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..context import Context
 from ..conversations.items import append_items, items_of, kept_item
@@ -24,15 +24,15 @@ from ..message_content import prepare_files
 from ..overrides import tools_of
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object, call_id, run_of_call
-from .response_parts import Part, item_named, named, part_of, parts_of
+from .response_parts import Part, item_named, named, part_of
 from .response_projection import ResponseProjection
 
 _REFERENCES = 100  # of a request, to items: each may be another log's
 
 
-def found_response(connection: Connection, scope: TenantView, id_: str) -> Part:
-    """The response of this id. Raises `ApiError` (404)."""
-    part = _stored(connection, scope, named(id_))
+def found_response(connection: Connection, scope: TenantView, id_: str, *, lock: bool = False) -> Part:
+    """Return the response of this id; `lock` locks its run until the transaction ends. Raises `ApiError` (404)."""
+    part = _stored(connection, scope, named(id_), lock=lock)
     if part is None:
         raise ApiError(404, f"Response with id '{id_}' not found.")
     return part
@@ -50,14 +50,17 @@ def previous_part(connection: Connection, scope: TenantView, id_: str | None, ow
     return part
 
 
-def _stored(connection: Connection, scope: TenantView, name: tuple[str, int] | None) -> Part | None:
-    part = _kept(connection, scope, name)
+def _stored(
+    connection: Connection, scope: TenantView, name: tuple[str, int] | None, *, lock: bool = False
+) -> Part | None:
+    part = _kept(connection, scope, name, lock=lock)
     return part if part is not None and part.stored else None
 
 
-def _kept(connection: Connection, scope: TenantView, name: tuple[str, int] | None) -> Part | None:
-    row = None if name is None else scope.find(connection, runs, name[0])
-    return None if row is None or name is None else part_of(RunRow.of(row), name[1])
+def _kept(
+    connection: Connection, scope: TenantView, name: tuple[str, int] | None, *, lock: bool = False
+) -> Part | None:
+    return None if name is None else part_of(find_own_run(connection, scope, name[0], lock=lock), name[1])
 
 
 def current_response(
@@ -138,16 +141,16 @@ def _asking(connection: Connection, scope: TenantView, id_: str) -> tuple[str, i
     kind, _, rest = id_.partition("_")
     wanted = f"call_{rest}"
     run_id = run_of_call(wanted) if kind == PREFIXES["mcp_approval_request"] else None
-    row = None if run_id is None else scope.find(connection, runs, run_id)
-    if row is None:
+    run = None if run_id is None else find_own_run(connection, scope, run_id)
+    if run is None:
         return None
-    run, asked = RunRow.of(row), Counter[str]()
+    asked = Counter[str]()
     for entry in read_events(connection, run.id):
         if isinstance(entry.event, Paused):
             call = entry.event.action.id
             asked[call] += 1
             if call_id(run.id, call, asked[call]) == wanted:
-                begun = [number for number in range(len(parts_of(run)) + 1) if Part(run, number).begin < entry.seq]
+                begun = [number for number in range(len(run.submissions) + 1) if Part(run, number).begin < entry.seq]
                 return run.id, begun[-1]
     return None
 
@@ -157,7 +160,7 @@ def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence
     on."""
 
     def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
-        part = part_of(run, len(parts_of(run)))
+        part = part_of(run, len(run.submissions))
         if part is None or run.thread_id is None:
             return
         progress = response_from_log(deployment, part, log)

@@ -11,15 +11,13 @@ from ...store.run_row import RunRow
 from ..conversations.views import PREFIXES
 from ..wire.objects import Object
 
-KIND = "response"
 _RESPONSE = re.compile(r"resp_([0-9a-f]{24})(?:x([1-9][0-9]{0,3}))?")
 _ITEM = re.compile(r"[a-z]+_([0-9a-f]{24})p([0-9]{1,4})[io][0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One response of a run: number 0, or a later one that resumed it. The requests of later ones are in the run's
-    `state["parts"]`, each with the number of the last log event before it (`told`)."""
+    """One response of a run: number 0, or that of the submission that resumed it."""
 
     run: RunRow
     number: int = 0
@@ -32,32 +30,33 @@ class Part:
     @property
     def asked(self) -> Mapping[str, Any]:
         """The request's parameters, as the response echoes them."""
-        return self._kept["asked"]  # type: ignore[no-any-return]
+        asked: Mapping[str, Any] = self._kept("asked")
+        return asked
 
     @property
     def input(self) -> list[Object]:
         """The input items, with ids."""
-        return [self._identified(at, item) for at, item in enumerate(self._kept["input"])]
+        return [self._identified(at, item) for at, item in enumerate(self._kept("input"))]
 
     @property
     def created_at(self) -> int:
         """Creation time in Unix seconds."""
-        return int(self._kept["created_at"]) if self.number else self.run.created_at
+        return self.run.submissions[self.number - 1].at if self.number else self.run.created_at
 
     @property
     def include(self) -> Sequence[str]:
         """The request's `include`."""
-        return self._kept.get("include") or ()
+        return self._kept("include") or ()
 
     @property
     def begin(self) -> int:
         """The number of the last log event of the previous responses."""
-        return int(self._kept["told"]) if self.number else 0
+        return self.run.submissions[self.number - 1].told if self.number else 0
 
     @property
     def over(self) -> bool:
         """Whether the run resumed after this response."""
-        return self.number < len(parts_of(self.run))
+        return self.number < len(self.run.submissions)
 
     @property
     def stored(self) -> bool:
@@ -67,11 +66,10 @@ class Part:
     @property
     def deleted(self) -> bool:
         """Whether the client deleted it."""
-        return self.number in self.run.state.get("deleted", ())
+        return self.number in self.run.deleted
 
-    @property
-    def _kept(self) -> Mapping[str, Any]:
-        return parts_of(self.run)[self.number - 1] if self.number else self.run.request
+    def _kept(self, name: str) -> Any:
+        return getattr(self.run.submissions[self.number - 1], name) if self.number else self.run.request.get(name)
 
     def item_id(self, kind: str, at: int, side: str = "o") -> str:
         """Return the id of the item at this position of the output (side "o") or input (side "i")."""
@@ -79,11 +77,6 @@ class Part:
 
     def _identified(self, at: int, item: Mapping[str, Any]) -> Object:
         return {"id": self.item_id(item["type"], at, "i"), **item}
-
-
-def parts_of(run: RunRow) -> list[Mapping[str, Any]]:
-    """Return the stored requests of a run's later responses."""
-    return list(run.state.get("parts", ()))
 
 
 def named(id_: str) -> tuple[str, int] | None:
@@ -100,6 +93,6 @@ def item_named(id_: str) -> tuple[str, int] | None:
 
 def part_of(run: RunRow | None, number: int) -> Part | None:
     """Return the response with this number of a run, or `None`."""
-    if run is None or run.request.get("kind") != KIND or number > len(parts_of(run)):
+    if run is None or run.kind != "response" or number > len(run.submissions):
         return None
     return Part(run, number)

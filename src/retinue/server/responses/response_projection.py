@@ -22,7 +22,7 @@ from ..overrides import inner_name
 from ..wire.objects import Object, call_id, outer_name
 from . import hosted_calls
 from .annotations import annotate
-from .response_parts import Part, parts_of
+from .response_parts import Part
 from .views import problem_of, response_object
 
 _STATUS = {"requires_action": "completed", "expired": "failed"}
@@ -91,7 +91,7 @@ class ResponseProjection:
             yield self._event("response.in_progress", response=response_object(self._part, "in_progress"))
 
     def _row(self, run: RunRow) -> Iterator[Object]:
-        went_on = len(parts_of(run)) - self._part.number
+        went_on = len(run.submissions) - self._part.number
         if went_on < 0 or run.status == "queued":  # an outdated row, or nothing new
             return
         yield from self._begin()
@@ -258,7 +258,7 @@ class ResponseProjection:
 
     @property
     def _label(self) -> str:
-        return str(self._part.run.request["model"])
+        return self._part.run.agent
 
     def _arguments(self, action: AgentAction) -> str:
         return json.dumps(arguments_of(action, self._tools), ensure_ascii=False)

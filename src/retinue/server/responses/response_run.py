@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from ...runs.cancellation import cancel_run
-from ...runs.submissions import pending_calls, submit_decisions
-from ...store.event_log import length, read_events
+from ...runs.submissions import FurtherRequest, pending_calls, submit_decisions
+from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
+from ...store.run_queries import thread_holder
 from ...store.run_row import RunRow
-from ...store.tables import runs
+from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
-from ..assistants.run_creation import add_run
+from ..assistants.run_creation import NewRun, add_run
 from ..context import Server
 from ..conversations.compaction import expand_compactions
 from ..conversations.items import items_of
 from ..overrides import inner_name, sampling_of
 from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError
-from ..wire.lookup import active_run
 from ..wire.objects import Object, call_id, run_of_call
 from .input import answers_at_the_end, as_items, kept_items, readable_items, rules, turns, unanswered
 from .options import options_of
 from .response_lookup import previous_part, resolve_references, response_from_log
-from .response_parts import KIND, Part, part_of, parts_of
+from .response_parts import Part, part_of
 from .schemas import InputTokens, ResponseCreate
 from .views import request_view
 
@@ -70,12 +68,11 @@ def start_response(
     waiting = _waiting(connection, scope, said, previous, conversation_id)
     if waiting is not None:
         given = {"asked": asked, "input": said, "include": body.include}
-        return _go_on(connection, scope, server, *waiting, given)
+        return _go_on(connection, server, *waiting, given)
     before = context_of(connection, scope, server, previous, conversation_id, items)  # first: checks ownership
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
         **options_of(sent),
-        "kind": KIND,
         "model": sent["model"],
         "asked": asked,
         "input": items,
@@ -86,7 +83,8 @@ def start_response(
             before, expand_compactions(connection, scope.tenant, [*before.items, *said]), body.instructions
         ),
     }
-    run = add_run(connection, scope, request, conversation_id, body.metadata, server.options.run_ttl)
+    new = NewRun("response", request, conversation_id, body.metadata)
+    run = add_run(connection, scope, new, server.options.run_ttl)
     return ResponseRun(Part(run), True, halted)
 
 
@@ -162,13 +160,12 @@ def _waiting(
     resumed by them."""
     answers = answers_at_the_end(items)
     run_id = run_of_call(answers[0][0]) if answers else None
-    row = None if run_id is None else scope.find(connection, runs, run_id)
-    run = None if row is None else RunRow.of(row)
-    if run is None or run.request.get("kind") != KIND or run.thread_id != conversation_id:
+    run = None if run_id is None else find_own_run(connection, scope, run_id, lock=True)
+    if run is None or run.kind != "response" or run.thread_id != conversation_id:
         return None
     calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in pending_calls(run))
-    answers = answers_at_the_end(items, {calls, *(frozenset(one.get("calls", ())) for one in parts_of(run))})
-    marks = [one["mark"] for one in parts_of(run)]
+    answers = answers_at_the_end(items, {calls, *(frozenset(one.calls or ()) for one in run.submissions)})
+    marks = [one.mark for one in run.submissions]
     mark = submission_digest(answers)
     number = marks.index(mark) if mark in marks else len(marks)
     if previous is not None and (previous.run.id, previous.number) != (run.id, number):
@@ -179,7 +176,6 @@ def _waiting(
 
 def _go_on(
     connection: Connection,
-    scope: TenantView,
     server: Server,
     waiting: Part,
     answers: list[tuple[str, str]],
@@ -193,19 +189,10 @@ def _go_on(
     _answered(run, given["input"])
     answer = parse_submission(run, answers)
     assert answer is not None
-    part = {
-        **given,
-        "asked": {**given["asked"], "model": run.request["model"]},
-        "created_at": int(time.time()),
-        "told": length(connection, run.id),
-        "mark": answer.mark,
-        "calls": [call for call, _ in answers],
-    }
-    run = replace(run, state={**run.state, "parts": [*parts_of(run), part]})
-    submit_decisions(connection, run, answer.decisions, server.options.run_ttl, answer.mark)
-    row = scope.find(connection, runs, run.id)
-    assert row is not None
-    return ResponseRun(Part(RunRow.of(row), waiting.number + 1), True)
+    asked = {**given["asked"], "model": run.agent}
+    further = FurtherRequest(asked, given["input"], given["include"], [call for call, _ in answers])
+    run = submit_decisions(connection, run, answer.decisions, server.options.run_ttl, answer.mark, further)
+    return ResponseRun(Part(run, waiting.number + 1), True)
 
 
 def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
@@ -221,7 +208,7 @@ def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
 def _make_room(connection: Connection, conversation_id: str, items: Sequence[Mapping[str, Any]]) -> RunRow | None:
     """Cancel and return a run that waits on the conversation for other input than these items. Raises `ApiError` if a
     run is active, or if the items leave a call without output."""
-    active = active_run(connection, conversation_id)
+    active = thread_holder(connection, conversation_id, lock=True)
     if active is None:
         return None
     if active.status != "requires_action":

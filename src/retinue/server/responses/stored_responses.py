@@ -12,9 +12,8 @@ from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
 from ...runs.cancellation import cancel_run
-from ...store.event_log import remove, update_run
 from ...store.run_row import RunRow
-from ...store.tables import runs
+from ...store.run_store import delete_runs, set_deleted
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
 from ..conversations.views import item_view
@@ -24,7 +23,7 @@ from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .response_lookup import current_response, found_response
-from .response_parts import Part, parts_of
+from .response_parts import Part
 from .routes import response_events, until_over
 
 router = APIRouter(prefix="/responses/{response_id}", route_class=JsonRoute)
@@ -58,13 +57,12 @@ async def delete(response_id: str, context: ContextDep) -> Object:
         await _halt(context, response_id)
 
     def work(connection: Connection, scope: TenantView) -> None:
-        part = found_response(connection, scope, response_id)
-        gone = {*part.run.state.get("deleted", ()), part.number}
-        if len(gone) <= len(parts_of(part.run)):  # the run has other responses
-            update_run(connection, part.run, state={**part.run.state, "deleted": sorted(gone)})
-            return
-        scope.remove(connection, runs, runs.c.id == part.run.id)
-        remove(connection, [part.run.id])
+        part = found_response(connection, scope, response_id, lock=True)
+        gone = {*part.run.deleted, part.number}
+        if len(gone) <= len(part.run.submissions):  # the run has other responses
+            set_deleted(connection, part.run, sorted(gone))
+        else:
+            delete_runs(connection, [part.run.id])
 
     await context.write(work)
     return {"id": response_id, "object": "response", "deleted": True}
@@ -104,7 +102,7 @@ async def _halt(context: Context, response_id: str) -> None:
     """Cancel the run of a response, and wait until it has ended."""
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, RunRow | None]:
-        part = found_response(connection, scope, response_id)
+        part = found_response(connection, scope, response_id, lock=True)
         wanted = part.run.active and not part.over and part.run.status != "cancelling"
         return part.run, part.number, cancel_run(connection, part.run) if wanted else None
 

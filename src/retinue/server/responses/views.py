@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.values import Usage
 from ...store.run_row import RunRow
-from ..wire.objects import Object
+from ..wire.objects import Object, last_error
 from .response_parts import Part
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -74,14 +74,12 @@ def response_object(
 def problem_of(run: RunRow) -> Object:
     """Return why a run did not complete, in a response's format."""
     if run.status == "incomplete":
-        details = run.state.get("incomplete_details") or {}
-        filtered = details.get("reason") == "content_filter"
+        filtered = run.incomplete == "content_filter"
         return {"incomplete_details": {"reason": "content_filter" if filtered else "max_output_tokens"}}
     if run.status == "expired":
         return {"error": {"code": "server_error", "message": "The run has expired."}}
     if run.status == "failed":
-        error = run.state.get("last_error") or {"code": "server_error", "message": "The run failed."}
-        return {"error": {"code": error["code"], "message": error["message"]}}
+        return {"error": last_error(run) or {"code": "server_error", "message": "The run failed."}}
     return {}
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...store.run_row import RunRow
+from ...store.run_row import RunError, RunRow
 
 
 class ApiError(Exception):
@@ -41,16 +41,15 @@ def no_model(name: str) -> ApiError:
 def run_failed_error(run: RunRow, *, acted: bool = False) -> ApiError:
     """Return the error for a failed run. `acted` means that side effects may have happened, so clients are told not to
     retry automatically."""
-    error: Mapping[str, Any] = run.state.get("last_error") or {}
-    cause: Mapping[str, Any] = run.state.get("failure") or {}
-    said = error.get("message") or f"The run was {run.status}."
-    headers = {"x-should-retry": "false"} if acted or cause.get("code") == "model_refused" else {}
-    match error.get("code"):
+    error = run.error or RunError("", f"The run was {run.status}.")
+    said, cause = error.message, error.cause
+    headers = {"x-should-retry": "false"} if acted or cause == "model_refused" else {}
+    match error.code:
         case "rate_limit_exceeded":
-            wait = math.ceil(cause.get("retry_after") or 0)
+            wait = math.ceil(error.retry_after or 0)
             headers |= {"retry-after": str(wait)} if wait else {}
             return ApiError(429, said, kind="requests", code="rate_limit_exceeded", headers=headers)
-        case "invalid_prompt" if cause.get("code") == "context_length_exceeded":
+        case "invalid_prompt" if cause == "context_length_exceeded":
             return ApiError(400, said, param="messages", code="context_length_exceeded")
         case "invalid_prompt":
             return ApiError(400, said)

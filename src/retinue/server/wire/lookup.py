@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
-from sqlalchemy import ColumnElement, Connection, Table, select
+from sqlalchemy import ColumnElement, Connection, Table
 
 from ...store.run_row import RunRow
-from ...store.tables import runs
+from ...store.run_store import find_own_run
 from ...store.tenant_view import Kept, Page, TenantView
 from .api_errors import not_found
 from .objects import Object, listed
@@ -71,10 +71,13 @@ def list_objects(objects: Sequence[Object], page: Page) -> Object:
     return listed(objects[begin : min(end, begin + page.limit)], end - begin > page.limit)
 
 
-def active_run(connection: Connection, thread_id: str) -> RunRow | None:
-    """Return the run that occupies a thread, or `None`."""
-    row = connection.execute(select(runs).where(runs.c.thread_id == thread_id, runs.c.holds)).first()
-    return None if row is None else RunRow.of(row)
+def own_run(connection: Connection, scope: TenantView, id_: str, *, lock: bool = False) -> RunRow:
+    """Return the run with this id; `lock` locks it until the transaction ends. Raises `ApiError` (404) if it does not
+    exist."""
+    run = find_own_run(connection, scope, id_, lock=lock)
+    if run is None:
+        raise not_found("run", id_)
+    return run
 
 
 def deletion_object(id_: str, what: str) -> Object:

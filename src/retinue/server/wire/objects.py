@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...core.values import AgentAction
+from ...core.values import AgentAction, Usage
 from ...runs.submissions import pending_calls
 from ...store.run_row import RunRow
 from ...store.tenant_view import Kept
 
 Object = dict[str, Any]
-_ENDED = ("started_at", "cancelled_at", "failed_at", "completed_at")
+_ENDED = ("cancelled", "failed", "completed")
+_INCOMPLETE = ("max_completion_tokens", "max_prompt_tokens")  # the message tells of content filters
 _AS_ASKED = ("temperature", "top_p", "max_prompt_tokens", "max_completion_tokens")
 
 
@@ -36,9 +37,8 @@ def message_object(row: Kept | Mapping[str, Any]) -> Object:
 
 def run_object(run: RunRow) -> Object:
     """Return the API object of a run."""
-    asked, state = run.request, run.state
-    usage = state.get("usage") if not run.active else None
-    counted = ("prompt_tokens", "completion_tokens", "total_tokens")
+    asked, ended = run.request, run.ended_at
+    ended_as = "completed" if run.status == "incomplete" else run.status
     return {
         "id": run.id,
         "object": "thread.run",
@@ -47,15 +47,16 @@ def run_object(run: RunRow) -> Object:
         "assistant_id": assistant_of(run),
         "status": run.status,
         "required_action": required_action(run) if run.status == "requires_action" else None,
-        "last_error": state.get("last_error"),
+        "last_error": last_error(run),
         "expires_at": run.expires_at if run.active else None,
-        **{name: state.get(name) for name in _ENDED},
-        "incomplete_details": _incomplete(state.get("incomplete_details")),
-        "model": asked["model"],
+        "started_at": run.started_at,
+        **{f"{name}_at": ended if name == ended_as else None for name in _ENDED},
+        "incomplete_details": {"reason": run.incomplete} if run.incomplete in _INCOMPLETE else None,
+        "model": run.agent,
         "instructions": asked.get("instructions") or "",
         "tools": asked.get("tools") or [],
-        "metadata": state.get("metadata") or {},
-        "usage": {name: usage[name] for name in counted} if usage else None,
+        "metadata": run.metadata,
+        "usage": usage_object(run.usage) if run.usage is not None and not run.active else None,
         **{name: asked.get(name) for name in _AS_ASKED},
         "truncation_strategy": asked.get("truncation_strategy") or {"type": "auto", "last_messages": None},
         "response_format": asked.get("response_format") or "auto",
@@ -64,15 +65,23 @@ def run_object(run: RunRow) -> Object:
     }
 
 
-def _incomplete(details: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return why a run is incomplete, if it is a reason that OpenAI's runs have; for content filters, the message says
-    it."""
-    return details if details and details["reason"] in ("max_completion_tokens", "max_prompt_tokens") else None
+def last_error(run: RunRow) -> Object | None:
+    """Return the code and the message of a run's error, or `None`."""
+    return None if run.error is None else {"code": run.error.code, "message": run.error.message}
+
+
+def usage_object(usage: Usage) -> Object:
+    """Return token usage in the format of runs and steps."""
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+    }
 
 
 def assistant_of(run: RunRow) -> str:
     """Return a run's `assistant_id`. A chat completion on a thread has no assistant, so its model takes that place."""
-    return str(run.request.get("assistant_id") or run.request["model"])
+    return str(run.request.get("assistant_id") or run.agent)
 
 
 def required_action(run: RunRow) -> Object:

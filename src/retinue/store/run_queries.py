@@ -1,0 +1,136 @@
+"""Queries over many runs: what to drive, what is late or old, and a tenant's lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import ColumnElement, Connection, exists, func, select, update
+
+from .run_row import ACTIVE, Kind, RunRow, Status
+from .run_store import COLUMNS, delete_runs, read_runs
+from .tables import run_metadata, runs
+from .tenant_view import Page, TenantView
+
+DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
+_ROWS = select(*(runs.c[name] for name in COLUMNS))
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which of a tenant's runs a list has. `threaded` says whether they have a thread; fields that are `None` or empty
+    exclude nothing."""
+
+    thread_id: str | None = None
+    threaded: bool | None = None
+    kind: Kind | None = None
+    agent: str | None = None
+    stored: bool | None = None
+    statuses: Sequence[str] = ()
+    created_after: int | None = None
+    created_before: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def page_runs(connection: Connection, scope: TenantView, page: Page, wanted: RunFilter) -> tuple[list[RunRow], bool]:
+    """Return a page of the tenant's runs, in its order, and whether more follow."""
+    ids, more = scope.page_ids(connection, runs, page, *_conditions(scope, wanted))
+    found = {run.id: run for run in read_runs(connection, _ROWS.where(runs.c.id.in_(ids)))}
+    return [found[run_id] for run_id in ids], more
+
+
+def thread_holder(connection: Connection, thread_id: str, *, lock: bool = False) -> RunRow | None:
+    """Return the run that holds a thread, or `None`. `lock` locks it until the transaction ends."""
+    query = _ROWS.where(runs.c.thread_id == thread_id, runs.c.holds)
+    found = read_runs(connection, query.with_for_update(key_share=True) if lock else query)
+    return found[0] if found else None
+
+
+def next_waiting_run(connection: Connection, thread_id: str) -> str | None:
+    """Return the id of the oldest run that waits for a thread; `None` if the thread is held or no run waits."""
+    of_thread = runs.c.thread_id == thread_id
+    held = exists(select(runs.c.id).where(of_thread, runs.c.holds))
+    query = select(runs.c.id).where(of_thread, runs.c.status == "queued", ~held)
+    found: str | None = connection.execute(query.order_by(runs.c.number).limit(1)).scalar()
+    return found
+
+
+def threads_waited_for(connection: Connection) -> list[str]:
+    """Return the threads that queued runs wait for."""
+    query = select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct()
+    return [thread for thread in connection.execute(query).scalars() if thread is not None]
+
+
+def runs_to_drive(connection: Connection) -> list[str]:
+    """Return the ids of the runs that a process must drive, oldest first."""
+    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN)).order_by(runs.c.number)
+    return list(connection.execute(query).scalars())
+
+
+def runs_past_expiry(connection: Connection, now: int) -> list[str]:
+    """Return the ids of the runs that should have ended by `now`, in Unix seconds."""
+    query = select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= now)
+    return list(connection.execute(query).scalars())
+
+
+def shift_expiry(connection: Connection, by: int) -> None:
+    """Shift the expiry of all runs by as many seconds as the clock was changed."""
+    moved = update(runs).where(runs.c.expires_at.is_not(None))
+    connection.execute(moved.values(expires_at=runs.c.expires_at + by))
+
+
+def delete_old_runs(connection: Connection, before: int | None, unstored_before: int, most: int) -> int:
+    """Delete at most `most` runs that have ended. Return how many.
+
+    Args:
+        connection: A connection.
+        before: Deletes runs created before this time, in Unix seconds; `None`: none of them.
+        unstored_before: Deletes runs created before this time that have no thread and are not stored.
+        most: The size of a batch.
+    """
+    old = runs.c.thread_id.is_(None) & (runs.c.created_at < unstored_before) & runs.c.stored.is_(False)
+    if before is not None:
+        old |= runs.c.created_at < before
+    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old).limit(most)
+    found = list(connection.execute(query).scalars())
+    if found:
+        delete_runs(connection, found)
+    return len(found)
+
+
+def delete_thread_runs(connection: Connection, scope: TenantView, thread_id: str) -> list[RunRow]:
+    """Delete the runs of a thread. Return those that held it."""
+    mine = (runs.c.tenant == scope.tenant, runs.c.thread_id == thread_id)
+    there = read_runs(connection, _ROWS.where(*mine, runs.c.holds))
+    delete_runs(connection, connection.execute(select(runs.c.id).where(*mine)).scalars().all())
+    return there
+
+
+def count_of_key(connection: Connection, key_id: str | None) -> int:
+    """Return how many runs of an API key are active or queued; those that wait for a person do not count."""
+    query = select(func.count()).select_from(runs).where(runs.c.key_id == key_id, runs.c.status.in_(DRIVEN))
+    return connection.execute(query).scalar() or 0
+
+
+def count_by_status(connection: Connection, scope: TenantView) -> dict[str, int]:
+    """Return the number of the tenant's runs by status."""
+    query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def _conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]]:
+    same = {"thread_id": wanted.thread_id, "kind": wanted.kind, "agent": wanted.agent, "stored": wanted.stored}
+    found: list[ColumnElement[bool]] = [runs.c[name] == value for name, value in same.items() if value is not None]
+    if wanted.threaded is not None:  # phrased so that no index over all tenants' threads is used
+        none = func.coalesce(runs.c.thread_id, "") == ""
+        found.append(~none if wanted.threaded else none)
+    if wanted.statuses:
+        found.append(runs.c.status.in_(wanted.statuses))
+    if wanted.created_after is not None:
+        found.append(runs.c.created_at > wanted.created_after)
+    if wanted.created_before is not None:
+        found.append(runs.c.created_at < wanted.created_before)
+    for name, value in wanted.metadata.items():
+        one = (run_metadata.c.tenant == scope.tenant, run_metadata.c.name == name, run_metadata.c.value == value)
+        found.append(runs.c.id.in_(select(run_metadata.c.run_id).where(*one)))
+    return found
