@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import Connection, Engine, delete, select, text
 
 from fakes.kept_runs import new_run
 from fakes.postgres import Postgres
@@ -91,14 +91,18 @@ PAIRS = [
 ]
 
 
-@pytest.fixture
-def engine(any_url: str) -> Iterator[Engine]:
-    database = Database(any_url)
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A database of either kind; each test makes the run anew."""
+    if request.param == "postgresql":
+        yield request.getfixturevalue("postgres_engine")
+        return
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('guarded')}/runs.db")
     yield database.engine
     database.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def postgres_engine(a_postgres: Postgres) -> Iterator[Engine]:
     url = a_postgres.database()
     Database(url).close()
@@ -110,6 +114,8 @@ def postgres_engine(a_postgres: Postgres) -> Iterator[Engine]:
 def made(engine: Engine, values: dict[str, Any]) -> RunRow:
     """The run, as both writers read it before either writes."""
     with engine.begin() as connection:
+        delete_runs(connection, ["run_1"])
+        connection.execute(delete(messages))
         insert_run(connection, new_run(**values))
         return current(connection)
 
@@ -143,7 +149,6 @@ def test_of_two_writers_that_read_the_same_the_second_changes_nothing(
     assert picture(engine) == after
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("values", "first", "second"), PAIRS)
 def test_of_two_writers_at_once_the_second_waits_and_changes_nothing(
     postgres_engine: Engine, values: dict[str, Any], first: Write, second: Write
