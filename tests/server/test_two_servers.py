@@ -20,6 +20,9 @@ from retinue import Agent, tool
 from retinue.server.middleware.usage_limits import Bounds, UsageLimits
 from retinue.store.tables import runs, threads, vector_store_files
 
+pytestmark = pytest.mark.filterwarnings(  # FastAPI silences it, but for one thread at a time
+    "ignore::pydantic.warnings.UnsupportedFieldAttributeWarning"
+)
 CHAT: Any = {"model": "agent-1", "messages": [{"role": "user", "content": "Begin"}]}
 HELD = threading.Event()
 
