@@ -160,11 +160,12 @@ def test_no_change_of_a_thread_is_lost(two: Two) -> None:
 
 def test_no_run_is_left_on_a_thread_that_is_deleted(two: Two) -> None:
     thread, assistant = two.made("/v1/threads"), two.made("/v1/assistants", {"model": "agent-1"})
+    run = {"assistant_id": assistant, "additional_messages": [{"role": "user", "content": "Hi"}]}
     works = [
-        partial(two.servers[0].ask, "POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant}),
+        partial(two.servers[0].ask, "POST", f"/v1/threads/{thread}/runs", run),
         partial(two.servers[1].ask, "DELETE", f"/v1/threads/{thread}"),
     ]
-    said = two.each("runs", *works)
+    said = two.each("messages", *works)
     assert [one.status for one in said] in ([200, 200], [200, 404])
     assert two.counted(runs, runs.c.thread_id == thread) == 0
 
