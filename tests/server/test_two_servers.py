@@ -10,20 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from fakes.app_server import Answer, Serving, upload
 from fakes.at_once import at_once
 from fakes.kept_runs import calling
 from fakes.postgres import Postgres
+from fakes.until import until
 from retinue import Agent, tool
 from retinue.server.middleware.usage_limits import Bounds, UsageLimits
-from retinue.store.tables import runs, threads, vector_store_files
+from retinue.store.tables import events, runs, threads, vector_store_files
 
 pytestmark = pytest.mark.filterwarnings(  # FastAPI silences it, but for one thread at a time
     "ignore::pydantic.warnings.UnsupportedFieldAttributeWarning"
 )
 CHAT: Any = {"model": "agent-1", "messages": [{"role": "user", "content": "Begin"}]}
+THREAD: Any = {"messages": CHAT["messages"]}
 HELD = threading.Event()
 
 
@@ -79,7 +81,7 @@ class Two:
 
 
 def test_an_idempotency_key_makes_one_run(two: Two) -> None:
-    given = {"assistant_id": two.made("/v1/assistants", {"model": "agent-1"}), "thread": {}}
+    given = {"assistant_id": two.made("/v1/assistants", {"model": "agent-1"}), "thread": THREAD}
     before = two.counted(runs)
     said = two.both("requests", "POST", "/v1/threads/runs", given, headers={"Idempotency-Key": "one"})
     assert [one.status for one in said] == [200, 200]
@@ -91,7 +93,7 @@ def test_an_idempotency_key_makes_one_run(two: Two) -> None:
 @pytest.mark.parametrize("table", ["requests", "runs"])
 def test_an_idempotency_key_begins_one_run_of_a_thread(two: Two, table: str) -> None:
     """Whoever is second does not find the first one's run in its way."""
-    thread, assistant = two.made("/v1/threads"), two.made("/v1/assistants", {"model": "agent-1"})
+    thread, assistant = two.made("/v1/threads", THREAD), two.made("/v1/assistants", {"model": "agent-1"})
     headers = {"Idempotency-Key": f"three {table}"}
     said = two.both(table, "POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant}, headers=headers)
     assert [one.status for one in said] == [200, 200]
@@ -123,7 +125,7 @@ def test_a_name_makes_one_thread_with_one_run(two: Two) -> None:
 
 
 def test_a_thread_has_one_active_run(two: Two) -> None:
-    thread, assistant = two.made("/v1/threads"), two.made("/v1/assistants", {"model": "agent-1"})
+    thread, assistant = two.made("/v1/threads", THREAD), two.made("/v1/assistants", {"model": "agent-1"})
     said = two.both("runs", "POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant})
     assert [one.status for one in said] == [200, 400]
     assert said[1].error["message"] == f"Thread {thread} already has an active run {said[0].body['id']}."
@@ -159,7 +161,7 @@ def test_no_change_of_a_thread_is_lost(two: Two) -> None:
 
 
 def test_no_run_is_left_on_a_thread_that_is_deleted(two: Two) -> None:
-    thread, assistant = two.made("/v1/threads"), two.made("/v1/assistants", {"model": "agent-1"})
+    thread, assistant = two.made("/v1/threads", THREAD), two.made("/v1/assistants", {"model": "agent-1"})
     run = {"assistant_id": assistant, "additional_messages": [{"role": "user", "content": "Hi"}]}
     works = [
         partial(two.servers[0].ask, "POST", f"/v1/threads/{thread}/runs", run),
@@ -170,12 +172,35 @@ def test_no_run_is_left_on_a_thread_that_is_deleted(two: Two) -> None:
     assert two.counted(runs, runs.c.thread_id == thread) == 0
 
 
+def test_runs_that_wait_for_a_thread_are_begun_by_one_server_each(two: Two) -> None:
+    thread, assistant = two.made("/v1/threads", THREAD), two.made("/v1/assistants", {"model": "agent-1"})
+    given = {"assistant_id": assistant, "multitask_strategy": "enqueue"}
+    for number in range(6):
+        assert two.servers[number % 2].ask("POST", f"/v1/threads/{thread}/runs", given).status == 200
+    HELD.set()
+    until(lambda: two.counted(runs, runs.c.thread_id == thread, runs.c.status == "completed") == 6)
+    HELD.clear()
+    assert two.counted(runs, runs.c.thread_id == thread, runs.c.epoch == 1) == 6
+    said = two.ask("GET", f"/v1/threads/{thread}/messages?limit=100").body["data"]
+    by = [one["run_id"] for one in said if one["role"] == "assistant"]
+    assert len(set(by)) == len(by) == 6
+
+
+def test_a_run_that_both_servers_see_expire_ends_once(two: Two) -> None:
+    given = {"assistant_id": two.made("/v1/assistants", {"model": "agent-1"}), "thread": THREAD}
+    run = two.made("/v1/threads/runs", given)
+    with two.servers[1].database.engine.begin() as connection:
+        connection.execute(update(runs).where(runs.c.id == run).values(expires_at=1))
+    until(lambda: two.counted(runs, runs.c.id == run, runs.c.status == "expired") == 1)
+    assert two.counted(events, events.c.run_id == run, events.c.kind == "stopped") == 1
+
+
 def test_a_key_has_as_many_runs_as_it_may(tmp_path: Path, a_postgres: Postgres) -> None:
     url, limits = a_postgres.database(), Bounds(runs=1, queue=0)
     servers = [Serving(tmp_path, {"agent-1": working()}, url=url, limits=UsageLimits(limits), at_once=1) for _ in "ab"]
     with servers[0] as first, servers[1] as second:
         two = Two(url, first, second)
-        given = {"assistant_id": two.made("/v1/assistants", {"model": "agent-1"}), "thread": {}}
+        given = {"assistant_id": two.made("/v1/assistants", {"model": "agent-1"}), "thread": THREAD}
         said = two.both("runs", "POST", "/v1/threads/runs", given)
         assert [one.status for one in said] == [200, 429]
         assert "Rate limit reached for runs" in said[1].error["message"]
