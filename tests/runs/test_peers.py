@@ -268,7 +268,7 @@ async def test_processes_that_are_seen_to_have_ended_are_forgotten(url: str) -> 
     place, _, number = database.process.split("-")
     gone = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
     await gone.wait()
-    names = [f"{place}-{gone.pid}-1", f"{place}-{os.getpid()}-{number}", f"elsewhere-{gone.pid}-1"]
+    names = [f"{place}-{gone.pid}-1", f"{place}-{os.getpid()}-{number}", f"elsewhere-{gone.pid}-1", f"{place}-x"]
     for name in names:
         await database.write(partial(show_life, process=name))
     await database.write_apart(forget_ended)

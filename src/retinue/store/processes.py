@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -61,17 +62,18 @@ def show_life(connection: Connection, process: str) -> None:
 def forget_ended(connection: Connection) -> None:
     """Remove the servers whose processes are seen to have ended, so that nobody waits for signs of their lives."""
     here = connection.execute(select(processes.c.id).where(processes.c.id.startswith(_place()))).scalars().all()
-    if ended := [one for one in here if not _is_running(int(one.split("-")[1]))]:
+    if ended := [one for one in here if not _is_running(one)]:
         connection.execute(delete(processes).where(processes.c.id.in_(ended)))
 
 
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        return True
+def _is_running(process: str) -> bool:
+    """Whether a server's process is there, or cannot be seen."""
+    pid = process.split("-")[1:2]
+    with suppress(PermissionError, ValueError, OverflowError):  # another user's, or no id of ours
+        try:
+            os.kill(int(*pid), 0)
+        except ProcessLookupError:
+            return False
     return True
 
 
