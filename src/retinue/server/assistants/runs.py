@@ -17,6 +17,7 @@ from ...store.run_store import set_metadata
 from ...store.tables import threads
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
+from ..run_session import RunSession
 from ..tool_outputs import parse_submission
 from ..wire.api_errors import ApiError, not_found
 from ..wire.lookup import Include, Wanted, find_row, own_run
@@ -24,7 +25,7 @@ from ..wire.objects import Object, listed, run_object, thread_object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .run_creation import start_run
-from .run_stream import number_of, resumed, run_events
+from .run_stream import RunEvents, number_of, resumed
 from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
 from .threads import add_thread
 
@@ -61,14 +62,12 @@ def _started(
     context: Context, run: RunRow, halted: RunRow | None, *, stream: bool, thread: Object | None = None
 ) -> Any:
     failpoint("after run is made")
-    if halted is not None:
-        context.server.halted(halted)
-    if run.holds:
-        context.server.runs.start(run.id, run)
+    session = RunSession(context.server, run)
+    session.begin(halted=halted)
     if not stream:
         return run_object(run)
     before = [("thread.created", thread)] if thread is not None else []
-    return event_stream(run_events(context.server, run, before))
+    return event_stream(session.follow(RunEvents(context.server, run, before=before)))
 
 
 @router.get("/threads/{thread_id}/runs")
@@ -131,10 +130,10 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
     failpoint("before decision")
     run, new = await context.write(work)
     failpoint("after decision")
-    if new:
-        context.server.runs.start(run.id, run)
+    session = RunSession(context.server, run)
+    session.begin(new=new)
     if body.stream:
-        return event_stream(run_events(context.server, run, turn=len(run.submissions)))
+        return event_stream(session.follow(RunEvents(context.server, run, turn=len(run.submissions))))
     return run_object(run)
 
 
