@@ -188,9 +188,9 @@ class Agent(YamlSerializable):
     async def run_async(
         self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
     ) -> RunResult:
-        """Answer `question`. The result's `stop_reason` says how the run ended, errors included.
+        """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
 
-        Raises `UsageError` as `start` does, and `ModelError` if the model never replies.
+        Raises `UsageError` as `start` does, and `ModelError` if the model never says anything.
         """
         return await self.start(question, history=history, params=params).finish()
 

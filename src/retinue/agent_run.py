@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 from ._internal.containment import call_contained, describe_error, is_own_error
@@ -80,17 +79,17 @@ class Run:
             yield self.log[-1]
             return
         try:
-            async with aclosing(driven) as events:
-                async for event in events:
-                    if not isinstance(event, Delta):
-                        self.log.append(event)
-                        log_event(event, self._context)
-                    if isinstance(event, Finished | Stopped):
-                        await remember(self._spec.memories, self.log, self._begun)
-                    self._seconds = time.perf_counter() - began
-                    yield event
+            async for event in driven:
+                if not isinstance(event, Delta):
+                    self.log.append(event)
+                    log_event(event, self._context)
+                if isinstance(event, Finished | Stopped):
+                    await remember(self._spec.memories, self.log, self._begun)
+                self._seconds = time.perf_counter() - began
+                yield event
         finally:
             charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
+            await driven.aclose()
 
     async def _beginning(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
@@ -149,15 +148,17 @@ class Run:
         """Run to the end and return the result; the run is shown if the agent's `trace` asks for it. Raises as `events`
         does.
         """
+        events = self.events()
         with log_context(self._context):
             try:
                 if should_show(self._spec.trace):
                     return await run_traced(self)
-                async with aclosing(self.events()) as events:
-                    async for _ in events:
-                        pass
+                async for _ in events:
+                    pass
             except RetinueError as error:
                 raise shorten_traceback(error) from error.__cause__
+            finally:
+                await events.aclose()
         return self.result
 
     async def _abilities(self) -> Capabilities:

@@ -57,7 +57,7 @@ class Executor(Agent):
     async def run_async(
         self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None
     ) -> RunResult:
-        """Run the actions. The answer is the tool's output, or a list of outputs for a list of actions."""
+        """Run the actions; the answer is what the tool said, or for a list, a list of what they said."""
         return await self.start(question, history=history, params=params).finish()
 
     def run(self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:

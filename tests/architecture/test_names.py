@@ -25,7 +25,7 @@ HOMES = {
     "replay": "core/replay.py",
     "serializ": "core/serialization.py",
 }
-NESTING = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)  # a `with` adds no path
+NESTING = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
 DEEPER = {"models/engine.py": {"reply"}}  # one more generator would cost each piece of each reply
 
 

@@ -142,7 +142,7 @@ def test_a_wrong_key_is_one_line_that_does_not_repeat_the_key(server: OpenAIServ
         (["--base-url", "::::"], "is not the address of a server (want http://host:port)"),
         (["--passages", "{path}/lines.jsonl"], "lines.jsonl:2: not JSON: 'oops' (want one JSON object a line)"),
         (["--passages", "{path}/nothing"], "nothing does not exist (want a JSONL file, or a folder"),
-        (["--rank"], "--rank is for what --passages finds; say both"),
+        (["--rank"], "--rank needs --passages, whose results it ranks"),
         (["--passages", "{path}/fine.jsonl", "--rank"], "retinue models pull minilm"),
         (["--max-steps", "0"], "0 is not in the range x>=1"),
         (["--model", "engine:x"], "no engine 'engine'; there are: local, openai, vllm, "),

@@ -54,7 +54,7 @@ def test_init_overwrites_nothing(project: Path) -> None:
     before = (project / "agents.yml").read_text()
     done = retinue("init", project)
     assert done.returncode == 2
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr
     assert (project / "agents.yml").read_text() == before
 
 
@@ -68,7 +68,7 @@ def test_check_says_everything_and_runs_nothing(project: Path, tmp_path: Path) -
         f"{path}:3:63: unknown strategy 'reakt'; did you mean 'react'?",
     ]
     assert not (tmp_path / "ran").exists()
-    assert printed("check", SEED) == f"{SEED}: nothing is wrong\n"
+    assert printed("check", SEED) == f"{SEED}: no problems found\n"
     assert "there is no such file" in printed("check", tmp_path / "none.yml", code=1)
     assert retinue("run", path, "?").returncode == 2
 
@@ -107,16 +107,16 @@ def test_migrate_keeps_comments_and_is_idempotent(before: str, after: str, tmp_p
 
     path = tmp_path / "old.yml"
     path.write_bytes(before.encode())
-    assert migrate(path) == "is of version 1 now"
+    assert migrate(path) == "now has version 1"
     assert path.read_bytes().decode() == after
-    assert migrate(path) == "is of version 1 already"
+    assert migrate(path) == "already has version 1"
     assert path.read_bytes().decode() == after
 
 
 def test_migrate_the_seeds_file(tmp_path: Path) -> None:
     path = tmp_path / "seed.yml"
     path.write_bytes(SEED.read_bytes())
-    assert printed("migrate", path) == f"{path}: is of version 1 now\n"
+    assert printed("migrate", path) == f"{path}: now has version 1\n"
     assert path.read_text() == SEED.read_text().replace("version: ignore", "retinue: 1")
     printed("check", path)
     path.write_text("{version: ignore, agents: []}")

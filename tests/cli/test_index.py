@@ -25,7 +25,7 @@ def test_a_folder_is_indexed_and_searched(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_searched_or_indexed(tmp_path: Path) -> None:
-    assert "was not indexed; see `retinue index`" in refused(retinue("search", str(tmp_path), "x"))
+    assert "is not indexed; see `retinue index`" in refused(retinue("search", str(tmp_path), "x"))
     (tmp_path / "store").write_text("no store " * 999)
-    assert "is no document store" in refused(retinue("index", str(tmp_path), "--store", str(tmp_path / "store")))
+    assert "is not a document store" in refused(retinue("index", str(tmp_path), "--store", str(tmp_path / "store")))
     assert "does not exist" in refused(retinue("index", str(tmp_path / "missing")))

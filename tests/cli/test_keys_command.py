@@ -22,7 +22,7 @@ def test_a_key_is_shown_once_and_listed_without_it(tmp_path: Path) -> None:
     made = retinue("keys", "make", *words, *limits, "--db", db)
     key = made.stdout.strip()
     assert re.fullmatch(r"sk-[\w-]{43}", key)
-    assert re.fullmatch(r"key_[0-9a-f]{24} of acme; the key is shown only now\n", made.stderr)
+    assert re.fullmatch(r"key_[0-9a-f]{24} of acme; the key cannot be shown again\n", made.stderr)
     assert retinue("keys", "make", "--db", db).returncode == 0
     listed = retinue("keys", "list", "--db", db)
     head, *rows = listed.stdout.splitlines()
@@ -53,7 +53,7 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert made["expires_at"] - made["created_at"] == 5400
     assert (made["tenant"], made["scopes"], made["limits"]) == ("default", ["all"], {"tokens": 5})
     assert main(["keys", "revoke", made["id"], *db]) == 0
-    assert capsys.readouterr().out == f"{made['id']} of default is revoked\n"
+    assert capsys.readouterr().out == f"{made['id']} of default was revoked\n"
     assert main(["keys", "revoke", made["id"], *db]) == 0  # once more changes nothing
     capsys.readouterr()
     assert main(["keys", "list", "--json", *db]) == 0
@@ -66,16 +66,16 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["make", "--tenant", "a b"], "'a b' is no tenant: want up to 64 letters"),
-        (["make", "--tenant", ""], "'' is no tenant"),
-        (["make", "--name", "two\nlines"], "a key's name is one line of up to 256 characters"),
+        (["make", "--tenant", "a b"], "'a b' is not a valid tenant: want up to 64 letters"),
+        (["make", "--tenant", ""], "'' is not a valid tenant"),
+        (["make", "--name", "two\nlines"], "a key's name must be one line of at most 256 characters"),
         (["make", "--scope", "write"], "'write' is not one of 'read', 'runs', 'agents', 'all'"),
-        (["make", "--expires", "30"], "'30' is not a span of time, such as 90m, 12h, 30d or 8w"),
-        (["make", "--expires", "0d"], "'0d' is not a span of time"),
-        (["make", "--limit", "speed=3"], "'speed=3' is no limit; there are requests=N, tokens=N, runs=N"),
-        (["make", "--limit", "requests=many"], "'many' is not a number a minute, such as 100/min"),
-        (["make", "--limit", "runs=0"], "'0' is no number of runs: want 1 or more, or none"),
-        (["make", "--limit", "streams=-1"], "'-1' is no number of streams"),
+        (["make", "--expires", "30"], "'30' is not a duration, such as 90m, 12h, 30d or 8w"),
+        (["make", "--expires", "0d"], "'0d' is not a duration"),
+        (["make", "--limit", "speed=3"], "'speed=3' is not a limit; there are requests=N, tokens=N, runs=N"),
+        (["make", "--limit", "requests=many"], "'many' is not a number per minute, such as 100/min"),
+        (["make", "--limit", "runs=0"], "'0' is not a number of runs: want 1 or more, or none"),
+        (["make", "--limit", "streams=-1"], "'-1' is not a number of streams"),
         (["list"], "runs.db does not exist; name another with --db"),
         (["revoke", "key_1"], "runs.db does not exist; name another with --db"),
     ],

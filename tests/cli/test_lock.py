@@ -82,12 +82,12 @@ def test_a_lock_that_is_there_is_kept_until_it_is_upgraded(folder: Path) -> None
 
 
 def test_nothing_is_installed_when_tools_are_loaded(folder: Path) -> None:
-    with pytest.raises(DataError, match=r"tools\.yaml:3:17: shout: .*: not locked yet; say: retinue lock FILE"):
+    with pytest.raises(DataError, match=r"tools\.yaml:3:17: shout: .*: not locked yet; run: retinue lock FILE"):
         load_tools(folder / "tools")
     main(["lock", str(folder / "tools")])
     file = folder / "tools" / "tools.yaml"
     file.write_text(TOOLS.replace(", retinue_test_extra", ""))
-    with pytest.raises(DataError, match="locked for other packages"):
+    with pytest.raises(DataError, match="locks other packages"):
         load_tools(folder / "tools")
     file.write_text(TOOLS)
     lock = folder / "tools" / "locked" / "shout.txt"

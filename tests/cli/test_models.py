@@ -14,7 +14,7 @@ def test_a_file_is_pulled_listed_found_and_removed(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     pulled = retinue("models", "pull", "owner/repo/tiny.gguf", "--from", str(source), RETINUE_CACHE=cache)
     path = str(tmp_path / "cache" / "models" / "tiny.gguf")
-    assert (pulled.returncode, pulled.stdout) == (0, f"tiny is here: {path}\n")
+    assert (pulled.returncode, pulled.stdout) == (0, f"tiny is installed: {path}\n")
     assert "copying 100%" in pulled.stderr
     assert "  tiny  0 MB\n" in retinue("models", "list", RETINUE_CACHE=cache).stdout
     assert retinue("models", "path", "tiny", RETINUE_CACHE=cache).stdout == f"{path}\n"
@@ -24,7 +24,7 @@ def test_a_file_is_pulled_listed_found_and_removed(tmp_path: Path) -> None:
 
 def test_list_names_the_embedded_model_before_it_is_here(tmp_path: Path) -> None:
     shown = retinue("models", "list", RETINUE_CACHE=str(tmp_path)).stdout
-    assert f"{EMBEDDED.name}  1,117 MB, Apache-2.0 (to be fetched)" in shown
+    assert f"{EMBEDDED.name}  1,117 MB, Apache-2.0 (not fetched)" in shown
 
 
 def test_a_wrong_file_is_not_taken_for_the_embedded_model(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_wrong_file_is_not_taken_for_the_embedded_model(tmp_path: Path) -> Non
 
 def test_weights_of_several_files_are_listed_pulled_and_removed(tmp_path: Path) -> None:
     assert (
-        "  minilm  23 MB, Apache-2.0 (to be fetched)\n" in retinue("models", "list", RETINUE_CACHE=str(tmp_path)).stdout
+        "  minilm  23 MB, Apache-2.0 (not fetched)\n" in retinue("models", "list", RETINUE_CACHE=str(tmp_path)).stdout
     )
     assert "retinue models pull minilm" in refused(retinue("models", "path", "minilm", RETINUE_CACHE=str(tmp_path)))
     folder = tmp_path / "downloaded"

@@ -151,7 +151,7 @@ def test_who_names_a_file_sees_only_the_folder(tmp_path: Path) -> None:
     for path in ("../out.txt", str(tmp_path / "out.txt"), "link.txt", "loop.txt", "a\x00.txt"):
         found = reading.run([path])
         assert (found["documents"], len(found["problems"])) == ([], 1)
-    with pytest.raises(UsageError, match="needs a folder to be in"):
+    with pytest.raises(UsageError, match="a single path from a model requires a folder"):
         FileConverter().run(str(tmp_path / "out.txt"))
 
 

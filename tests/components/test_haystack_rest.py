@@ -132,11 +132,11 @@ def test_a_wrong_or_missing_key(haystack: HaystackServer, monkeypatch: pytest.Mo
         DeepsetCloudPipeline("docs", api_key="wrong-secret", endpoint=f"{haystack.url}/api/v1").run("why")
     assert "wrong-secret" not in str(caught.value)
     monkeypatch.delenv("DEEPSET_CLOUD_API_KEY")
-    with pytest.raises(UsageError, match="give api_key=… or set DEEPSET_CLOUD_API_KEY"):
+    with pytest.raises(UsageError, match="pass api_key=… or set DEEPSET_CLOUD_API_KEY"):
         DeepsetCloudPipeline("docs")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b"])
 def test_names_that_would_lead_elsewhere(haystack: HaystackServer, name: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a workspace or pipeline"):
+    with pytest.raises(UsageError, match="is not the name of a workspace or pipeline"):
         DeepsetCloudPipeline(name)

@@ -164,11 +164,11 @@ def test_vectors_that_are_none_are_refused(server: RankingServer, vectors: list[
 def test_settings_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("COHERE_API_KEY", "JINA_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(UsageError, match=r"cohere needs a key: give api_key=… or set COHERE_API_KEY"):
+    with pytest.raises(UsageError, match=r"cohere needs a key: pass api_key=… or set COHERE_API_KEY"):
         HostedReranker("cohere", "rerank-v3.5")
     with pytest.raises(UsageError, match="no service 'voyage' reranks; there are: cohere, jina, tei"):
         HostedReranker("voyage", "x")
-    with pytest.raises(UsageError, match="jina: say which model"):
+    with pytest.raises(UsageError, match="jina: name the model"):
         HostedReranker("jina", api_key=KEY)
     with pytest.raises(UsageError, match="not the address of a server"):
         HostedReranker("tei")

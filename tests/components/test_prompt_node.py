@@ -80,7 +80,7 @@ def test_batches_come_back_in_their_order() -> None:
 def test_a_model_may_be_named_with_key_and_settings(server: OpenAIServer) -> None:
     node = PromptNode("m", api_key="k", model_kwargs={"base_url": server.url, "temperature": 0.5})
     assert isinstance(node.model, PromptModel)
-    with pytest.raises(UsageError, match="give them to the model"):
+    with pytest.raises(UsageError, match="pass them to the model"):
         PromptNode(Echo(), api_key="k")
 
 

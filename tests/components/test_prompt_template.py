@@ -144,7 +144,7 @@ def test_documents_are_joined_by_their_contents() -> None:
 
 
 def test_a_missing_variable_names_the_template_and_itself() -> None:
-    with pytest.raises(UsageError, match=r"template 'qa': no value for \$documents \(there is: query\)"):
+    with pytest.raises(UsageError, match=r"template 'qa': no value for \$documents \(available: query\)"):
         PromptTemplate(name="qa", prompt_text="$query $documents").fill(query="x", documents=None)
 
 

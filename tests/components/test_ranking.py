@@ -73,7 +73,7 @@ def test_models_that_nobody_knows(named: str) -> None:
 def test_settings_that_cannot_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="top_k must be at least 1, not 0"):
         Ranker(Lengths(), 0)
-    with pytest.raises(DataError, match="holds no model as ONNX"):
+    with pytest.raises(DataError, match="contains no ONNX model"):
         Ranker(str(tmp_path))
     for top_p in (0, -0.1, 1.1, float("nan")):
         with pytest.raises(UsageError, match="top_p must be above 0 and at most 1"):
@@ -125,7 +125,7 @@ def test_a_model_of_its_own_comes_before_the_documents_scores() -> None:
 
 @pytest.mark.parametrize("score", [None, float("nan"), float("inf")])
 def test_documents_without_a_score_are_refused(score: float | None) -> None:
-    with pytest.raises(UsageError, match=r"came without a score .*; put a Ranker before it or give it a cross_encoder"):
+    with pytest.raises(UsageError, match=r"has no score .*; put a Ranker before it or give it a cross_encoder"):
         TopPSampler().run("q", [Document("a", score=1.0), Document("b", score=score)])
 
 

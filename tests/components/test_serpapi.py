@@ -91,7 +91,7 @@ def test_batches_pipelines_and_tools(serpapi: SerpAPIServer) -> None:
 
 def test_the_key_comes_from_the_environment_too(serpapi: SerpAPIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SERPAPI_API_KEY", raising=False)
-    with pytest.raises(UsageError, match=r"SerpAPI needs a key: give api_key=… or set SERPAPI_API_KEY"):
+    with pytest.raises(UsageError, match=r"SerpAPI needs a key: pass api_key=… or set SERPAPI_API_KEY"):
         SerpAPIComponent(api_key=None, name="Serp", inputs=["Query"])
     monkeypatch.setenv("SERPAPI_API_KEY", f"{KEY}\n")
     SerpAPIComponent(base_url=serpapi.url).run("x")
@@ -103,7 +103,7 @@ def test_the_key_comes_from_the_environment_too(serpapi: SerpAPIServer, monkeypa
     [
         ({"api_key": "a\nb"}, "characters that no key has"),
         ({"top_k": 0}, "top_k must be at least 1"),
-        ({"inputs": ["Other"]}, "say its inputs where it is added"),
+        ({"inputs": ["Other"]}, "set its inputs where it is added"),
         *(
             ({"base_url": url}, "not the address of a server")
             for url in ("x", "file:///etc", "http://", "http://a:b@c")

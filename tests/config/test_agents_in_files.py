@@ -224,7 +224,7 @@ def test_what_is_said_of_a_role_stands_before_every_prompt(tmp_path: Path) -> No
 
 def test_settings_of_a_component_are_said_there(tmp_path: Path) -> None:
     path = written(tmp_path, SCRIPTED.replace("strategy: STRATEGY", "temperature: 1"))
-    with pytest.raises(DataError, match="8:28: the component 'Model' is the model; say 'temperature' there"):
+    with pytest.raises(DataError, match="8:28: the component 'Model' is the model; set 'temperature' there"):
         Agent.load_from_yaml(path)
 
 

@@ -68,7 +68,10 @@ def test_a_parameter_can_be_set_from_outside(spec: FileSpec) -> None:
 @pytest.mark.parametrize(
     ("environ", "problem"),
     [
-        ({"SERP_KEY": "k", "SERP_PARAMS_TOP_K": "many"}, "top_k: the environment gives no whole number"),
+        (
+            {"SERP_KEY": "k", "SERP_PARAMS_TOP_K": "many"},
+            "top_k: the value in the environment is not of kind 'whole number'",
+        ),
         ({"SERP_KEY": "k", "SERP_PARAMS_API_KY": "x"}, "SERP_PARAMS_API_KY: unknown parameter of SerpAPIComponent"),
     ],
 )
@@ -80,4 +83,4 @@ def test_what_does_not_fit_is_a_problem(spec: FileSpec, environ: dict[str, str],
 
 def test_a_name_that_is_none_is_a_problem() -> None:
     (found,) = resolve("${no name}", {}).missing
-    assert found.message == "'${no name}' names no variable; want letters, digits and underscores"
+    assert found.message == "'${no name}' is not a valid variable name; want letters, digits and underscores"

@@ -33,7 +33,7 @@ def problems(folder: Path, text: str) -> list[str]:
         ("search_engine: Search}", "search_engine: Search, mode: snippets}",
          "mode: unknown mode 'snippets'; did you mean 'snippet'?"),
         ("type: SearchEngine}", "type: SearchEngine, top_k: 3}",
-         "unknown key 'top_k' here; it stands under 'params'"),
+         "unknown key 'top_k' here; it belongs under 'params'"),
         ("type: SearchEngine}", "type: MyEngineOfMine}",
          "unknown type of component 'MyEngineOfMine'; there are: "),
     ],
@@ -43,7 +43,9 @@ def test_a_near_name_in_a_file_is_told_which_was_meant(tmp_path: Path, old: str,
     (found,) = problems(tmp_path, HEAD.replace(old, new))
     assert f" {said}" in found
     if "Mine" in new:
-        assert found.endswith("One of your own is a tool (callable_api: file.py:function), or put together in Python")
+        assert found.endswith(
+            "A component of your own can be a tool (callable_api: file.py:function), or is used from Python"
+        )
 
 
 def test_a_near_name_in_python_too() -> None:
@@ -56,7 +58,7 @@ def test_a_near_name_in_python_too() -> None:
     pipeline = Pipeline()
     pipeline.add_node(find, "Finder")
     assert pipeline.run("a", params={"Finder": {"top_k": 1}})["results"] == "a"
-    with pytest.raises(UsageError, match=r"no node 'top_k'; 'Finder' takes it: params=\{'Finder': \{'top_k': …\}\}"):
+    with pytest.raises(UsageError, match=r"no node 'top_k'; 'Finder' has it: params=\{'Finder': \{'top_k': …\}\}"):
         pipeline.run("a", params={"top_k": 1})  # type: ignore[dict-item]
     with pytest.raises(UsageError, match=r"no node 'Findr'; did you mean 'Finder'\?"):
         pipeline.run("a", params={"Findr": {"top_k": 1}})
@@ -80,7 +82,7 @@ def test_a_variable_that_nobody_fills_in_is_a_warning(tmp_path: Path, prompt: st
     for found, where in ((own, "custom_prompt"), (named, "prompt_text")):
         assert len(found) == bool(said)
         assert not said or f"warning: {where}: {said}" in found[0]
-        assert "transcript" not in prompt or found[0].endswith("follows the prompt by itself, so leave it out")
+        assert "transcript" not in prompt or found[0].endswith("follows the prompt automatically, so leave it out")
 
 
 def two_ends() -> Pipeline:

@@ -45,8 +45,8 @@ def warnings(folder: Path, text: str) -> list[str]:
 def test_all_three_at_once_is_a_warning_at_the_agents_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (warning,) = warnings(tmp_path, FILE)
     assert warning.startswith(
-        f"{tmp_path}/a.yml:9:11: warning: helper reads what strangers write (find), sees private data (papers) and "
-        "changes things (mail), and nobody is asked"
+        f"{tmp_path}/a.yml:9:11: warning: helper reads untrusted content (find), sees private data (papers) and "
+        "has effects (mail) without approval"
     )
     assert "warning: helper" in printed("check", tmp_path / "a.yml")
     with caplog.at_level(logging.WARNING, "retinue"):
@@ -80,8 +80,8 @@ def test_what_is_behind_an_agent_a_file_or_a_server_counts(tmp_path: Path) -> No
     inner = FILE.replace("        - mail\n", "")
     outer = "  - {name: outer, params: {model: openai:m, tools: [{name: ask, pipeline_or_node: helper}, mail]}}\n"
     (warning,) = warnings(tmp_path, inner.replace("tools:\n  mail", f"{outer}tools:\n  mail"))
-    assert "outer reads what strangers write (ask), sees private data (ask) and changes things (mail)" in warning
+    assert "outer reads untrusted content (ask), sees private data (ask) and has effects (mail)" in warning
     server = "  - {name: Far, type: MCPTools, params: {url: 'http://127.0.0.1:1/mcp'MORE}}\npipelines"
     mcp = FILE.replace("        - mail\n", "        - Far\n").replace("pipelines", server, 1)
-    assert "changes things (Far)" in warnings(tmp_path, mcp.replace("MORE", ""))[0]
+    assert "has effects (Far)" in warnings(tmp_path, mcp.replace("MORE", ""))[0]
     assert warnings(tmp_path, mcp.replace("MORE", ", tools: [a], options: {a: {effects: read}}")) == []

@@ -51,7 +51,7 @@ def test_an_agents_block_is_an_agent(folder: Path) -> None:
     assert (agent.name, agent.strategy.name, agent.model.name, agent.budget.steps) == ("agent", "react", "my-model", 5)
     assert [tool.name for tool in agent.tools] == ["population"]
     assert Agent.load_from_yaml(put(folder, f"agent_name: guide\n{AGENT}")).name == "guide"
-    assert printed("check", path) == f"{path}: nothing is wrong\n"
+    assert printed("check", path) == f"{path}: no problems found\n"
 
 
 def test_one_without_tools_may_be_a_planner(folder: Path) -> None:
@@ -72,18 +72,18 @@ def test_what_is_wrong_with_a_block_is_said_where_it_stands(folder: Path) -> Non
         f"{path}:6:1: unknown key 'recursion_limits'; did you mean 'recursion_limit'?",
     ]
     tools = put(folder, TOOLS.replace("cities.py:population", "nowhere.py:f"))
-    with pytest.raises(DataError, match=r"block.yaml:3:17: callable_api: there is no 'nowhere.py' here"):
+    with pytest.raises(DataError, match=r"block.yaml:3:17: callable_api: 'nowhere.py' does not exist here"):
         Agent.load_from_yaml(tools)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (AGENT, "is one agent's configuration (RFC 003), which loads as it is and has no version; left as it is"),
-        (TOOLS, "is a file of tools, which a file of agents names and which has no version; left as it is"),
+        (AGENT, "is the configuration of one agent (RFC 003), which needs no version; left as it is"),
+        (TOOLS, "is a tool file, which needs no version; left as it is"),
         (
             "a: 1\n",
-            "is no file of agents: it has none of 'components', 'pipelines', 'agents' and 'tools'; left as it is",
+            "is not a file of agents: it has none of 'components', 'pipelines', 'agents' and 'tools'; left as it is",
         ),
     ],
 )

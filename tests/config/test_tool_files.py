@@ -144,11 +144,11 @@ def test_all_forms_of_what_may_be_called(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("a: {callable_api: 'code.py:nothing'}", "1:19: a: code.py has no 'nothing'"),
-        ("a: {callable_api: 'code.py:system'}", "1:19: a: 'system' is no function that code.py defines"),
-        ("a: {callable_api: 'code.py:VALUE'}", "1:19: a: 'VALUE' is no function that code.py defines"),
+        ("a: {callable_api: 'code.py:system'}", "1:19: a: 'system' is not a function defined by code.py"),
+        ("a: {callable_api: 'code.py:VALUE'}", "1:19: a: 'VALUE' is not a function defined by code.py"),
         ("a: {callable_api: 'bad.py:run'}", "1:19: a: bad.py cannot be imported: ModuleNotFoundError: No module"),
         ("a: {callable_api: retinue.tools.passages.passages}", "1:19: a: retinue.tools.passages.passages is not"),
-        ("a: {callable_api: retinue.tools.passages.sqlite3}", "1:19: a: 'sqlite3' is no function that"),
+        ("a: {callable_api: retinue.tools.passages.sqlite3}", "1:19: a: 'sqlite3' is not a function defined by"),
         ("a: {callable_api: retinue.tools.nowhere.x}", "1:19: a: retinue.tools.nowhere cannot be imported"),
         ("a: {callable_api: 'http://${NO_HOST}/', description: d}", "1:19: callable_api: the environment variable NO"),
     ],
@@ -167,7 +167,7 @@ def test_a_tool_of_a_package_that_may_be_named(tmp_path: Path, monkeypatch: pyte
     (package / "good.py").write_text("from retinue import tool\n@tool\ndef double(n: int): return 2 * n\n")
     monkeypatch.syspath_prepend(tmp_path)
     text = "a: {callable_api: our_package_of_tools.good.double}"
-    with pytest.raises(DataError, match="may not be called; want"):
+    with pytest.raises(DataError, match="is not allowed; want"):
         tools_of(tmp_path, text)
     tools = tools_of(tmp_path, text, loading=Loading(roots=("our_package_of_tools",)))
     assert called(tools["a"], {"n": 4}) == "8"
@@ -182,7 +182,7 @@ def test_a_python_file_describes_its_tools(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"mine.py has no function tools_descriptions\(\)"):
         load_tools(file)
     file.write_text("def tools_descriptions(): return 5\n")
-    with pytest.raises(DataError, match="gave a int; want a list"):
+    with pytest.raises(DataError, match="returned a int; want a list"):
         load_tools(file)
 
 

@@ -149,7 +149,7 @@ def test_the_first_error_of_a_batch_is_raised_as_it_is() -> None:
         ({"query": 3}, "'Retriever': 'query' must be str, not int 3"),
         ({"query": None}, "'Retriever': 'query' must be str, not NoneType None"),
         ({"query": "x", "top_k": "3"}, "'Retriever': 'top_k' must be int, not str '3'"),
-        ({"query": "x", "topk": 3}, "'Retriever' has no input 'topk'; its inputs are: query, top_k"),
+        ({"query": "x", "topk": 3}, "'Retriever' has no input 'topk'; it has: query, top_k"),
     ],
 )
 def test_wrong_inputs_are_one_clear_error(values: dict[str, Any], message: str) -> None:

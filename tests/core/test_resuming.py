@@ -150,7 +150,7 @@ def test_a_log_of_another_question_is_refused_at_the_event_that_differs() -> Non
 
 
 def test_an_empty_log_cannot_be_resumed() -> None:
-    with pytest.raises(LogMismatch, match="begins with"):
+    with pytest.raises(LogMismatch, match="must begin with"):
         agent(Ledger()).resume([])
 
 

@@ -216,9 +216,9 @@ def _damaged(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda path: path.write_bytes(b"no database " * 1_000), "is no document store, or is damaged"),
-        (_damaged, "is no document store, or is damaged"),
-        (_foreign, "a database of something else"),
+        (lambda path: path.write_bytes(b"no database " * 1_000), "is not a document store, or is damaged"),
+        (_damaged, "is not a document store, or is damaged"),
+        (_foreign, "but another database"),
         (_newer, r"was written by a newer Retinue \(schema 99, here 1\)"),
         (lambda path: path.mkdir(), "cannot be used as a document store"),
     ],

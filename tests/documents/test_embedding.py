@@ -42,7 +42,7 @@ def test_a_folder_can_say_that_the_first_token_stands_for_all(folder: Path) -> N
     tiny_onnx.pooling(folder, pooling_mode_cls_token=True, pooling_mode_mean_tokens=False)
     assert OnnxEmbedder(folder).embed(["paris", "rome"]) == pytest.approx(numpy.array([[0.6, 0.8], [0.6, 0.8]]))
     tiny_onnx.pooling(folder, pooling_mode_max_tokens=True)
-    with pytest.raises(DataError, match="only pooling by mean or by the first token"):
+    with pytest.raises(DataError, match="want pooling by mean or by the first token"):
         OnnxEmbedder(folder)
 
 
@@ -71,7 +71,7 @@ def test_any_texts_in_any_company_have_the_same_vectors(
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("model.onnx", None, "holds no model as ONNX"),
+        ("model.onnx", None, "contains no ONNX model"),
         ("tokenizer.json", None, r"tokenizer\.json does not exist"),
         ("model.onnx", b"\x08\x08garbage", r"model\.onnx cannot be loaded"),
         ("tokenizer.json", b"[1]", r"tokenizer\.json is not a tokenizer"),
@@ -148,5 +148,5 @@ def test_minilm_says_how_it_is_fetched(tmp_path: Path, monkeypatch: pytest.Monke
 def test_json_of_pooling_that_is_none_is_said(folder: Path) -> None:
     tiny_onnx.pooling(folder)
     (folder / "1_Pooling" / "config.json").write_text(json.dumps([1]), encoding="utf-8")
-    with pytest.raises(DataError, match="is not a configuration of pooling"):
+    with pytest.raises(DataError, match="is not a pooling configuration"):
         OnnxEmbedder(folder)

@@ -126,7 +126,7 @@ def test_an_interrupted_file_is_not_there_in_part(folder: Path, store: DocumentS
 def test_a_store_is_of_one_folder_and_moves_with_it(folder: Path, tmp_path: Path) -> None:
     with DocumentStore(folder / "store") as store:
         index_folder(folder, store)
-        with pytest.raises(UsageError, match=rf"is the index of {folder}; take another store for"):
+        with pytest.raises(UsageError, match=rf"is the index of {folder}; use another store for"):
             index_folder(folder / "inner", store)
     with DocumentStore(folder.rename(tmp_path / "moved") / "store") as store:
         assert index_folder(tmp_path / "moved", store) == Indexed(unchanged=3)
@@ -134,5 +134,5 @@ def test_a_store_is_of_one_folder_and_moves_with_it(folder: Path, tmp_path: Path
 
 @pytest.mark.parametrize("name", ["missing", "docs/notes.txt"])
 def test_what_is_no_folder_is_refused(folder: Path, store: DocumentStore, name: str) -> None:
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         index_folder(folder.parent / name, store)

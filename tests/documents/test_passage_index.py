@@ -80,12 +80,12 @@ def test_a_text_is_there_once_until_it_is_removed(passages: PassageIndex) -> Non
 def test_a_file_that_is_damaged(passages: PassageIndex) -> None:
     passages.put("one", "a", "x", "One word.", CHUNKS)
     (passages.folder / "one.sqlite").write_bytes(b"no database" * 1_000)
-    with pytest.raises(DataError, match="is no document store, or is damaged"):
+    with pytest.raises(DataError, match="is not a document store, or is damaged"):
         passages.search("one", "word", 10)
 
 
 @pytest.mark.parametrize("name", ["../one", "a/b", "", "a.b", "x" * 65])
 def test_a_name_leads_nowhere_else(passages: PassageIndex, name: str) -> None:
-    with pytest.raises(ValueError, match="no name of a collection"):
+    with pytest.raises(ValueError, match="not the name of a collection"):
         passages.put(name, "a", "x", "One word.", CHUNKS)
     assert list(passages.folder.glob("**/*.sqlite")) == []

@@ -155,7 +155,7 @@ def test_the_example_answers() -> None:
 def test_only_what_was_approved_is_there(process: MCPTools, tmp_path: Path) -> None:
     pins = tmp_path / "retinue.pins.json"
     server = MCPTools("weather", command="is-not-started", pins=pins, tools=["add"])
-    with pytest.raises(UsageError, match="weather are not approved yet; look at them with: retinue pin FILE"):
+    with pytest.raises(UsageError, match="weather are not approved yet; review them with: retinue pin FILE"):
         server.tools()
     server.pin(process.offered())
     assert [tool.name for tool in server.tools()] == ["weather_add"]
@@ -205,8 +205,8 @@ def test_options_and_choice() -> None:
         ({"command": "a", "seconds": 0}, "want more than 0"),
         ({"command": "a", "headers": {"A": "b"}}, "'headers' goes with 'url'"),
         ({"url": "http://a", "env": {"A": "b"}}, "'env' goes with 'command'"),
-        ({"url": "http://a", "headers": {"A": "b\nC: d"}}, "texts of one line"),
-        ({"command": "a", "env": {"A": 1}}, "texts of one line"),
+        ({"url": "http://a", "headers": {"A": "b\nC: d"}}, "single-line texts"),
+        ({"command": "a", "env": {"A": 1}}, "single-line texts"),
         *(({"url": url}, "want http") for url in ("file:///etc/passwd", "http://u:p@h/", "http://", "h", "http://[")),
     ],
 )

@@ -65,7 +65,7 @@ def test_from_approving_to_answering(
         assert "weather_add (new, read)\n    Add two numbers.\n" in shown
         assert "weather_forget" not in shown  # it is not chosen
         assert main(["pin", str(file)]) == 0  # there is nothing to ask
-        assert "approved already" in capsys.readouterr().out
+        assert "already approved" in capsys.readouterr().out
         agent = Agent.load_from_yaml(file)
         assert [(one.name, one.approval) for one in agent.tools[:2]] == [
             ("weather_add", True),
@@ -140,18 +140,18 @@ def test_from_code_to_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [one.name for one in again.tools] == ["weather_add", "Calculator"]
     assert again.tools[0].something.server.given == server.given
     server.pins = None
-    with pytest.raises(UsageError, match="must be beside the file"):
+    with pytest.raises(UsageError, match="must be in a file beside this one"):
         agent.save_to_yaml(path)
 
 
 @pytest.mark.parametrize(
     ("params", "problem"),
     [
-        ("{}", "3:5: want either a 'command', which is run, or a 'url'"),
-        ("{command: a, url: 'http://b'}", "5:13: want either a 'command', which is run, or a 'url'"),
-        ("{url: 'ftp://b'}", "5:19: url: want http://… or https://…, without a user's name, not 'ftp://b'"),
+        ("{}", "3:5: want either a 'command' to run or a 'url'"),
+        ("{command: a, url: 'http://b'}", "5:13: want either a 'command' to run or a 'url'"),
+        ("{url: 'ftp://b'}", "5:19: url: want http://… or https://…, without a user name, not 'ftp://b'"),
         ("{command: a, headers: {a: b}}", "5:35: 'headers' goes with 'url'"),
-        ("{command: a, env: {a: 1}}", "5:31: env: want a mapping of names to texts of one line; put numbers in quotes"),
+        ("{command: a, env: {a: 1}}", "5:31: env: want a mapping of names to single-line texts; put numbers in quotes"),
         ("{command: a, args: b}", "5:32: args: want a list, not 'b'"),
         ("{command: a, options: {b: {approval: 1}}}", "5:50: approval: want true or false, not 1"),
         ("{command: a, shell: true}", "5:26: unknown parameter of MCPTools 'shell'"),

@@ -117,7 +117,7 @@ def test_what_does_no_harm(odd: Make, how: str, said: str) -> None:
             ["odd_e", "odd_f", "odd_say"],
             {
                 "b": "an argument cannot be called",
-                "c": "it requires an argument it does not describe: 'ghost'",
+                "c": "it requires an argument that it does not describe: 'ghost'",
                 "d": "its description and schema are longer than 65,536",
             },
         ),

@@ -216,9 +216,9 @@ def test_what_cannot_be_served(
 
 def test_names_and_inputs_that_cannot_be_served() -> None:
     agents = [Agent(Parrot([]), name=name) for name in ("a b", "a_b")]
-    with pytest.raises(UsageError, match="would be called 'ask_a_b'"):
+    with pytest.raises(UsageError, match="would both be called 'ask_a_b'"):
         server_of(agents)
-    with pytest.raises(UsageError, match="takes other inputs than a query"):
+    with pytest.raises(UsageError, match="cannot be served: its only input must be a query"):
         server_of([Pipeline(inputs=("a", "b"))])
     with pytest.raises(UsageError, match="nothing to serve"):
         server_of([])

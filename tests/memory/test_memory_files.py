@@ -74,7 +74,7 @@ def test_what_is_no_memory_is_refused_and_left_alone(tmp_path_factory: pytest.Te
     path = tmp_path_factory.mktemp("memory") / "c.json"
     path.write_bytes(content)
     for kind in (ConversationMemory, lambda path: EntityMemory(Replying(literal), path=path)):
-        with pytest.raises(DataError, match="is not a memory that can be read"):
+        with pytest.raises(DataError, match="is not a readable memory"):
             kind(path=path)
     assert path.read_bytes() == content
 
@@ -86,9 +86,9 @@ TURN = {"question": "q", "answer": "a"}
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ({}, "it is no Conversation of version 1"),
-        ({**HEAD, "retinue": 2}, "it is no Conversation of version 1"),
-        ({**HEAD, "memory": "Entities"}, "it is no Conversation of version 1"),
+        ({}, "it is not a Conversation of version 1"),
+        ({**HEAD, "retinue": 2}, "it is not a Conversation of version 1"),
+        ({**HEAD, "memory": "Entities"}, "it is not a Conversation of version 1"),
         ({**HEAD, "turns": [TURN, {"question": 1, "answer": "a"}]}, "turns.1.question: Input should be a valid string"),
         ({**HEAD, "turns": [TURN, {"question": "q"}]}, "turns.1.answer: Field required"),
         ({**HEAD, "turns": {}}, "turns: Input should be a valid array"),
@@ -99,7 +99,7 @@ def test_what_is_wrong_with_a_file_is_said_in_a_line(value: Any, problem: str, t
     path.write_text(json.dumps(value))
     with pytest.raises(DataError) as error:
         ConversationMemory(path=path)
-    assert str(error.value) == f"{path} is not a memory that can be read: {problem} (move it away to begin a new one)"
+    assert str(error.value) == f"{path} is not a readable memory: {problem} (move it away to start a new one)"
 
 
 def test_a_file_that_was_cut_or_cannot_be_read_or_written_is_an_error(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_file_that_was_cut_or_cannot_be_read_or_written_is_an_error(tmp_path: 
     memory = ConversationMemory(path=path)
     asyncio.run(memory.remember("q", "a"))
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(DataError, match="is not a memory that"):
+    with pytest.raises(DataError, match="is not a readable memory"):
         ConversationMemory(path=path)
     with pytest.raises(DataError, match="Is a directory"):
         ConversationMemory(path=tmp_path)

@@ -83,20 +83,20 @@ def test_names_come_from_components_and_are_made_different() -> None:
         (3, "x", None, "node 'x': 3 is not a component"),
         (Retriever, "x", None, "node 'x': Retriever is a class"),
         (shout, "x", [], "node 'x' is not connected: it has no inputs"),
-        (shout, "x", "Query", r"inputs are a list: \['Query'\]"),
-        (shout, "x", ["Retreiver"], "'Retreiver' is no node of this pipeline; do you mean 'Retriever'?"),
+        (shout, "x", "Query", r"inputs must be a list: \['Query'\]"),
+        (shout, "x", ["Retreiver"], "'Retreiver' is not a node of this pipeline; do you mean 'Retriever'?"),
         (shout, "x", ["Zzz"], "there are: Classifier, Query, Retriever"),
-        (shout, "x", ["x"], "its input 'x' is no node of this pipeline"),
-        (shout, "x", ["Query", "Query"], "its input 'Query' stands there twice"),
+        (shout, "x", ["x"], "its input 'x' is not a node of this pipeline"),
+        (shout, "x", ["Query", "Query"], "its input 'Query' is listed twice"),
         (shout, "x", ["Query.output_2"], "'Query' has no output_2"),
         (shout, "x", ["Classifier"], "say which: Classifier.output_1 or Classifier.output_2"),
         (shout, "x", ["Classifier.output_3"], "'Classifier' has no output_3, only 2"),
         (shout, "x", ["Retriever.documents"], "cannot read the input 'Retriever.documents'"),
         (shout, "x", [3], "cannot read the input 3"),
         (shout, "x", {"query": "Retriever"}, "want NODE.VALUE"),
-        (shout, "x", {"text": "Query.query"}, "node 'x' takes no 'text'; it takes: query"),
-        (shout, "x", {"query": "Retriever.answers"}, "gives no 'answers'; it gives: documents, query"),
-        (read, "x", ["Query"], r"node 'x' needs 'documents', which nothing before it gives \(there is: query\)"),
+        (shout, "x", {"text": "Query.query"}, "node 'x' has no input 'text'; it has: query"),
+        (shout, "x", {"query": "Retriever.answers"}, "has no output 'answers'; it has: documents, query"),
+        (read, "x", ["Query"], r"node 'x' needs 'documents', which nothing before it provides \(available: query\)"),
     ],
 )
 def test_what_is_wrong_with_a_node_is_said_when_it_is_added(
@@ -131,7 +131,7 @@ def test_a_pipeline_cannot_be_a_part_of_itself() -> None:
     outer.add_node(shout)
     inner.add_node(outer)
     for pipeline in (outer, inner):
-        with pytest.raises(UsageError, match="would make it a part of itself"):
+        with pytest.raises(UsageError, match="would make it contain itself"):
             outer.add_node(pipeline)
 
 
@@ -151,29 +151,32 @@ def node(name: str, *inputs: str) -> Node:
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        ([node("a", "b"), node("b", "a")], ["b → a → b is a cycle; a pipeline has none"]),
-        ([node("a", "Query", "a")], ["a → a is a cycle; a pipeline has none"]),
+        ([node("a", "b"), node("b", "a")], ["b → a → b is a cycle; a pipeline may not have one"]),
+        ([node("a", "Query", "a")], ["a → a is a cycle; a pipeline may not have one"]),
         (
             [node("a", "Query", "c"), node("b", "a"), node("c", "b"), node("d", "c", "e"), node("e", "d")],
-            ["a → b → c → a is a cycle; a pipeline has none", "d → e → d is a cycle; a pipeline has none"],
+            [
+                "a → b → c → a is a cycle; a pipeline may not have one",
+                "d → e → d is a cycle; a pipeline may not have one",
+            ],
         ),
         (
             [node("a", "Query"), node("b"), node("c", "b")],
-            ["node 'b' has no inputs, so it is a second root beside 'Query'; there is only one"],
+            ["node 'b' has no inputs, so it is a second root beside 'Query'; want only one"],
         ),
         ([node("a", "Query"), node("b")], ["node 'b' is not connected: it has no inputs; the root is 'Query'"]),
-        ([node("a", "Query"), node("a", "Query")], ["two nodes are called 'a'; a name stands for one"]),
+        ([node("a", "Query"), node("a", "Query")], ["two nodes are called 'a'; names must be unique"]),
         (
             [node("a", "Other")],
-            ["node 'a': its input 'Other' is no node of this pipeline; there are: Query, a"],
+            ["node 'a': its input 'Other' is not a node of this pipeline; there are: Query, a"],
         ),
         (
             [Node(read, "a"), Node(lambda text: text, "b", ["a"])],
             [
-                "node 'a' needs 'documents', which nothing before it gives (there is: query); "
-                'rename one of them, or say inputs={"documents": "Query.…"}',
-                "node 'b' needs 'text', which nothing before it gives (there is: query, results); "
-                'rename one of them, or say inputs={"text": "a.…"}',
+                "node 'a' needs 'documents', which nothing before it provides (available: query); "
+                'rename one of them, or set inputs={"documents": "Query.…"}',
+                "node 'b' needs 'text', which nothing before it provides (available: query, results); "
+                'rename one of them, or set inputs={"text": "a.…"}',
             ],
         ),
         (
@@ -211,7 +214,7 @@ def test_a_pipeline_of_files_begins_at_file_and_takes_paths() -> None:
     assert pipeline.run(file_paths=["a.md"])["results"] == "A.MD"
     assert pipeline.draw().splitlines()[::2] == ["File", "Read (← File)", "First (← Read)"]
     assert ">File</text>" in pipeline.draw_svg()
-    with pytest.raises(UsageError, match="takes no 'query'"):
+    with pytest.raises(UsageError, match="has no input 'query'"):
         pipeline.run("x")
     with pytest.raises(UsageError, match="a node cannot be called 'File'"):
         pipeline.add_node(read, "File")

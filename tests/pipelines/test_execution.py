@@ -155,9 +155,9 @@ def test_params_are_for_single_nodes_and_for_this_run() -> None:
     ("options", "message"),
     [
         ({"params": {"C": {}}}, "params: no node 'C'; there are: Choose, One"),
-        ({"params": {"One": 3}}, "params are by node"),
-        ({"params": {"Choose": {"top_k": 3}}}, "params: node 'Choose' has no input 'top_k'; its inputs are: query"),
-        ({"documents": []}, r"takes no 'documents' \(it takes: query\)"),
+        ({"params": {"One": 3}}, "want params by node"),
+        ({"params": {"Choose": {"top_k": 3}}}, "params: node 'Choose' has no input 'top_k'; it has: query"),
+        ({"documents": []}, r"has no input 'documents' \(its inputs are: query\)"),
     ],
 )
 def test_wrong_parameters_are_said_before_anything_runs(options: dict[str, Any], message: str) -> None:

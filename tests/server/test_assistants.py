@@ -109,8 +109,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     [
         ({}, 400, "model", "Missing required parameter: 'model'."),
         ({"model": "gpt-4"}, 404, "model", "The model 'gpt-4' does not exist."),
-        ({"model": "with-tool", "tools": [function("get_weather")]}, 400, "tools", "a tool 'get_weather' of its own"),
-        ({"model": "with-tool", "tools": [function("get-weather")]}, 400, "tools", "a tool 'get-weather' of its own"),
+        ({"model": "with-tool", "tools": [function("get_weather")]}, 400, "tools", "already has a tool 'get_weather'"),
+        ({"model": "with-tool", "tools": [function("get-weather")]}, 400, "tools", "already has a tool 'get-weather'"),
         ({"model": "agent-1", "tools": [function("a"), function("a")]}, 400, "tools", "two tools are called 'a'."),
         ({"model": "agent-1", "tools": [function("a", **{"b/c": {}})]}, 400, "tools", "cannot be called 'b/c'"),
     ],

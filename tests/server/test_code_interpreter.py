@@ -114,4 +114,4 @@ def test_a_tool_that_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "agents.yml").write_text(FILE, "utf-8")
     words = ["serve", str(tmp_path / "agents.yml"), "--db", str(tmp_path / "a.db"), "--hosted-tools", "web_search"]
     assert main([*words, "--port", "0", "--api-key", "sk-1"]) == 2
-    assert "no hosted tool 'web_search'; there are: file_search, code_interpreter" in capsys.readouterr().err
+    assert "unknown hosted tool 'web_search'; there are: file_search, code_interpreter" in capsys.readouterr().err

@@ -231,7 +231,7 @@ async def test_the_lock_of_postgresql_is_taken_again_or_the_server_is_not_ready(
         await threads(server, 1)
         with psycopg.connect(url, autocommit=True) as beside:
             beside.execute(END_OF_LOCK)
-            await until_async(lambda: said_in_log(server, "was lost with its connection, and taken again"))
+            await until_async(lambda: said_in_log(server, "was lost with its connection, and has been retaken"))
             await threads(server, 1)
         other = psycopg.connect(url, autocommit=True)
         with closing(other), psycopg.connect(url, autocommit=True) as beside:

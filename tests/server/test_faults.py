@@ -52,7 +52,7 @@ async def test_setting_the_clock_ends_no_run_and_keeps_none(tmp_path: Path) -> N
         async with client_of(at) as client:
             run = await client.rests(await client.start(await client.thread("Order w: sign")))
             clock.write_text("+3600")
-            await until_async(lambda: told(at, "set by +3600 s"))
+            await until_async(lambda: told(at, "changed by +3600 s"))
             moved = await client.ask("GET", path_of(run))
             assert (moved["status"], round((moved["expires_at"] - run["expires_at"]) / 60)) == ("requires_action", 60)
             assert unharmed(await endured(at, set_clock(clock, -3600), 1.5))

@@ -125,7 +125,7 @@ async def test_a_client_that_breaks_off_is_no_error(tmp_path: Path) -> None:
         with socket.create_connection(("127.0.0.1", port)) as leaving:
             leaving.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{".encode())
             await asyncio.sleep(0.05)
-        await until_async(lambda: logged(server, "went away"))
+        await until_async(lambda: logged(server, "client disconnected"))
         with socket.create_connection(("127.0.0.1", port)) as strange:
             strange.sendall(b"no request at all\r\n\r\n")
             await until_async(lambda: logged(server, "Invalid HTTP request"))
@@ -161,7 +161,7 @@ def test_what_workers_write_to_standard_error_is_logged(caplog: pytest.LogCaptur
             worker = subprocess.Popen(words)
         assert worker.wait(timeout=30) == 0
     said = [record.getMessage() for record in caplog.records]
-    assert said[:2] == ["a worker said: thread main panicked"] * 2
+    assert said[:2] == ["a worker wrote: thread main panicked"] * 2
     assert max(map(len, said)) < 2_100
 
 

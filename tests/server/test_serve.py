@@ -117,8 +117,8 @@ def test_what_keeps_it_from_starting(file: Path, tmp_path: Path, capsys: pytest.
             (str(file), "--db", str(tmp_path / "text.db")): "file is not a database",
             (str(file), "--db", "mysql://u:secret@h/d"): "unsupported database 'h/d': expected sqlite:///FILE or ",
             (str(file), "--db", "postgresql://u:secret@127.0.0.1:1/d"): "the database: ",
-            (str(file), "--api-key", "two words"): "an API key is letters, digits and signs",
-            (): "name a FILE of agents, or describe one in the environment",
+            (str(file), "--api-key", "two words"): "an API key must consist of printable ASCII characters",
+            (): "give a FILE of agents, or describe one in the environment",
         }
         for words, reason in wrong.items():
             more = () if "--port" in words or "--host" in words else ("--port", "0")

@@ -135,7 +135,7 @@ def test_a_missing_path_and_one_without_passages_are_named(tmp_path: Path) -> No
     for empty in (tmp_path, jsonl(tmp_path / "p.jsonl", "")):
         with pytest.raises(DataError) as caught:
             Passages.load(empty)
-        assert str(caught.value) == f"{empty} holds no passages {want}"
+        assert str(caught.value) == f"{empty} contains no passages {want}"
 
 
 def test_the_tool_shows_titles_and_shortened_passages(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Plumbing without any notion of agents: threads, concurrency, redaction, containment. Not part of the API."""
+"""Infrastructure that knows nothing about agents: threads, concurrency, redaction, containment. Not part of the API."""

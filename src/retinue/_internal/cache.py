@@ -1,4 +1,4 @@
-"""The user's cache folder: what can be made or fetched again."""
+"""The user's cache folder, for reproducible data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from platformdirs import user_cache_path
 
 
 def cache_folder() -> Path:
-    """`$RETINUE_CACHE`, or the place where the system keeps such things."""
+    """Return `$RETINUE_CACHE`, or a folder in the system's cache location."""
     chosen = os.environ.get("RETINUE_CACHE")
     return Path(chosen) if chosen else user_cache_path("retinue", appauthor=False)

@@ -1,4 +1,4 @@
-"""Many runs of one thing side by side, and one error out of several."""
+"""Bounded concurrency, and unpacking of exception groups."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ R = TypeVar("R")
 
 
 async def gather_bounded(work: Callable[[T], Awaitable[R]], items: Iterable[T], at_once: int) -> list[R]:
-    """What `work` makes of each item, in the items' order; at most `at_once` are under way at a time.
+    """Apply `work` to each item, at most `at_once` at a time; results are in the order of the items.
 
-    The first error ends the others and is raised, with a note that says which item it was.
+    The first error cancels the others and is raised with a note that names the item.
     """
     if at_once < 1:
         raise UsageError(f"at_once must be at least 1, not {at_once}")
@@ -42,7 +42,7 @@ async def gather_bounded(work: Callable[[T], Awaitable[R]], items: Iterable[T], 
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error in a group of groups."""
+    """Return the first error in a nested exception group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,11 +1,11 @@
-"""Calling code that is not ours (tools, components, strategies, callbacks, memories, models), so that it ends no more
-than its own call.
+"""Containment of foreign code (tools, components, strategies, callbacks, memories, models), so that it can end only its
+own call.
 
-Whatever it raises comes out as an `Exception`: `SystemExit`, `KeyboardInterrupt`, `GeneratorExit`, a
-`BaseExceptionGroup` and a `CancelledError` of its own come out as `ForeignExit`. Of these asyncio lets the first two
-end the event loop, with everything that runs on it, and takes the last for a cancel of the task that awaits it.
-A child that such code forked off ends where that code returns or waits, and runs nothing of ours.
-What ends the process itself (`os._exit`, a signal) can only be contained in another process (`tools/separate.py`).
+Whatever it raises comes out as an `Exception`. `SystemExit`, `KeyboardInterrupt`, `GeneratorExit`, a
+`BaseExceptionGroup` and a self-inflicted `CancelledError` become `ForeignExit`: the first two would end the event loop
+with everything on it, and asyncio takes the last for a cancellation of the awaiting task. A child process forked by
+foreign code ends where that code returns or waits, and runs none of our code. What ends the process itself
+(`os._exit`, a signal) can only be contained in a separate process (`tools/subprocess_tool.py`).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import Any, TypeVar
 from ..errors import ForeignExit, RetinueError, ToolError
 
 T = TypeVar("T")
-GRACE = 2.0  # seconds that what was cancelled may take to clean up; then it is left behind
+GRACE = 2.0  # seconds that a cancelled task may take to clean up before it is abandoned
 logger = logging.getLogger(__name__)
 _FOREIGN: ContextVar[bool] = ContextVar("FOREIGN", default=False)
-_left_behind: set[asyncio.Task[Any]] = set()  # tasks that did not end when they were cancelled; asyncio keeps none
+_left_behind: set[asyncio.Task[Any]] = set()  # abandoned tasks; asyncio holds no references
 
 
 class TimedOut(TimeoutError):
-    """The time that was given is up: unlike a `TimeoutError` that foreign code raised itself."""
+    """The time limit expired, as opposed to a `TimeoutError` raised by foreign code."""
 
 
 def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """What `function` returns. Raises an `Exception` for whatever it raises."""
+    """Return the result of `function`. Whatever it raises becomes an `Exception`."""
     process = os.getpid()
     try:
         value = function(*arguments, **options)
@@ -48,7 +48,7 @@ def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) 
 
 
 async def await_contained(work: Awaitable[T]) -> T:
-    """What `work` gives, awaited in the caller's task. Raises an `Exception` for whatever it raises."""
+    """Await `work` in the caller's task. Whatever it raises becomes an `Exception`."""
     try:
         return await _steps(work)
     except BaseException as error:
@@ -58,10 +58,10 @@ async def await_contained(work: Awaitable[T]) -> T:
 
 
 async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
-    """What `work` gives, awaited in a task of its own: it may cancel that, or refuse to be cancelled.
+    """Await `work` in a task of its own, which it may cancel or refuse to cancel.
 
-    Raises `TimedOut` if it takes more than `seconds`, and an `Exception` for whatever it raises. When time is up, or
-    the caller is cancelled, it is cancelled and has `GRACE` seconds to clean up.
+    Raises `TimedOut` after `seconds`; whatever `work` raises becomes an `Exception`. On a timeout, or if the caller is
+    cancelled, `work` is cancelled and has `GRACE` seconds to clean up.
     """
     foreign = _FOREIGN.set(True)
     task = asyncio.ensure_future(_outcome(work))
@@ -85,32 +85,33 @@ async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
             raise error
         raise foreign_exit(error) from error
     finally:
-        del error, task  # the error's traceback holds this frame
+        del error, task  # the error's traceback references this frame
 
 
 def foreign_exit(error: BaseException) -> ForeignExit:
-    """What stands for an error that is no `Exception`."""
+    """Return the replacement for an error that is not an `Exception`."""
     within = isinstance(error, asyncio.CancelledError)
     return ForeignExit("it was cancelled from within" if within else describe_error(error))
 
 
 def contained_task_factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
-    """A task factory for loops of ours: a task that foreign code makes cannot end the loop either."""
+    """Task factory for our event loops: tasks created by foreign code cannot end the loop either."""
     if not _FOREIGN.get():
         return asyncio.Task(work, loop=loop, **options)
     task = asyncio.Task(_guarded(work), loop=loop, **options)
-    task.add_done_callback(lambda done: work.close())  # it was never begun, if the task was cancelled before
+    task.add_done_callback(lambda done: work.close())  # never started if the task was cancelled before
     return task
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether what a call of foreign code ended with is meant for us: our task was cancelled, our coroutine was closed,
-    or a person pressed Ctrl-C. To be asked in the frame that called it."""
+    """Return whether the outcome of foreign code is addressed to us: our task was cancelled, our coroutine was closed,
+    or a person pressed Ctrl-C. Must be called in the frame that called the foreign code.
+    """
     match error:
         case asyncio.CancelledError():
             task = _current_task()
             return task is not None and task.cancelling() > 0
-        case GeneratorExit():  # what is closed is told so itself: the frames below were closed before
+        case GeneratorExit():  # our own frames below were closed before this one
             return error.__traceback__ is None or error.__traceback__.tb_next is None
         case KeyboardInterrupt():
             default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -119,7 +120,7 @@ def is_ours(error: BaseException) -> bool:
 
 
 def describe_error(error: BaseException) -> str:
-    """The error's type and text, on which foreign code has a say, too; of one that is made to be told, its text."""
+    """Return the error's type and text, even if foreign code defines them; for Retinue's own errors, only the text."""
     try:
         text = str(error)
         told = isinstance(error, ForeignExit | ToolError)
@@ -129,12 +130,12 @@ def describe_error(error: BaseException) -> str:
 
 
 def is_own_error(error: BaseException) -> bool:
-    """Whether it is an error of Retinue's own, whose text says all by itself."""
+    """Return whether it is one of Retinue's own errors, whose text is self-explanatory."""
     return isinstance(error, RetinueError) and not isinstance(error, ForeignExit)
 
 
 def exit_forked_child(process: int, error: BaseException | None = None) -> None:
-    """End this process at once if it is not `process`, but a child that was forked off it since."""
+    """Exit at once if this process is a fork of `process`."""
     if os.getpid() != process:
         code = error.code if isinstance(error, SystemExit) else None if error is None else 1
         os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
@@ -150,7 +151,7 @@ async def _guarded(work: Awaitable[T]) -> T:
 
 
 async def _outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
-    """What came of `work`: nothing is left to the task that it is awaited in."""
+    """Return the outcome of `work`; no exception reaches the task that awaits it."""
     try:
         return await _steps(work), None
     except BaseException as error:
@@ -159,7 +160,7 @@ async def _outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
 
 @types.coroutine
 def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
-    """Await `work`, with a look at the process after each of its steps."""
+    """Await `work`, checking for a forked process after each step."""
     process, steps = os.getpid(), work.__await__()
     thrown: BaseException | None = None
     while True:
@@ -181,7 +182,7 @@ def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancel `task`, and leave it behind if it does not end."""
+    """Cancel `task`, and abandon it if it does not end."""
     task.cancel()
     try:
         await asyncio.wait({task}, timeout=GRACE)

@@ -1,4 +1,4 @@
-"""Former names of modules. Importing one gives the module of today, and a `DeprecationWarning` that names it."""
+"""Former module names. Importing one returns the current module, with a `DeprecationWarning` that names it."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class _FormerNames(MetaPathFinder, Loader):
         return ModuleSpec(name, self) if package == "retinue" and rest in FORMER else None
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Leave it to Python: what it makes is replaced."""
+        """Let Python create the module; it is replaced later."""
 
     def exec_module(self, module: ModuleType) -> None:
         former = module.__name__
@@ -160,6 +160,6 @@ class _FormerNames(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Let former names be imported from now on."""
+    """Make former names importable from now on."""
     if not any(isinstance(one, _FormerNames) for one in sys.meta_path):
-        sys.meta_path.insert(0, _FormerNames())  # before what would find `grammar.patterns` a second time
+        sys.meta_path.insert(0, _FormerNames())  # before the finder that would load `grammar.patterns` a second time

@@ -1,4 +1,4 @@
-"""What takes a while says so here; who follows a run hears it, and nobody else need."""
+"""Progress of slow operations, reported to whoever follows a run."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-Progress = Callable[[str, int, int], None]  # what is going on, bytes done, bytes in all (0: not known)
+Progress = Callable[[str, int, int], None]  # current activity, bytes done, total bytes (0: unknown)
 _LISTENER: ContextVar[Progress | None] = ContextVar("retinue_progress", default=None)
 
 
 def progress_listener() -> Progress | None:
-    """Who is told of what the caller does; `None` if nobody listens."""
+    """Return the current listener, or `None`."""
     return _LISTENER.get()
 
 
 @contextmanager
 def progress_to(progress: Progress) -> Iterator[None]:
-    """Tell `progress` of what is done inside, also in tasks and threads begun there; any thread may call it."""
+    """Report progress inside the block to `progress`, also from tasks and threads started there. Thread-safe."""
     before = _LISTENER.set(progress)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Redaction: the secrets that this process uses, and texts without them.
+"""Redaction of the secrets used by this process.
 
-Who is given one names it here (`register_secret`). What others say (a vendor's error, a tool's result, a traceback)
-goes through `redact` before a model, a log or a database gets it: it may repeat what was sent.
+Code that receives a secret registers it with `register_secret`. Foreign text (a vendor's error, a tool's result, a
+traceback) may repeat it, so it passes through `redact` before it reaches a model, a log or a database.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 NAMES = re.compile(
     r"(^|[_-])(api_?key|key|token|secret|password|passwd|authorization|credentials?|sig)$", re.IGNORECASE
 )
-_LEAST = 8  # characters; what is shorter is too likely a word
+_LEAST = 8  # characters; anything shorter is too likely to be a word
 _forms: set[str] = set()
 _any_form: list[re.Pattern[str]] = []
 
@@ -31,32 +31,32 @@ def register_secret(*secrets: str) -> None:
 
 
 def register_named_secrets(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
-    """Hide those values whose names are those of secrets: variables, headers, parameters of a query."""
+    """Register the values whose names suggest secrets: variables, headers, query parameters."""
     for name, value in dict(values).items():
         if NAMES.search(name):
             register_secret(value, value.partition(" ")[2])  # `Bearer KEY`
 
 
 def register_url_secrets(url: str) -> None:
-    """Hide the password and the keys in a URL."""
+    """Register the password and the keys in a URL."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return
     if parts.password:
         user, password = unquote(parts.username or ""), unquote(parts.password)
-        register_secret(password, parts.password, f"{user}:{password}")  # which is sent in base64
+        register_secret(password, parts.password, f"{user}:{password}")  # sent in base64
     elif parts.username:
         register_secret(unquote(parts.username), parts.username)
     register_named_secrets(parse_qsl(parts.query))
 
 
 def redact(text: str) -> str:
-    """`text` with `***` where a secret was."""
+    """Replace secrets in `text` with `***`."""
     return _any_form[0].sub("***", text) if _any_form else text
 
 
 def redacted_excerpt(text: str, most: int = 60) -> str:
-    """The beginning of a text that stands in a file, such as an address, without the secrets in it."""
+    """Return the beginning of a text from a file, such as an address, without the secrets in it."""
     register_url_secrets(text)
     return redact(text)[:most]

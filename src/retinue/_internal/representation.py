@@ -1,4 +1,4 @@
-"""What a thing is, on one line: for a prompt, a debugger, an error."""
+"""One-line representations of objects for prompts, debuggers and errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST = 80  # characters of a value
 
 
 def one_line_repr(something: Any, *given: Any, **named: Any) -> str:
-    """`Kind(value, name=value)`, without those that are empty, and without secrets: for `__repr__`."""
+    """Return `Kind(value, name=value)` for `__repr__`, without empty values and secrets."""
     parts = [_short(value) for value in given if value not in ("", None)]
     parts += [f"{name}={_short(value)}" for name, value in named.items() if value not in ("", None, [], ())]
     return f"{type(something).__name__}({', '.join(parts)})"

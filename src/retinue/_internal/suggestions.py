@@ -1,4 +1,4 @@
-"""The name that was probably meant, for messages about one that is not known."""
+"""Suggestions of a known name for an unknown one, for error messages."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 
-_COMPARED = 300  # names, to find the nearest
+_COMPARED = 300  # names that are compared
 _LISTED = 20
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """The known name most like `name`, whatever its case; empty if none is. `likeness` is from 0 to 1 (difflib)."""
+    """Return the known name closest to `name`, ignoring case; empty if none is. `likeness` is from 0 to 1 (difflib)."""
     by_lower = {one.lower(): one for one in islice(known, _COMPARED) if len(one) <= 80}
     close = get_close_matches(name.lower(), by_lower, 1, likeness) if len(name) <= 80 else []
     return by_lower[close[0]] if close else ""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'NEAREST'?`, or `there are: …` where no known name is near."""
+    """Return `did you mean 'NEAREST'?`, or `there are: …` if no known name is close."""
     names = list(known)
     if near := nearest(name, names):
         return f"did you mean {near!r}?"

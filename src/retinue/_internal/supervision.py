@@ -1,4 +1,4 @@
-"""Background tasks that nobody waits for: what ends one is said, and it begins again."""
+"""Supervised background tasks: a crash is logged, and the task restarts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 logger = logging.getLogger(__name__)
-BACK_OFF = (0.1, 0.5, 2.0, 5.0, 30.0)  # seconds from a death to the next beginning
-_WELL = 60.0  # seconds without a death, after which it is the first again
+BACK_OFF = (0.1, 0.5, 2.0, 5.0, 30.0)  # seconds before each restart
+_WELL = 60.0  # seconds without a crash after which the back-off is reset
 
 
 async def supervise(name: str, work: Callable[[], Awaitable[None]], back_off: Sequence[float] = BACK_OFF) -> None:
-    """Do `work` until it returns. Whatever it raises is logged as an error under `name`, and it is begun again, after
-    a wait that grows. Only a cancellation of the task itself ends it: a `CancelledError` that comes out of `work` by
-    itself is a death as any other."""
+    """Run `work` until it returns, restarting it after crashes with growing back-off.
+
+    Each crash is logged as an error under `name`. Only cancelling this task ends it: a `CancelledError` raised by
+    `work` itself counts as a crash.
+    """
     deaths = 0
     while True:
         began = time.monotonic()

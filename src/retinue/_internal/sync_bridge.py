@@ -1,10 +1,10 @@
-"""The one door for callers without an event loop: scripts, notebooks, threads.
+"""The synchronous entry point for callers without an event loop: scripts, notebooks, threads.
 
-Everything asynchronous runs on one background loop of the process, so connections outlive a call, and
-a notebook, whose own loop is running, can call too. Ctrl-C in the caller cancels what it waits for.
+All asynchronous work runs on one background loop per process. So connections outlive a call, and a notebook with a
+running loop can call as well. Ctrl-C in the caller cancels the work it waits for.
 
-Code that is not ours can end a loop: a task or a callback of its own raises `SystemExit`, or it calls `stop()`. The
-loops that are run here go on.
+Foreign code can stop a loop: its task or callback raises `SystemExit`, or it calls `stop()`. The loops run here
+continue.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, on a new event loop in this thread, as `asyncio.run` has it; for programs of ours.
+    """Return the result of `work` on a new event loop in this thread, as `asyncio.run` does; for our own programs.
 
-    Ctrl-C, where no handler is set for it, cancels `work`, and is raised when that has ended.
+    Unless a handler is set for it, Ctrl-C cancels `work`, and is raised once that has ended.
     """
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
@@ -65,15 +65,14 @@ def _go_on(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`. Raises what it raises; `UsageError` when called on the loop's own thread.
+    """Return the result of `work`. Raises what it raises, and `UsageError` when called on the loop's own thread.
 
-    When the caller is interrupted, `work` is cancelled and has let go of what it held before the
-    interruption goes on.
+    If the caller is interrupted, `work` is cancelled and cleans up before the interruption propagates.
     """
     loop = _loop()
     if threading.current_thread() is _thread(loop):
         work.close()
-        raise UsageError("this blocks, and it was called from asynchronous code of Retinue; use the _async form")
+        raise UsageError("this call blocks, and it was made from asynchronous code of Retinue; use the _async form")
     ended = threading.Event()
 
     async def watched() -> T:
@@ -92,12 +91,14 @@ def run_blocking(work: Coroutine[Any, Any, T]) -> T:
             ended.wait(timeout=5.0)
         raise
     finally:
-        del future  # it holds its exception, whose traceback holds this frame
+        del future  # it holds the exception, whose traceback references this frame
 
 
 async def run_in_background(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which runs on the background loop, whatever loop the caller is on, and is cancelled
-    with the caller. For what outlives the caller's loop, as a connection does that several runs use."""
+    """Return the result of `work`, run on the background loop whatever loop the caller uses; cancelled with the caller.
+
+    For resources that outlive the caller's loop, such as a connection shared by several runs.
+    """
     loop = _loop()
     if threading.current_thread() is _thread(loop):
         return await work
@@ -105,14 +106,14 @@ async def run_in_background(work: Coroutine[Any, Any, T]) -> T:
 
 
 def start_in_background(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Begin `work` and go on; it ends with the process at the latest."""
+    """Start `work` and return; it ends with the process at the latest."""
     loop = _loop()
     _thread(loop)
     return asyncio.run_coroutine_threadsafe(work, loop)
 
 
 def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
-    """The items of `source`, as they come."""
+    """Yield the items of `source` as they arrive."""
     try:
         while (item := run_blocking(_next(source))) is not _END:
             yield cast(T, item)
@@ -150,7 +151,7 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, over: thread
 
 
 async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what is still going on in the background."""
+    """Cancel the remaining background tasks."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

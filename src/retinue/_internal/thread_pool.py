@@ -1,8 +1,8 @@
-"""Where functions without async run, so that none of them holds up the event loop.
+"""Runs synchronous functions in threads, so that they do not block the event loop.
 
-A `ThreadPoolExecutor` wakes the loop once a call, and its futures lock. What costs most is to wake a thread, and
-the loop again: here, calls that are ready together share a thread for as long as each of them ends at once, and the
-loop waits a moment for them rather than being woken. No call keeps the process from ending.
+A `ThreadPoolExecutor` wakes the loop once per call, and its futures lock. Waking a thread, and the loop again, is the
+main cost. So here calls that are ready together share a thread as long as each ends quickly, and the loop waits briefly
+for them instead of being woken. No call keeps the process from exiting.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from weakref import WeakKeyDictionary
 from .containment import call_contained
 
 T = TypeVar("T")
-_KEPT = 64  # threads that wait for something to do; more end
-_AWAITED = 0.0002  # seconds the loop waits for calls like those that ended at once the last time
-_SHARED = 0.001  # seconds after which calls that share a thread get one each, unless they go quickly
-_QUICK = 0.00005  # seconds a call
+_KEPT = 64  # idle threads kept; others exit
+_AWAITED = 0.0002  # seconds the loop waits for calls of a kind that ended at once the last time
+_SHARED = 0.001  # seconds after which slow calls stop sharing a thread
+_QUICK = 0.00005  # seconds per call
 
 
 async def run_in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """What `function` returns, called in a thread, with the caller's context variables. Raises an `Exception` for
-    whatever it raises.
+    """Call `function` in a thread with the caller's context variables. Whatever it raises becomes an `Exception`.
 
-    A call that takes longer than a moment has its thread for itself: one that waits for another (a function that
-    runs a pipeline, say) never keeps that other from beginning.
+    A slow call gets a thread for itself, so one that waits for another (e.g. a function that runs a pipeline) never
+    prevents it from starting.
     """
     loop = asyncio.get_running_loop()
     if loop not in _calls:
@@ -49,16 +48,16 @@ class _Call(NamedTuple):
 
 
 class _Calls:
-    """A loop's calls on their way to a thread, and what came of them on its way back."""
+    """A loop's calls on their way to a thread, and their results on the way back."""
 
-    def __init__(self) -> None:  # a reference to the loop would keep it for ever
+    def __init__(self) -> None:  # a reference to the loop would keep it alive
         self._ready: deque[_Call] = deque()
         self._ended: deque[tuple[asyncio.Future[Any], Any, Exception | None]] = deque()
-        self._expected = False  # whether the loop is about to look for what ended
+        self._expected = False  # whether the loop is about to collect results
         self._awaited = True
 
     def begin(self, call: _Call) -> None:
-        if not self._ready:  # else it goes with those before it
+        if not self._ready:  # otherwise the earlier ones already trigger it
             call.future.get_loop().call_soon(self._hand_over)
         self._ready.append(call)
 
@@ -83,12 +82,12 @@ class _Calls:
         asyncio.get_running_loop().call_later(_SHARED, self._spread, batch, len(batch.left), since)
 
     def _spread(self, batch: _Batch, before: int, since: float) -> None:
-        """Give those left twice as many threads, unless they go quickly as it is."""
+        """Give the remaining calls twice as many threads, unless they are quick."""
         left = len(batch.left)
         now = time.perf_counter()
         batch.shared = (
             now - since < (before - left) * _QUICK
-        )  # before what has ended is taken: later ends wake the loop
+        )  # before results are collected: calls that end later wake the loop
         self._deliver()
         if not left:
             return
@@ -99,8 +98,11 @@ class _Calls:
         self._watch(batch)
 
     def make_all(self, work: _Work) -> None:
-        """Make all calls of `work` that no other thread takes; in a thread. While they are shared, the loop looks by
-        itself for what has ended, now and then, and is woken at the end: each time costs as much as many calls."""
+        """Make all calls of `work` that no other thread takes; runs in a thread.
+
+        While calls share the thread, the loop polls for results now and then, and is woken at the end, because each
+        wake costs as much as many calls.
+        """
         ended: asyncio.Future[Any] | None = None
         while True:
             try:
@@ -122,16 +124,16 @@ class _Calls:
             self._expected = True
             try:
                 future.get_loop().call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop was closed meanwhile: nobody waits any more
+            except RuntimeError:  # the loop was closed meanwhile; nobody waits any more
                 self._ended.clear()
 
     def _deliver(self) -> None:
-        self._expected = False  # before the first is taken: one that ends later wakes the loop again
+        self._expected = False  # before the first is taken: a call that ends later wakes the loop again
         while self._ended:
             future, value, error = self._ended.popleft()
             if future.done():  # cancelled
                 continue
-            if isinstance(error, StopIteration):  # which no future can carry
+            if isinstance(error, StopIteration):  # futures cannot carry it
                 error = RuntimeError(f"StopIteration was raised: {error}")
             if error is None:
                 future.set_result(value)
@@ -140,7 +142,7 @@ class _Calls:
 
 
 class _Batch:
-    """Calls that were ready together; `shared`: they go quickly, so that nobody need wake the loop for each."""
+    """Calls that were ready together. `shared`: they are quick, so the loop need not be woken for each."""
 
     __slots__ = ("left", "shared", "threads")
 
@@ -157,7 +159,7 @@ class _Work(NamedTuple):
     began: float
 
 
-_waiting: deque[SimpleQueue[_Work]] = deque()  # a queue for each thread that has nothing to do
+_waiting: deque[SimpleQueue[_Work]] = deque()  # a queue for each idle thread
 _calls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = WeakKeyDictionary()
 
 
@@ -179,7 +181,7 @@ def _run(first: _Work) -> None:
         _waiting.append(given)
 
 
-def _make(work: _Work) -> None:  # on its own: what was done is not kept until there is more to do
+def _make(work: _Work) -> None:  # a function of its own, so that no local keeps the last call alive
     work.calls.make_all(work)
 
 

@@ -1,4 +1,4 @@
-"""Tracebacks that a caller can use: without the frames in which Retinue, and what it stands on, raised on purpose."""
+"""Shortens tracebacks of Retinue's own errors by removing its internal frames."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _OURS = tuple(str(folder) + os.sep for folder in _PACKAGES)
 
 
 def shorten_traceback(error: E) -> E:
-    """`error` with only those frames in its traceback that are somebody else's, such as those of a model of the
-    caller's own. An error of this kind says itself what is wrong; `RETINUE_DEBUG` leaves all frames."""
+    """Remove all frames from the traceback of `error` except foreign ones, such as those of a custom model.
+
+    These errors are self-explanatory. With `RETINUE_DEBUG` set, all frames stay.
+    """
     if os.environ.get("RETINUE_DEBUG"):
         return error
     kept: TracebackType | None = None
@@ -30,8 +32,10 @@ def shorten_traceback(error: E) -> E:
 
 
 def install_excepthook() -> None:
-    """From now on, show errors of this kind that nobody catches without our own frames: in some five lines.
-    A hook for uncaught exceptions that somebody has set (a debugger, a notebook) stays."""
+    """Show uncaught errors of this kind in about five lines, without our own frames.
+
+    An existing hook for uncaught exceptions (a debugger, a notebook) is kept.
+    """
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show
 

@@ -1,4 +1,4 @@
-"""Whether a value is what a type hint says."""
+"""Checks values against type hints."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import types
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
 
-Misfit = tuple[tuple[Any, ...], Any]  # where in the value, and what stands there
+Misfit = tuple[tuple[Any, ...], Any]  # location within the value, and what was found there
 
 
 def mismatch(value: Any, hint: Any) -> str:
-    """What `value` should be and what in it is something else; empty if it fits `hint`.
+    """Describe what `value` should be and where it differs; empty if it fits `hint`.
 
-    Nothing is converted. What cannot be checked (a protocol, an iterator's items) fits.
+    Nothing is converted. Whatever cannot be checked (a protocol, an iterator's items) fits.
     """
     misfit = _misfit(value, hint)
     if misfit is None:
@@ -24,7 +24,7 @@ def mismatch(value: Any, hint: Any) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """A value for an error message: its type, and the beginning of it."""
+    """Describe a value for an error message by its type and beginning."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"
 
@@ -46,7 +46,7 @@ def _misfit(value: Any, hint: Any) -> Misfit | None:
 
 
 def _misfits_inside(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[Misfit]:
-    """The misfits among a collection's items."""
+    """Yield the misfits among a collection's items."""
     for place, item, hint in _items(value, origin, inner):
         misfit = _misfit(item, hint)
         if misfit is not None:
@@ -54,7 +54,7 @@ def _misfits_inside(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterato
 
 
 def _items(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[tuple[Any, Any, Any]]:
-    """The items of a collection: where each stands, itself, and its hint."""
+    """Yield the items of a collection: location, value and hint."""
     if issubclass(origin, Mapping):
         for key in value:
             yield key, key, inner[0]

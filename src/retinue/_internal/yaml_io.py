@@ -1,5 +1,6 @@
-"""What can be read from a file of agents and written to one. How is `retinue.config`'s, which stands above what
-it builds: it is looked up when it is needed, as the builders of its registry are."""
+"""Objects that can be loaded from and saved to YAML files. The implementation is in `retinue.config`, a higher layer,
+so it is imported on use.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +12,19 @@ _FILES = "retinue.config.yaml_files"
 
 
 class YamlSerializable:
-    """Something that a file can define. `origin`: how it is written, if it came from a file.
+    """An object that a file can define. `origin`: its definition, if it came from a file.
 
-    Two of them are equal if their files say the same of them, and nothing was added to them since.
+    Two are equal if their files define the same and nothing was added since.
     """
 
     origin: Any = None
     name: str
 
     def save_to_yaml(self, path: str | Path) -> None:
-        """Write it, with all that it uses, to `path`: `load_from_yaml` makes an equal one of that.
+        """Write it with all its dependencies to `path`; `load_from_yaml` restores an equal object.
 
-        No secret is written: `${NAME}` stays, and a key given in code or file becomes the variable that will
-        hold it. Raises `UsageError` for what a file cannot say, such as a function that is in no file.
+        Secrets are not written: `${NAME}` stays, and a literal key is replaced by the variable that will contain it.
+        Raises `UsageError` for objects that a file cannot express, such as a function that is not in a file.
         """
         import_module(_FILES).save(self, path)
 
@@ -36,10 +37,10 @@ class YamlSerializable:
         return hash(self.name)
 
     def state(self) -> Any:
-        """What may have changed since it was made."""
+        """Return the settings, which may have changed since construction."""
         return None
 
 
 def load_section(path: str | Path, section: str, name: str | None) -> Any:
-    """What the file's `section` defines under `name`, which may be left out if there is only one."""
+    """Return what the file's `section` defines under `name`, which may be omitted if there is only one entry."""
     return import_module(_FILES).load(path, section, name)

@@ -1,4 +1,4 @@
-"""The `retinue` command: one file a command, loaded when it is used."""
+"""The `retinue` command: one module per subcommand, imported on use."""
 
 from .main import main
 

@@ -1,4 +1,4 @@
-"""Asking the person at the terminal to approve, edit, reject or answer an action."""
+"""Asks the person at the terminal to approve, edit, reject or answer an action."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYS = {"a": "approve", "e": "edit", "r": "reject", "m": "respond"}
 
 
 async def decide(action: AgentAction, problem: str) -> Decision | None:
-    """The person's decision on `action`; `None` (the run parks) where nobody sits at a terminal."""
+    """Return the person's decision on `action`; `None`, which parks the run, without a terminal."""
     if not sys.stdin.isatty():
         return None
     click.secho(f"\n{clean(problem)}:", fg="yellow", bold=True, err=True)
@@ -57,8 +57,8 @@ def _ask(action: AgentAction) -> Decision:
 
 
 async def _in_thread(work: Callable[[], Decision]) -> Decision | None:
-    """`work`'s result, `None` if the person went away. Its thread does not keep the process when the run is
-    cancelled meanwhile."""
+    """Return the result of `work`, or `None` if the person left. Its daemon thread does not keep the process alive if
+    the run is cancelled meanwhile."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Decision | None] = loop.create_future()
 
@@ -71,7 +71,7 @@ async def _in_thread(work: Callable[[], Decision]) -> Decision | None:
         try:
             with contextlib.suppress(click.Abort, EOFError):
                 decision = work()
-        finally:  # whatever it was: nobody waits for ever
+        finally:  # whatever happened, nobody may wait forever
             loop.call_soon_threadsafe(settle, decision)
 
     threading.Thread(target=run, name="person", daemon=True).start()

@@ -1,4 +1,4 @@
-"""`retinue ask`: one question, one agent, its trace."""
+"""`retinue ask`: answers one question with an agent and shows its trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .run_output import run_and_show
 @click.command("ask")
 @click.argument("question")
 @click.option("--passages", "path", type=click.Path(path_type=Path), help="JSONL file or folder of texts to search.")
-@click.option("--rank", is_flag=True, help="Put what is found in order by its meaning, too (extra rank, model minilm).")
+@click.option("--rank", is_flag=True, help="Also rank what is found by its meaning (extra rank, model minilm).")
 @click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]")
 @click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080")
 @click.option("--strategy", default="auto", show_default=True, help=f"One of {', '.join(STRATEGIES)}.")
@@ -29,7 +29,7 @@ from .run_output import run_and_show
 @click.option("--max-steps", type=click.IntRange(1), default=10, show_default=True, help="Replies of the model.")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Time for the whole run.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Tokens for the whole run, in and out.")
-@click.option("--stream/--no-stream", default=True, help="Ask the server for its reply word by word or at once.")
+@click.option("--stream/--no-stream", default=True, help="Receive the model's reply as a stream or at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print the events as JSON lines and nothing else.")
 def command(
     question: str,
@@ -47,10 +47,10 @@ def command(
 ) -> int:
     """Answer QUESTION with an agent that can calculate and, with --passages, search.
 
-    Shows what the agent thinks, does and sees, then its answer. The exit status is 0 only for an answer.
+    Shows the agent's thoughts, actions and observations, then its answer. The exit status is 0 only for an answer.
     """
     if rank and not path:
-        raise UsageError("--rank is for what --passages finds; say both")
+        raise UsageError("--rank needs --passages, whose results it ranks")
     tools: list[Tool] = [passages(path, rank=_ranked() if rank else None), calculator] if path else [calculator]
     agent = Agent(
         PromptModel(model, base_url=base_url, stream=stream),
@@ -64,7 +64,7 @@ def command(
 
 
 def _ranked() -> Rank:
-    """What puts passages in the order of their meaning. Raises `UsageError` if the model for it is not here."""
+    """Return the ranking of passages by meaning. Raises `UsageError` if its model is not installed."""
     from ..components import Ranker
 
     ranker = Ranker("minilm")

@@ -1,4 +1,4 @@
-"""`retinue check`: a file's problems, all of them."""
+"""`retinue check`: lists all problems of a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..config import check
 @click.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
 def command(file: Path) -> int:
-    """Say all that is wrong with FILE and the tool files it names, a line each: FILE:LINE:COLUMN: what.
+    """List all problems of FILE and of the tool files it names, one per line: FILE:LINE:COLUMN: problem.
 
-    Nothing is imported, started or reached. The exit status is 0 only if nothing is wrong; a warning is not wrong.
+    Nothing is imported, started or contacted. The exit status is 0 if there are no problems other than warnings.
     """
     problems = check(file)
     for problem in problems:
         click.echo(problem)
     if not problems:
-        click.echo(f"{file}: nothing is wrong")
+        click.echo(f"{file}: no problems found")
     return int(any(not problem.warning for problem in problems))

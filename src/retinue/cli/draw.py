@@ -1,4 +1,4 @@
-"""`retinue draw`: a picture of a pipeline."""
+"""`retinue draw`: draws a pipeline."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..pipelines import Node, diagram
 @click.command("draw")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--pipeline", help="Which pipeline, if the file has several.")
-@click.option("--svg", type=click.Path(path_type=Path), help="Write an SVG there instead of text here.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Write an SVG file instead of printing text.")
 def command(file: Path, pipeline: str | None, svg: Path | None) -> int:
-    """Draw a pipeline of FILE. Nothing of it is built."""
+    """Draw a pipeline of FILE without building it."""
     spec = load_spec(file)
     name = chosen(spec, "pipelines", pipeline)
     found = next(one for one in spec.pipelines or () if one.name == name)
@@ -30,5 +30,5 @@ def command(file: Path, pipeline: str | None, svg: Path | None) -> int:
         svg.write_text(diagram.svg(nodes), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{svg} cannot be written: {error.strerror}") from error
-    click.echo(f"{svg} is written")
+    click.echo(f"{svg} was written")
     return 0

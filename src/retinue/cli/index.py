@@ -1,4 +1,4 @@
-"""`retinue index`: a folder as documents that agents can search."""
+"""`retinue index`: makes a folder searchable for agents."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from .progress_line import Progress
 @click.command("index")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
-    "--store", type=click.Path(path_type=Path), help="Where to keep it.  [default: FOLDER/.retinue/documents.sqlite]"
+    "--store", type=click.Path(path_type=Path), help="Where to store it.  [default: FOLDER/.retinue/documents.sqlite]"
 )
-@click.option(
-    "--size", default=1_000, show_default=True, type=click.IntRange(1), help="Characters of a piece, at most."
-)
-@click.option("--vectors", is_flag=True, help="Also find by meaning (`retinue models pull minilm`).")
+@click.option("--size", default=1_000, show_default=True, type=click.IntRange(1), help="Maximum characters per piece.")
+@click.option("--vectors", is_flag=True, help="Also search by meaning (`retinue models pull minilm`).")
 def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
-    """Keep the files under FOLDER (HTML, PDF, Markdown, plain text) so that a Retriever finds them.
+    """Index the files under FOLDER (HTML, PDF, Markdown, plain text) for a Retriever.
 
-    Run again, only what has changed is read. Hidden files and links are passed over.
+    Running it again reads only what has changed. Hidden files and links are skipped.
     """
     place = store or folder / STORE
     if store is None:
         place.parent.mkdir(exist_ok=True)
-    logging.getLogger("pypdf").addHandler(logging.NullHandler())  # what is wrong with a file is said at the end
+    logging.getLogger("pypdf").addHandler(logging.NullHandler())  # problems with files are reported at the end
     with DocumentStore(place) as kept:
         with Progress(patience=1.0) as progress:
             done = index_folder(

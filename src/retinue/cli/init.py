@@ -1,4 +1,4 @@
-"""`retinue init`: a folder to begin with."""
+"""`retinue init`: creates a starter folder."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SUFFIXES = (".yml", ".yaml", ".py", ".md")
 @click.command("init")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 def command(folder: Path) -> int:
-    """Begin FOLDER (default: here) with an agent, a tool and a README. Nothing that is there is overwritten.
+    """Create an agent, a tool and a README in FOLDER (default: here). Existing files are not overwritten.
 
-    The agent runs at once, without a model: a script stands in for one.
+    The agent runs at once and without a model: a script takes its place.
     """
     texts = dict(_texts(files(__package__) / "starter", folder))
     there = [path for path in texts if path.exists()]
     if there:
-        raise UsageError(f"{there[0]} is there already; nothing was written")
+        raise UsageError(f"{there[0]} already exists; nothing was written")
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)

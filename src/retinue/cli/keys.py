@@ -1,4 +1,4 @@
-"""`retinue keys`: who may ask a server, for whom, what, and how much; also while the server runs."""
+"""`retinue keys`: manages API keys with their tenants, scopes and limits, also while the server runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MISSING = "keys need the extra 'server': pip install 'retinue[server]'"
 _DB = click.option(
-    "--db", default="retinue.db", show_default=True, help="The server's: a file, or the URL of a PostgreSQL database."
+    "--db", default="retinue.db", show_default=True, help="The server's database: a file or a PostgreSQL URL."
 )
 _SCOPES = ("read", "runs", "agents", "all")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -33,41 +33,43 @@ class _Limit(click.ParamType):  # type: ignore[type-arg] # newer versions of cli
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
         name, _, amount = str(value).partition("=")
         if name not in _LIMITS:
-            self.fail(f"{value!r} is no limit; there are {', '.join(f'{one}=N' for one in _LIMITS)}", param, ctx)
+            self.fail(f"{value!r} is not a limit; there are {', '.join(f'{one}=N' for one in _LIMITS)}", param, ctx)
         if amount == "none":
             return name, None
         if name in _A_MINUTE:
             return name, PER_MINUTE.convert(amount, param, ctx)
         least = 0 if name == "queue" else 1
         if not amount.isdecimal() or not least <= int(amount[:10]) < 10**9:
-            self.fail(f"{amount[:20]!r} is no number of {name}: want {least} or more, or none", param, ctx)
+            self.fail(f"{amount[:20]!r} is not a number of {name}: want {least} or more, or none", param, ctx)
         return name, int(amount)
 
 
 @click.group("keys")
 def command() -> None:
-    """Make, list and revoke the API keys of a server: also while it runs, which heeds it within a second."""
+    """Make, list and revoke the API keys of a server. A running server applies changes within a second."""
 
 
 @command.command("make")
-@click.option("--tenant", default="default", show_default=True, help="Whose it is: tenants see only what is theirs.")
-@click.option("--name", default="", help="What it is for; shown in lists.")
+@click.option(
+    "--tenant", default="default", show_default=True, help="The tenant it belongs to: tenants see only their own data."
+)
+@click.option("--name", default="", help="Its purpose, shown in lists.")
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(_SCOPES), help="May be repeated.  [default: all]")
-@click.option("--expires", type=SPAN, help="In which it is good for: 90m, 12h, 30d, 8w.  [default: until revoked]")
-@click.option("--limit", "limits", multiple=True, type=_Limit(), help="Instead of the server's; N may be none.")
-@click.option("--json", "as_json", is_flag=True, help="Say all that is known of it.")
+@click.option("--expires", type=SPAN, help="Lifetime: 90m, 12h, 30d, 8w.  [default: until revoked]")
+@click.option("--limit", "limits", multiple=True, type=_Limit(), help="Overrides the server's limit; N may be none.")
+@click.option("--json", "as_json", is_flag=True, help="Print all its data as JSON.")
 @_DB
 def make_(db: str, as_json: bool, **wanted: Any) -> int:
-    """Make a key and show it: only now, for what is kept is its SHA-256.
+    """Make a key and show it. It cannot be shown again, because only its SHA-256 is stored.
 
-    Scopes: read; runs (threads, runs, completions, responses); agents (assistants, files, vector stores); all.
-    Limits: requests=N/min, tokens=N/min, runs=N, queue=N, streams=N.
+    Scopes: read; runs (threads, runs, completions, responses); agents (assistants, files, vector stores); all. Limits:
+    requests=N/min, tokens=N/min, runs=N, queue=N, streams=N.
     """
     tenant, name = wanted["tenant"], wanted["name"]
     if not _TENANT.fullmatch(tenant):
-        raise UsageError(f"{tenant[:80]!r} is no tenant: want up to 64 letters, digits, '.', '_' and '-'")
+        raise UsageError(f"{tenant[:80]!r} is not a valid tenant: want up to 64 letters, digits, '.', '_' and '-'")
     if len(name) > 256 or not name.isprintable():
-        raise UsageError("a key's name is one line of up to 256 characters")
+        raise UsageError("a key's name must be one line of at most 256 characters")
     keys, visited = _store()
     with visited(database_url(db), new=True) as connection:
         scopes = None if not wanted["scopes"] or "all" in wanted["scopes"] else sorted(set(wanted["scopes"]))
@@ -77,12 +79,12 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
         click.echo(json.dumps({"key": key, **_shown(made)}))
     else:
         click.echo(key)
-        click.echo(f"{made.id} of {tenant}; the key is shown only now", err=True)
+        click.echo(f"{made.id} of {tenant}; the key cannot be shown again", err=True)
     return 0
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, with all that is known.")
+@click.option("--json", "as_json", is_flag=True, help="Print all data as JSON.")
 @_DB
 def list_(db: str, as_json: bool) -> int:
     """List the keys of a database, oldest first."""
@@ -103,18 +105,18 @@ def list_(db: str, as_json: bool) -> int:
 @click.argument("id_", metavar="ID")
 @_DB
 def revoke(id_: str, db: str) -> int:
-    """Let the key ID open nothing from now on, and close what streams it has open."""
+    """Revoke the key ID, and close its open streams."""
     keys, visited = _store()
     with visited(database_url(db)) as connection:
         key = keys.revoke_key(connection, id_)
     if key is None:
         raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
-    click.echo(f"{key.id} of {key.tenant} is revoked")
+    click.echo(f"{key.id} of {key.tenant} was revoked")
     return 0
 
 
 def _store() -> tuple[Any, Any]:
-    """What works on the keys, and what opens their database."""
+    """Import the functions for keys, and the one that opens their database."""
     try:
         from ..store import api_keys as keys
         from ..store.admin_transaction import admin_transaction

@@ -1,4 +1,4 @@
-"""`retinue lock`: the packages of a file's tools, locked with their hashes and installed."""
+"""`retinue lock`: locks the packages of a file's tools with their hashes, and installs them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .progress_line import Progress
 
 @click.command("lock")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--upgrade", is_flag=True, help="Resolve anew what is locked already.")
+@click.option("--upgrade", is_flag=True, help="Resolve locked packages again.")
 def command(path: Path, upgrade: bool) -> int:
-    """Lock and install what the tools of PATH need (`pip_dependencies`); PATH is a file of agents, or a folder
-    of tool files.
+    """Lock and install the packages (`pip_dependencies`) of the tools of PATH, a file of agents or a folder of tool
+    files.
 
-    The locks, files with each package's version and hash, stand in `locked` beside the tool's file and belong
-    under version control. Only wheels are installed, and only those: each tool's in an environment of its own,
-    in the cache folder. A run or a server never installs anything.
+    The lock files, with each package's version and hash, are in `locked` beside the tool's file and belong under
+    version control. Only locked packages are installed, from wheels, with an environment per tool in the cache folder.
+    A run or a server never installs anything.
     """
     found = dependencies(path)
     for lock, wanted in found.items():

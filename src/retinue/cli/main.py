@@ -1,4 +1,4 @@
-"""The command's entry: finds the subcommand, and turns every error into one line and an exit status."""
+"""The command's entry point: runs the subcommand, and turns every error into one line and an exit status."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _GROUPS = {
     "Answer": {
         "ask": "Answer a question with an agent that calculates and searches.",
         "run": "Answer a question with an agent of a file.",
-        "serve": "Serve agents and pipelines of a file to OpenAI's clients.",
-        "mcp": "Serve agents, pipelines or tools of a file to MCP clients.",
+        "serve": "Serve a file's agents and pipelines to OpenAI clients.",
+        "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
     },
     "Write a file of agents": {
-        "init": "Begin a folder with an agent, a tool and a README.",
-        "check": "Say all that is wrong with a file of agents.",
-        "tools": "Show what the model sees of an agent's tools.",
+        "init": "Create a folder with an agent, a tool and a README.",
+        "check": "List all problems of a file of agents.",
+        "tools": "Show an agent's tools as the model sees them.",
         "lock": "Lock and install the packages of a file's tools.",
-        "pin": "Look at the tools of a file's MCP servers, and approve them.",
+        "pin": "Review the tools of a file's MCP servers, and approve them.",
         "draw": "Draw a pipeline of a file.",
         "schema": "Print the JSON Schema of files of agents.",
-        "migrate": "Lift an older file to the current version.",
+        "migrate": "Upgrade an older file to the current version.",
     },
     "Keep": {
         "models": "List, fetch and remove model weights.",
-        "index": "Make a folder's files something that agents can search.",
-        "search": "Search what was indexed.",
+        "index": "Make a folder's files searchable for agents.",
+        "search": "Search an index.",
         "keys": "Make, list and revoke API keys of a server.",
     },
 }
@@ -43,7 +43,7 @@ _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.it
 
 
 class _Lazy(click.Group):
-    """Commands from the modules beside this one; `--help` imports none of them."""
+    """Loads subcommands from the modules beside this one; `--help` imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -52,7 +52,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             near = nearest(cmd_name, _COMMANDS)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
-        if cmd_name != "serve":  # which has options for it
+        if cmd_name != "serve":  # `serve` has options for logging
             _show_warnings()
         command: click.Command = import_module(f".{cmd_name}", __package__).command
         return command
@@ -68,13 +68,13 @@ class _Lazy(click.Group):
 def cli() -> None:
     """Agents that decide, act and observe, on any language model.
 
-    Begin with: retinue models pull; retinue ask "What is 15% of 1234?"
+    To begin: retinue models pull; retinue ask "What is 15% of 1234?"
     """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit status: 0 for success, 1 for no answer, 2 for a usage error,
-    130 for Ctrl-C."""
+    """Run the command line. Return the exit status: 0 for success, 1 for no answer, 2 for a usage error, 130 for
+    Ctrl-C."""
     try:
         status: Any = cli.main(args=arguments, prog_name="retinue", standalone_mode=False)
     except click.ClickException as error:
@@ -84,10 +84,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except RetinueError as error:
         return _failed(str(error))
-    except BrokenPipeError:  # the reader of our output left
+    except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:  # a mistake of ours; the user gets a line, not a traceback
+    except Exception as error:  # a bug of ours; the user gets a line, not a traceback
         if os.environ.get("RETINUE_DEBUG"):
             raise
         return _failed(f"unexpected {type(error).__name__}: {error} (RETINUE_DEBUG=1 shows where; please report it)")
@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _show_warnings() -> None:
-    """Say what is logged as a warning or an error; how a run goes, the commands show themselves."""
+    """Print logged warnings and errors. The commands themselves show the progress of runs."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.name.startswith("retinue.") and record.name != "retinue.run_log")
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])

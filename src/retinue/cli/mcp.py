@@ -1,4 +1,4 @@
-"""`retinue mcp`: what a file defines, as an MCP server."""
+"""`retinue mcp`: serves what a file defines as an MCP server."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ..pipelines import Pipeline
 @click.command("mcp")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("names", nargs=-1)
-@click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, and not on standard input.")
-@click.option("--api-key", envvar="RETINUE_MCP_KEY", help="What clients must say; one is made if none is given.")
-@click.option("--allow-host", multiple=True, help="A name by which clients reach it, besides localhost.")
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input.")
+@click.option("--api-key", envvar="RETINUE_MCP_KEY", help="The key that clients must send; generated if missing.")
+@click.option("--allow-host", multiple=True, help="A host name of the server, besides localhost.")
 def command(
     file: Path, names: tuple[str, ...], address: str | None, api_key: str | None, allow_host: tuple[str, ...]
 ) -> int:
-    """Serve what FILE defines as an MCP server: its agents, pipelines and tools of these NAMES.
+    """Serve the agents, pipelines and tools of FILE with these NAMES as an MCP server.
 
-    Without NAMES: all agents and pipelines, or the tools at the top of a file that has neither. A client sees an
-    agent as the tool ask_NAME(question), a pipeline as run_NAME(query). The key may also be in RETINUE_MCP_KEY.
+    Without NAMES: all agents and pipelines, or the top-level tools of a file that has neither. Clients see an agent as
+    the tool ask_NAME(question), and a pipeline as run_NAME(query). The key may also be in RETINUE_MCP_KEY.
     """
     spec = load_spec(file)
     parts = _parts(spec, names)

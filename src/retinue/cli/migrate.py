@@ -1,4 +1,4 @@
-"""`retinue migrate`: older files, lifted to the current version."""
+"""`retinue migrate`: upgrades older files to the current version."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..config.migration import migrate
 @click.command("migrate")
 @click.argument("file", type=click.Path(path_type=Path))
 def command(file: Path) -> int:
-    """Lift FILE to the current version, in place. Comments and order stay; done twice, nothing more changes."""
+    """Upgrade FILE to the current version, in place. Comments and order are kept. An upgraded file is left
+    unchanged."""
     click.echo(f"{file}: {migrate(file)}")
     return 0

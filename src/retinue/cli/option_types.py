@@ -1,4 +1,4 @@
-"""Words of the command line that several commands read: so much a minute, a span of time, a database."""
+"""Option types shared by several commands: rates, durations and databases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _PerMinute(click.ParamType):  # type: ignore[type-arg] # newer versions of
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         said = re.fullmatch(r"(\d{1,12})(/min)?", str(value))
         if not said or not int(said[1]):
-            self.fail(f"{value!r} is not a number a minute, such as 100/min", param, ctx)
+            self.fail(f"{value!r} is not a number per minute, such as 100/min", param, ctx)
         return int(said[1])
 
 
@@ -27,7 +27,7 @@ class _Span(click.ParamType):  # type: ignore[type-arg] # newer versions of clic
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         said = re.fullmatch(r"(\d{1,9})([smhdw])", str(value))
         if not said or not int(said[1]):
-            self.fail(f"{value!r} is not a span of time, such as 90m, 12h, 30d or 8w", param, ctx)
+            self.fail(f"{value!r} is not a duration, such as 90m, 12h, 30d or 8w", param, ctx)
         return int(said[1]) * _SECONDS[said[2]]
 
 
@@ -36,7 +36,7 @@ SPAN = _Span()  # in seconds
 
 
 def database_url(db: str) -> str:
-    """The URL of a database that is given by its file, or by its URL."""
+    """Return the URL of a database given as a file or a URL."""
     if "://" in db:
         return db
     from sqlalchemy import URL

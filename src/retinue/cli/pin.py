@@ -1,4 +1,4 @@
-"""`retinue pin`: look at the tools of a file's MCP servers, and approve them."""
+"""`retinue pin`: shows the tools of a file's MCP servers for approval."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..mcp.tool_pins import PINS, Offer, Offered, read_pins
 @click.command("pin")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("names", nargs=-1)
-@click.option("--yes", is_flag=True, help="Approve without being asked.")
+@click.option("--yes", is_flag=True, help="Approve without asking.")
 def command(file: Path, names: tuple[str, ...], yes: bool) -> int:
-    """Show the tools of FILE's MCP servers (those of these NAMES), and approve them.
+    """Show the tools of FILE's MCP servers (those with these NAMES), and approve them.
 
-    The servers are started for this. What is approved stands in retinue.pins.json beside FILE: name, description
-    and schema of every tool. An agent is given just these, and none that changed since. The exit status is 0 only
-    if all of them are approved.
+    The servers are started for this. Approved tools are stored in retinue.pins.json beside FILE, each with its name,
+    description and schema. An agent gets only these tools, and none that has changed since. The exit status is 0 only
+    if all are approved.
     """
     spec = load_spec(file)
     there = servers(spec)
@@ -38,7 +38,7 @@ def command(file: Path, names: tuple[str, ...], yes: bool) -> int:
         before = read_pins(file.parent / PINS).get(name, {})
         click.echo("\n".join(_shown(name, offered, before)))
         if {key: one.sha256 for key, one in offered.offers.items()} == {key: one.sha256 for key, one in before.items()}:
-            click.echo(f"{name}: these are approved already")
+            click.echo(f"{name}: already approved")
         elif yes or click.confirm(f"Approve these {len(offered.offers)} tools of {name}?", err=True):
             server.pin(offered)
             click.echo(f"{name}: approved, in {file.parent / PINS}")
@@ -62,5 +62,5 @@ def _shown(server: str, offered: Offered, before: Mapping[str, Offer]) -> Iterat
 
 
 def _visible(text: str) -> str:
-    """`text` in which nothing hides: what does not show is written as its code."""
+    """Return `text` with unprintable characters written as their codes."""
     return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)

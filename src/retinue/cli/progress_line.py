@@ -1,4 +1,4 @@
-"""What goes on meanwhile: one line that is rewritten in a terminal; a line now and then elsewhere."""
+"""Progress output: a single line rewritten in a terminal; occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..display.terminal import Measure, columns, is_terminal
 
 
 class Progress:
-    """A line on stderr, as long as it is open; none of what is done within `patience` seconds."""
+    """A progress line on standard error. Work that ends within `patience` seconds shows none."""
 
     def __init__(self, patience: float = 0.0) -> None:
         self._begin = time.monotonic() + patience
@@ -30,7 +30,7 @@ class Progress:
             click.echo(err=True)
 
     def show(self, what: str, done: int = 0, size: int = 0, unit: str = "") -> None:
-        """`what` is going on; `done` of `size` bytes, or of another `unit`, are there."""
+        """Show that `what` is in progress, with `done` of `size` bytes (or another `unit`)."""
         if time.monotonic() < self._begin:
             return
         pause = 0.1 if self._terminal else 5.0

@@ -1,4 +1,4 @@
-"""Carrying out a run in the terminal: its trace, or its events as JSON lines, and the exit status."""
+"""Executes a run in the terminal, showing its trace or its events as JSON lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..display.live_trace import run_traced
 
 
 def run_and_show(run: Run, *, as_json: bool) -> int:
-    """Run to the end, shown as it goes: 0 for an answer, 1 for none, 130 for Ctrl-C."""
+    """Run to the end while showing progress. Return 0 for an answer, 1 for none, 130 for Ctrl-C."""
     with contextlib.suppress(KeyboardInterrupt):
         run_to_completion(_json(run) if as_json else _trace(run))
     if run.result.stop_reason is StopReason.CANCELLED:

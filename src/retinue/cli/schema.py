@@ -1,4 +1,4 @@
-"""`retinue schema`: what an editor needs to know of files of agents."""
+"""`retinue schema`: the JSON Schema of files of agents, for editors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..config import json_schema
 def command() -> int:
     """Print the JSON Schema of files of agents.
 
-    Editors complete and check with it: save it, and begin a file with the line
-    `# yaml-language-server: $schema=retinue.schema.json`.
+    Editors use it for completion and checks: save it, and begin a file with the line `# yaml-language-server:
+    $schema=retinue.schema.json`.
     """
     click.echo(json.dumps(json_schema(), ensure_ascii=False, indent=2))
     return 0

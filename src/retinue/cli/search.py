@@ -1,4 +1,4 @@
-"""`retinue search`: what a store has on something."""
+"""`retinue search`: searches a document store."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..tools.passages import excerpt
 @click.command("search")
 @click.argument("store", type=click.Path(path_type=Path, exists=True))
 @click.argument("query")
-@click.option("--top-k", default=5, show_default=True, type=click.IntRange(1), help="How many, at most.")
+@click.option("--top-k", default=5, show_default=True, type=click.IntRange(1), help="Maximum number of results.")
 def command(store: Path, query: str, top_k: int) -> int:
-    """Show the passages of STORE (or of the folder that was indexed) that fit QUERY best. 1: none does."""
+    """Show the passages of STORE (or of an indexed folder) that best match QUERY. The exit status is 1 if none does."""
     place = store / STORE if store.is_dir() else store
     if not place.is_file():
-        raise DataError(f"{store} was not indexed; see `retinue index`")
+        raise DataError(f"{store} is not indexed; see `retinue index`")
     with DocumentStore(place) as kept:
         found = kept.keyword(query, top_k)
     for document in found:

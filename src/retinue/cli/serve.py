@@ -1,4 +1,4 @@
-"""`retinue serve`: what a file defines, as a server with OpenAI's API."""
+"""`retinue serve`: serves what a file defines over OpenAI's API."""
 
 from __future__ import annotations
 
@@ -25,47 +25,53 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 @click.command("serve")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="The port; 0 is any that is free.  [default: 8000]")
-@click.option("--db", default="retinue.db", show_default=True, help="A file, or the URL of a PostgreSQL database.")
-@click.option("--api-key", "keys", multiple=True, metavar="KEY", help="What clients must say; may be repeated.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name by which clients reach it.")
-@click.option("--cors", "origins", multiple=True, metavar="ORIGIN", help="Whose pages in browsers may use it.")
-@click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Seconds for a run.")
-@click.option("--human-ttl", type=click.IntRange(1), default=86_400, show_default=True, help="Seconds for a person.")
-@click.option("--retention", type=click.IntRange(0), default=0, help="Seconds to keep runs that ended.  [default: all]")
-@click.option("--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds to finish runs in.")
-@click.option("--runs-at-once", type=click.IntRange(1), default=200, show_default=True, help="Others wait, queued.")
-@click.option("--connections", type=click.IntRange(1), default=1_000, show_default=True, help="Of one address.")
-@click.option("--limit-requests", type=PER_MINUTE, metavar="N/min", help="Requests of a key; of reads ten for one.")
-@click.option("--limit-tokens", type=PER_MINUTE, metavar="N/min", help="Tokens of a key's runs.")
-@click.option("--limit-runs", type=click.IntRange(1), help="Runs of a key under way at a time; others wait, queued.")
-@click.option("--limit-queue", type=click.IntRange(0), help="Runs of a key that may wait.")
-@click.option("--limit-streams", type=click.IntRange(1), help="Open streams of a key.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="The port; 0 picks a free one.  [default: 8000]")
+@click.option("--db", default="retinue.db", show_default=True, help="A file or a PostgreSQL URL.")
+@click.option("--api-key", "keys", multiple=True, metavar="KEY", help="A key that clients may use; may be repeated.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name of the server.")
+@click.option("--cors", "origins", multiple=True, metavar="ORIGIN", help="An origin whose pages may use it.")
+@click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Maximum seconds per run.")
 @click.option(
-    "--tenant-bytes", type=click.IntRange(0), default=10_000_000_000, help="Of a tenant's files.  [default: 10 GB]"
+    "--human-ttl", type=click.IntRange(1), default=86_400, show_default=True, help="Seconds to wait for a person."
 )
-@click.option("--tenant-files", type=click.IntRange(0), default=100_000, show_default=True, help="Files of a tenant.")
-@click.option("--tenant-stores", type=click.IntRange(0), default=10_000, show_default=True, help="Its vector stores.")
+@click.option("--retention", type=click.IntRange(0), default=0, help="Seconds to keep runs that ended.  [default: all]")
+@click.option("--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds for runs to finish.")
+@click.option("--runs-at-once", type=click.IntRange(1), default=200, show_default=True, help="Others are queued.")
+@click.option("--connections", type=click.IntRange(1), default=1_000, show_default=True, help="Per address.")
+@click.option("--limit-requests", type=PER_MINUTE, metavar="N/min", help="Requests per key; ten reads count as one.")
+@click.option("--limit-tokens", type=PER_MINUTE, metavar="N/min", help="Tokens per key.")
+@click.option("--limit-runs", type=click.IntRange(1), help="Active runs per key; others are queued.")
+@click.option("--limit-queue", type=click.IntRange(0), help="Queued runs per key.")
+@click.option("--limit-streams", type=click.IntRange(1), help="Open streams per key.")
+@click.option(
+    "--tenant-bytes", type=click.IntRange(0), default=10_000_000_000, help="Bytes per tenant.  [default: 10 GB]"
+)
+@click.option("--tenant-files", type=click.IntRange(0), default=100_000, show_default=True, help="Files per tenant.")
+@click.option("--tenant-stores", type=click.IntRange(0), default=10_000, show_default=True, help="Stores per tenant.")
 @click.option(
     "--hosted-tools",
     default="file_search",
     show_default=True,
     metavar="NAMES",
-    help="Of file_search and code_interpreter those that runs may use, with commas between them.",
+    help="The hosted tools that runs may use, separated by commas: file_search, code_interpreter.",
 )
-@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True, help="What is logged.")
-@click.option("--log-format", type=click.Choice(_FORMATS), default="json", show_default=True, help="A line of it.")
+@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True, help="Minimum level.")
+@click.option("--log-format", type=click.Choice(_FORMATS), default="json", show_default=True, help="Log format.")
 @click.option(
-    "--access-log", type=click.Choice(["off", *_FORMATS]), default="off", show_default=True, help="A line a request."
+    "--access-log",
+    type=click.Choice(["off", *_FORMATS]),
+    default="off",
+    show_default=True,
+    help="One line per request.",
 )
-@click.option("--strict", is_flag=True, help="Refuse parameters that are not known.")
+@click.option("--strict", is_flag=True, help="Refuse unknown parameters.")
 def command(file: Path | None, **given: Any) -> int:
-    """Serve the agents and pipelines of FILE as models, to OpenAI's clients: chat completions and assistants.
+    """Serve the agents and pipelines of FILE as models to OpenAI clients: chat completions, responses and assistants.
 
-    Keys may also be in RETINUE_API_KEYS, with commas between them; if there are none at all, one is made and shown.
-    Without FILE, the environment describes an agent as OPEA's do (strategy, llm_endpoint_url, model, tools, ...).
+    Keys may also be in RETINUE_API_KEYS, separated by commas. If there are none at all, one is made and shown. Without
+    FILE, the environment describes an agent as in OPEA (strategy, llm_endpoint_url, model, tools, ...).
     """
-    gc.disable()  # until it is ready: a start makes much, and lets go of nothing
+    gc.disable()  # until ready: starting allocates much and frees nothing
     try:
         return _serve(file, given)
     finally:
@@ -113,13 +119,13 @@ def _form(said: str) -> Any:
 
 
 def _ready(address: str) -> None:
-    gc.freeze()  # what is there now stays, and need not be looked through again and again
+    gc.freeze()  # objects created so far stay, so collections may skip them
     gc.enable()
-    click.echo(f"Retinue is ready on {address}")  # which flushes
+    click.echo(f"Retinue is ready on {address}")  # and flushes
 
 
 def _made(key: str) -> None:
-    click.echo(f"the key of this server, shown only now: Authorization: Bearer {key}", err=True)
+    click.echo(f"the key of this server, which cannot be shown again: Authorization: Bearer {key}", err=True)
 
 
 def _deployment(file: Path | None) -> Deployment:
@@ -138,8 +144,8 @@ def _port(file: Path | None) -> int:
 
 
 def _keys(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Those given, and those of the environment."""
+    """Return the given keys and those in the environment."""
     keys = [key.strip() for key in (*given, *os.environ.get("RETINUE_API_KEYS", "").split(",")) if key.strip()]
     if any(not key.isascii() or not key.isprintable() or " " in key for key in keys):
-        raise UsageError("an API key is letters, digits and signs of ASCII, without spaces")
+        raise UsageError("an API key must consist of printable ASCII characters without spaces")
     return tuple(keys)

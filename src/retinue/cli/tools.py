@@ -1,4 +1,4 @@
-"""`retinue tools`: what a model sees of an agent's tools."""
+"""`retinue tools`: shows an agent's tools as a model sees them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ..strategies.react_json import tools_as_json
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--agent", help="Which agent, if the file has several.")
 def command(file: Path, agent: str | None) -> int:
-    """Show exactly what the model is told of the tools of an agent of FILE.
+    """Show the tools of an agent of FILE exactly as the model sees them.
 
-    The tools are loaded for this, so Python files they come from are imported; none is called.
+    The tools are loaded for this, so their Python files are imported; none is called.
     """
     spec = load_spec(file)
     name = chosen(spec, "agents", agent)

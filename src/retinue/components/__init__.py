@@ -1,4 +1,4 @@
-"""Components that come with Retinue: one file each."""
+"""Built-in components, one per file."""
 
 from .currency import CurrencyConverter
 from .document_splitter import DocumentSplitter

@@ -1,4 +1,4 @@
-"""`CodeInterpreter`: runs Python that a model wrote, and says what it printed."""
+"""`CodeInterpreter`: runs Python code written by a model and returns its output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sandbox import Sandbox, SandboxLimits
 
 
 class CodeInterpreter:
-    """A sandbox as an interactive Python. Raises `UsageError` if the extra `sandbox` is not installed."""
+    """A sandbox that behaves like interactive Python. Raises `UsageError` without the extra `sandbox`."""
 
     effects = "read"
 
@@ -23,7 +23,7 @@ class CodeInterpreter:
         """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. What
         is wrong with it is told as Python does, behind what it printed before.
 
-        Raises `ToolError` for what was stopped, and for a result that is too large.
+        Raises `ToolError` if the code was stopped, or its result is too large.
         """
         printed, value = await run_in_thread(partial(self._sandbox.interact, code_in(code), dict(given or {})))
         shown = [printed.rstrip("\n"), "" if value is None else repr(plain(value))]

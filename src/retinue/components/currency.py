@@ -1,4 +1,4 @@
-"""`CurrencyConverter`: amounts of money in other currencies, by the reference rates of the European Central Bank."""
+"""`CurrencyConverter`: converts amounts of money at the reference rates of the European Central Bank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CODE = re.compile(r"[A-Z]{3}")
 
 
 class Conversion(TypedDict):
-    """What `CurrencyConverter` gives: `results`, the text for a model, and what is in it. `date` is the rate's."""
+    """The outputs of `CurrencyConverter`: `results`, the text for a model, and its values. `date` is the rate's."""
 
     results: str
     amount: float
@@ -26,15 +26,15 @@ class Conversion(TypedDict):
 
 
 class CurrencyConverter(QueryComponent[Conversion]):
-    """Converts money with rates from frankfurter.dev, a free service without keys, of the last working day.
+    """Converts money at the last working day's rates from frankfurter.dev, a free service without keys.
 
-    As a component it takes a query such as `100 EUR in USD`. `base_url` is for a server of one's own,
-    `seconds` is the time limit.
+    As a component it takes a query such as `100 EUR in USD`. `base_url` may point to another server; `seconds` is the
+    time limit.
     """
 
     def __init__(self, *, base_url: str = "https://api.frankfurter.dev/v1", seconds: float = 20.0) -> None:
         self.name = "CurrencyConverter"
-        self.given = {"base_url": base_url, "seconds": seconds}  # for a file
+        self.given = {"base_url": base_url, "seconds": seconds}  # for export
         self._service = Service("Frankfurter", base_url, "", seconds)
         self.tool_function = self.convert
 
@@ -57,7 +57,7 @@ class CurrencyConverter(QueryComponent[Conversion]):
     async def run_async(self, query: str) -> Conversion:
         """Convert an amount of money, as in: 100 EUR in USD.
 
-        Raises `ToolError` for a query that is none, a currency that is not known, or if no rate can be had.
+        Raises `ToolError` for an invalid query or unknown currency, or if no rate is available.
         """
         match = _QUERY.fullmatch(checked_query(query))
         if match is None:

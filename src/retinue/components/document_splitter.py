@@ -1,4 +1,4 @@
-"""`DocumentSplitter`: long documents in pieces."""
+"""`DocumentSplitter`: splits long documents."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..errors import UsageError
 
 
 class Pieces(TypedDict):
-    """`documents`: the pieces, in their order."""
+    """`documents`: the pieces, in order."""
 
     documents: list[Document]
 
 
 class DocumentSplitter:
-    """Cuts documents into pieces of at most `size` characters: between paragraphs, else between sentences.
+    """Splits documents into pieces of at most `size` characters, between paragraphs or else between sentences.
 
-    Each piece has its document's `meta` and `part`, its number from 0. Raises `UsageError` for a size below 1.
+    Each piece has its document's `meta` and its index from 0 in `part`. Raises `UsageError` for a size below 1.
     """
 
     effects = "read"

@@ -1,4 +1,4 @@
-"""`DocumentWriter`: the end of an indexing pipeline."""
+"""`DocumentWriter`: the last step of an indexing pipeline."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .embedding_models import embedder as named
 
 
 class Written(TypedDict):
-    """`written`: how many documents were new or changed."""
+    """`written`: the number of new or changed documents."""
 
     written: int
 
 
 class DocumentWriter:
-    """Keeps documents in `store`; with an `embedder` (see `Retriever`), with their vectors.
+    """Writes documents to `store`, with their vectors if there is an `embedder` (see `Retriever`).
 
     Raises `UsageError` without a store.
     """
 
     def __init__(self, store: Store, embedder: Embedder | str | None = None, *, name: str = "DocumentWriter") -> None:
         self.name = name
-        self.given = {"store": store, "embedder": embedder}  # for a file
+        self.given = {"store": store, "embedder": embedder}  # for export
         self.store = checked_store(store, name)
         self.embedder = None if embedder is None else named(embedder, name)
 

@@ -1,4 +1,4 @@
-"""Which model embeds: one that is given, or one that a file names by a text."""
+"""Resolves an embedder that is passed as an object or named in a file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .hosted_models import HostedEmbedder
 
 
 def embedder(given: Embedder | str, name: str) -> Embedder:
-    """`given`, or what it names: `minilm`, `openai:MODEL`, or the folder of a sentence-transformers model as
-    ONNX; `name` is who asks.
+    """Return the embedder `given`, or the one it names: `minilm`, `openai:MODEL`, or the folder of a
+    sentence-transformers model as ONNX. `name` is the caller's name for errors.
 
-    Raises `UsageError` for anything else, and if what it needs is not here.
+    Raises `UsageError` for anything else, and if a requirement is not installed.
     """
     if not isinstance(given, str):
         return given

@@ -1,4 +1,4 @@
-"""`FileConverter`: the beginning of an indexing pipeline."""
+"""`FileConverter`: the first step of an indexing pipeline."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..errors import DataError, UsageError
 
 
 class ConvertedFiles(TypedDict):
-    """`documents`, one for each file that could be read, and `problems`, a line for each other."""
+    """`documents`, one for each readable file, and `problems`, one line for each other file."""
 
     documents: list[Document]
     problems: list[str]
 
 
 class FileConverter:
-    """Reads files (HTML, PDF, Markdown, plain text) as documents, with their `path` and `title` in `meta`.
+    """Converts files (HTML, PDF, Markdown, plain text) to documents with `path` and `title` in `meta`.
 
-    With a `folder`, only files in it are read, and paths are from there: the way to let a model, or whoever else
-    is not to see every file, say what is read.
+    With a `folder`, only files in it are read, and paths are relative to it. Use this if a model, or anyone else who
+    may not see all files, chooses the paths.
     """
 
     effects = "read"
@@ -37,7 +37,7 @@ class FileConverter:
         A path alone, as a model gives it, is read only if there is a `folder`. Raises `UsageError`.
         """
         if isinstance(file_paths, str) and self.folder is None:
-            raise UsageError(f"{self.name}: want a list of paths; one that a model gives needs a folder to be in")
+            raise UsageError(f"{self.name}: want a list of paths; a single path from a model requires a folder")
         documents, problems = [], []
         for path in [file_paths] if isinstance(file_paths, str) else file_paths:
             try:

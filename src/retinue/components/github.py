@@ -21,9 +21,9 @@ from .query_component import QueryComponent
 from .web_search import Searched
 
 OPERATIONS = ("search_issues", "search_code", "read_issue", "list_issues")
-MAX_COMMENTS = 10  # of an issue that is read
+MAX_COMMENTS = 10  # of an issue
 _PAGES = 5
-_SECONDARY = 60.0  # seconds that GitHub asks to wait where it names none
+_SECONDARY = 60.0  # default wait in seconds for a secondary rate limit
 _ISSUE = re.compile(r"(?:https?://[^/\s]+/)?(?:([^/\s]+/[^/\s#]+?))?(?:#|/issues/|/pull/)?(\d{1,18})(?:[#?]\S*)?")
 _SCOPED = re.compile(r"(?:^|\s)(?:repo|org|user):\S")
 _KIND = re.compile(r"(?:^|\s)(?:is|type):(?:issue|pr|pull-request)\b")
@@ -33,15 +33,18 @@ _NEXT = re.compile(r'<([^>]*)>[^,]*\brel="next"')
 class GitHubAPI(QueryComponent[Searched]):
     """Searches and reads a repository's issues, and searches its code.
 
-    `operation` is what it does where it is a component or a tool: `search_issues`, `search_code` (for which
-    GitHub wants a token), `read_issue` or `list_issues`; `tools()` is all of them. `token`, else that in
-    `GITHUB_TOKEN`, is optional otherwise. `repository`, as `owner/name`, is the one that is meant where none is
-    named. `top_k` is how many are given at most, `seconds` the time limit of each request. `base_url` of GitHub
-    Enterprise is `https://HOST/api/v3`.
+    The outputs are `documents` (with `title`, `link`, and for issues `number`, `state`, `labels` in `meta`) and
+    `results`, the text for a model. Rate limits are waited for within `seconds`. Raises `UsageError` for invalid
+    settings.
 
-    Its outputs are `documents` (with `title`, `link`, and of issues `number`, `state`, `labels` in `meta`) and
-    `results`, the text that a model is shown. A rate limit is waited for if that takes no longer than `seconds`.
-    Raises `UsageError` for settings that cannot be.
+    Args:
+        operation: What it does as a component or tool: `search_issues`, `search_code` (requires a token),
+            `read_issue` or `list_issues`. `tools()` returns all of them.
+        token: By default that in `GITHUB_TOKEN`; otherwise optional.
+        repository: Default repository, as `owner/name`.
+        top_k: Maximum number of results.
+        seconds: Time limit of each request.
+        base_url: For GitHub Enterprise `https://HOST/api/v3`.
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class GitHubAPI(QueryComponent[Searched]):
             "top_k": top_k,
             "base_url": base_url,
             "seconds": seconds,
-        }  # fmt: skip -- for a file
+        }  # fmt: skip -- for export
         self.top_k = top_k
         self._repository = repository or ""
         key = (token or os.environ.get("GITHUB_TOKEN") or "").strip()
@@ -76,7 +79,7 @@ class GitHubAPI(QueryComponent[Searched]):
         self.tool_function: Callable[..., Awaitable[Searched]] = getattr(self, operation)
 
     def tools(self) -> list[Tool]:
-        """Each operation as a tool, under its name."""
+        """Return each operation as a tool with its own name."""
         given: dict[str, Any] = self.given
         return [Tool(name, GitHubAPI(**given | {"operation": name}), effects="read") for name in OPERATIONS]
 
@@ -143,7 +146,7 @@ class GitHubAPI(QueryComponent[Searched]):
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
     def _named(self, repository: str) -> str:
-        """The repository that is meant. Raises `ToolError`."""
+        """Return the requested or default repository. Raises `ToolError`."""
         named = repository.strip() or self._repository
         if not named:
             raise ToolError("say which repository, as owner/name")
@@ -161,8 +164,11 @@ class GitHubAPI(QueryComponent[Searched]):
         return await self._listed(f"/search/{what}", {"q": query}, self.top_k)
 
     async def _listed(self, path: str, params: Mapping[str, str], most: int) -> list[Any]:
-        """The first `most` items, from as many pages as it takes, without pull requests, which GitHub lists among
-        issues. Of a link to the next page, only the parameters are used: it leads nowhere else."""
+        """Return the first `most` items from as many pages as needed, without pull requests, which GitHub lists as
+        issues.
+
+        Only the parameters of a link to the next page are used, so it cannot lead elsewhere.
+        """
         kept: list[Any] = []
         params = {**params, "per_page": str(min(100, max(most, 30)))}
         for _ in range(_PAGES):
@@ -170,7 +176,7 @@ class GitHubAPI(QueryComponent[Searched]):
             items = answer.body.get("items") if isinstance(answer.body, Mapping) else answer.body
             if not isinstance(items, list):
                 raise ToolError("GitHub answered with something that is not the JSON of a list")
-            found = path.startswith("/search/")  # there, what is found is what was asked for
+            found = path.startswith("/search/")  # search results have been filtered by the query
             kept += [item for item in items if isinstance(item, Mapping) and (found or "pull_request" not in item)]
             following = _NEXT.search(answer.headers.get("link", ""))
             if len(kept) >= most or following is None:
@@ -186,8 +192,10 @@ class GitHubAPI(QueryComponent[Searched]):
 
 
 def _pause(answer: ServiceAnswer) -> float | None:
-    """The seconds that GitHub's rate limits ask for: `Retry-After`, else until the primary limit is reset, else,
-    at a secondary limit, which comes without any header at times, a minute."""
+    """Return the seconds to wait for GitHub's rate limits, or `None`.
+
+    Uses `Retry-After`, or else the reset of the primary limit. A secondary limit without headers waits a minute.
+    """
     if answer.status not in (403, 429, 503):
         return None
     if (seconds := parse_retry_after(answer.headers.get("retry-after"))) is not None:

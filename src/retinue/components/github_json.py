@@ -1,4 +1,4 @@
-"""GitHub's JSON as documents, and as texts for a model."""
+"""Converts GitHub's JSON to documents, and to texts for a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXCERPT = 200  # characters of an issue in a list
 
 
 def issue_of(item: Any) -> Document | None:
-    """An issue; nothing if it has no number or title."""
+    """Convert an issue; `None` if it has no number or title."""
     if not isinstance(item, Mapping) or not isinstance(item.get("number"), int) or not text(item.get("title")):
         return None
     names = [text(one.get("name") if isinstance(one, Mapping) else one) for one in _list(item.get("labels"))]
@@ -31,7 +31,7 @@ def issue_of(item: Any) -> Document | None:
 
 
 def comment_of(item: Any) -> Document | None:
-    """A comment; nothing if it says nothing."""
+    """Convert a comment; `None` if it is empty."""
     if not isinstance(item, Mapping) or not _text(item.get("body")):
         return None
     author = text(_mapping(item.get("user")).get("login")) or "somebody"
@@ -40,7 +40,7 @@ def comment_of(item: Any) -> Document | None:
 
 
 def code_of(item: Any) -> Document | None:
-    """A file in which something was found; its content is the places."""
+    """Convert a file with matches; its content is the matching places."""
     if not isinstance(item, Mapping) or not text(item.get("path")):
         return None
     fragments = [_text(_mapping(one).get("fragment")) for one in _list(item.get("text_matches"))]
@@ -53,14 +53,14 @@ def code_of(item: Any) -> Document | None:
 
 
 def searched(found: Iterable[Document | None]) -> Searched:
-    """What was found, a line each."""
+    """Return search results, one line each."""
     documents = [document for document in found if document is not None]
     lines = [_line(document, _EXCERPT) for document in documents]
     return {"results": "\n".join(lines) or "Nothing was found. Try other words.", "documents": documents}
 
 
 def read(issue: Document, found: Iterable[Document | None]) -> Searched:
-    """An issue and its comments, whole, as far as they are not too long."""
+    """Return an issue with its comments, truncated if too long."""
     comments = [comment for comment in found if comment is not None]
     said = [f"{comment.meta['author']}: {_cut(comment.content, MAX_COMMENT)}" for comment in comments]
     more = issue.meta["comments"] - len(said)

@@ -1,4 +1,4 @@
-"""Pipelines that run elsewhere: on deepset Cloud, or behind Haystack's own REST API."""
+"""Remote pipelines: on deepset Cloud, or behind Haystack's own REST API."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..net.service_client import Service, ServiceRequest
 from .query_component import QueryComponent
 from .web_search import text
 
-SHOWN = 3  # answers, or documents where there are none, that a model is shown
-_OTHERS = ("answer", "content", "id", "score", "meta", "embedding")  # of a document or answer: not put into its meta
+SHOWN = 3  # answers (or documents if there are none) shown to a model
+_OTHERS = ("answer", "content", "id", "score", "meta", "embedding")  # fields not copied into `meta`
 
 
 class PipelineAnswers(TypedDict):
-    """What a pipeline elsewhere gives: `results`, the text for a model; answers and documents, best first."""
+    """The outputs of a remote pipeline: `results`, the text for a model; answers and documents, best first."""
 
     results: str
     answers: list[Document]
@@ -28,7 +28,7 @@ class PipelineAnswers(TypedDict):
 
 
 class _Remote:
-    """Asks a pipeline, wherever it is."""
+    """Queries a remote pipeline."""
 
     def __init__(self, service: Service, path: str, *, batched: bool) -> None:
         self._service = service
@@ -36,7 +36,7 @@ class _Remote:
         self._batched = batched
 
     async def find(self, query: str) -> PipelineAnswers:
-        """What it answers. deepset Cloud takes a list of queries and gives a list of results."""
+        """Return its answers. deepset Cloud takes a list of queries and returns a list of results."""
         query = checked_query(query)
         body = {"queries": [query]} if self._batched else {"query": query}
         headers = {"Authorization": f"Bearer {self._service.key}"} if self._service.key else {}
@@ -54,15 +54,15 @@ class _Remote:
 
 
 class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
-    """A pipeline that is deployed on deepset Cloud (Haystack's tools proposal, PR 4084).
+    """A pipeline deployed on deepset Cloud (Haystack's tools proposal, PR 4084).
 
-    The key is `api_key`, else in `DEEPSET_CLOUD_API_KEY`. Its outputs are `answers` and `documents`, both as
-    documents with their scores and what else is known of them in `meta` (an answer's content is the answer),
-    and `results`, the text that a model is shown: the first answers, else the first documents. `seconds` is the
-    time limit. Raises `UsageError` without a key.
+    The key is `api_key`, or else `DEEPSET_CLOUD_API_KEY` in the environment. The outputs are `answers` and `documents`,
+    both as documents with scores and further fields in `meta` (an answer's content is its text), and `results`, the
+    text for a model: the first answers, or else the first documents. `seconds` is the time limit. Raises `UsageError`
+    without a key.
     """
 
-    effects = "once"  # who knows what it does
+    effects = "once"  # its effects are unknown
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
     ) -> None:
         key = (api_key or os.environ.get("DEEPSET_CLOUD_API_KEY") or "").strip()
         if not key:
-            raise UsageError("deepset Cloud needs a key: give api_key=… or set DEEPSET_CLOUD_API_KEY")
+            raise UsageError("deepset Cloud needs a key: pass api_key=… or set DEEPSET_CLOUD_API_KEY")
         self.name = "DeepsetCloudPipeline"
         self.given = {
             "pipeline": pipeline,
@@ -83,7 +83,7 @@ class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
             "api_key": api_key,
             "endpoint": endpoint,
             "seconds": seconds,
-        }  # fmt: skip -- for a file
+        }  # fmt: skip -- for export
         path = f"/workspaces/{_segment(workspace)}/pipelines/{_segment(pipeline)}/search"
         self._remote = _Remote(Service("deepset Cloud", endpoint, key, seconds), path, batched=True)
 
@@ -96,16 +96,16 @@ class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
 
 
 class HaystackPipeline(QueryComponent[PipelineAnswers]):
-    """A pipeline behind Haystack's REST API (v1: `POST /query`) at `base_url`; outputs as of `DeepsetCloudPipeline`.
+    """A pipeline behind Haystack's REST API (v1: `POST /query`) at `base_url`; outputs as for `DeepsetCloudPipeline`.
 
-    `api_key`, if it is given, is sent as a bearer token, for a proxy that wants one.
+    `api_key` is sent as a bearer token, for proxies that require one.
     """
 
-    effects = "once"  # who knows what it does
+    effects = "once"  # its effects are unknown
 
     def __init__(self, base_url: str, api_key: str | None = None, *, seconds: float = 20.0) -> None:
         self.name = "HaystackPipeline"
-        self.given = {"base_url": base_url, "api_key": api_key, "seconds": seconds}  # for a file
+        self.given = {"base_url": base_url, "api_key": api_key, "seconds": seconds}  # for export
         self._remote = _Remote(Service("Haystack", base_url, api_key or "", seconds), "/query", batched=False)
 
     async def run_async(self, query: str) -> PipelineAnswers:
@@ -117,9 +117,9 @@ class HaystackPipeline(QueryComponent[PipelineAnswers]):
 
 
 def _segment(name: str) -> str:
-    """A name as one part of a path. Raises `UsageError` if it can be none."""
+    """Return a name as one URL path segment. Raises `UsageError` if it is invalid."""
     if name.strip(".") == "" or "/" in name:
-        raise UsageError(f"deepset Cloud: {name!r} is no name of a workspace or pipeline")
+        raise UsageError(f"deepset Cloud: {name!r} is not the name of a workspace or pipeline")
     return quote(name, safe="")
 
 
@@ -133,7 +133,7 @@ def _read(found: Mapping[str, Any]) -> PipelineAnswers:
 
 
 def _documents(items: Any, key: str) -> list[Document]:
-    """Answers or documents; those that say nothing are left out, as a reader's "no answer"."""
+    """Convert answers or documents; empty ones are omitted, such as a reader's "no answer"."""
     kept = []
     for item in _list(items):
         content = item.get(key) if isinstance(item, Mapping) else None

@@ -1,4 +1,4 @@
-"""Models behind an address that embed or rerank: OpenAI's, Cohere's, Jina's and TEI's formats."""
+"""Embedding and reranking models behind an API: the formats of OpenAI, Cohere, Jina and TEI."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from ..documents.onnx import Floats
 
 _REFUSED = (401, 403)
-_EMBEDDED_AT_ONCE = 32  # texts; with 3,072 numbers each they are half of the largest answer that is read
-_ALMOST = 1e-6  # how near a relevance may come to 0 and 1
-_LARGEST = 1e300  # that is still a number
-_MESSAGES = ("message", "detail", "error")  # where the services say what is wrong
+_EMBEDDED_AT_ONCE = 32  # texts; with 3,072 numbers each, they take half of the largest response that is read
+_ALMOST = 1e-6  # minimum distance of a relevance from 0 and 1
+_LARGEST = 1e300  # that is still finite
+_MESSAGES = ("message", "detail", "error")  # where the services put error messages
 
 
 @dataclass(frozen=True, slots=True)
 class _Reranking:
-    """A service that reranks: its address, the path, the environment's variable with its key, how many texts
-    it takes at once, and how it wants them (of a model, a query and texts). `score`: where a result has it."""
+    """A reranking service: address, path, environment variable of the key, batch size in texts, and a function from
+    model, query and texts to the request. `score`: the key of the score in a result.
+    """
 
     base_url: str
     path: str
@@ -49,16 +50,16 @@ def _texts(_: str, query: str, texts: list[str]) -> Mapping[str, Any]:
 RERANKERS: Mapping[str, _Reranking] = {
     "cohere": _Reranking("https://api.cohere.com", "/v2/rerank", "COHERE_API_KEY", 500, _documents),
     "jina": _Reranking("https://api.jina.ai", "/v1/rerank", "JINA_API_KEY", 500, _documents),
-    "tei": _Reranking("", "/rerank", "", 32, _texts, "score"),  # 32: what it takes unless it is told otherwise
+    "tei": _Reranking("", "/rerank", "", 32, _texts, "score"),  # 32: its default limit
 }
 
 
 class HostedReranker:
     """A `CrossEncoder` at a service: `cohere`, `jina`, or `tei` (Hugging Face's Text Embeddings Inference).
 
-    The key is `api_key`, else in `COHERE_API_KEY` or `JINA_API_KEY`; a TEI of one's own needs its `base_url`
-    and mostly no key. Where a service answers with relevances between 0 and 1, scores are their logits, so
-    that softmax can tell them apart. `score` blocks.
+    The key is `api_key`, or else `COHERE_API_KEY` or `JINA_API_KEY` in the environment; a TEI server needs its
+    `base_url` and usually no key. Relevances between 0 and 1 are converted to logits, so that softmax can separate
+    them. `score` blocks.
 
     Raises `UsageError` for an unknown service, without a key, or without the extra `web`.
     """
@@ -78,14 +79,15 @@ class HostedReranker:
             raise UsageError(f"no service {service!r} reranks; {suggestion(service, RERANKERS)}")
         self._reranking = known = RERANKERS[service]
         if known.base_url and not model:
-            raise UsageError(f"{service}: say which model")
+            raise UsageError(f"{service}: name the model")
         key = _key(service, api_key, known.key_variable, required=bool(known.key_variable))
         self._model = model
         self._service = Service(service, base_url or known.base_url, key, seconds)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The relevance of each text, the higher the better. Raises `ToolError`, or `UsageError` if the key is
-        refused."""
+        """Return the relevance of each text, higher is better. Raises `ToolError`, or `UsageError` if the key is
+        rejected.
+        """
         return run_blocking(self._scores(query, texts))
 
     async def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -102,11 +104,10 @@ class HostedReranker:
 
 
 class HostedEmbedder:
-    """An `Embedder` at a server that speaks OpenAI's `/v1/embeddings`.
+    """An `Embedder` at a server that implements OpenAI's `/v1/embeddings`.
 
-    `base_url` has the version in it (`http://localhost:8080/v1`); the key is `api_key`, else in
-    `OPENAI_API_KEY`, and only OpenAI itself must have one. `embed` blocks. Raises `UsageError` without the
-    extra `web`.
+    `base_url` includes the version (`http://localhost:8080/v1`). The key is `api_key`, or else `OPENAI_API_KEY` in the
+    environment; only OpenAI itself requires one. `embed` blocks. Raises `UsageError` without the extra `web`.
     """
 
     effects = "read"
@@ -126,12 +127,14 @@ class HostedEmbedder:
 
     @cached_property
     def dimensions(self) -> int:
-        """How many numbers a vector has; the server is asked once."""
+        """The number of dimensions of a vector; the server is asked once."""
         return int(self.embed(["a"]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1. Raises
-        `ToolError`, or `UsageError` if the key is refused."""
+        """Return unit vectors as 32-bit floats of shape (texts, dimensions).
+
+        Raises `ToolError`, or `UsageError` if the key is rejected.
+        """
         import numpy
 
         rows: list[Any] = []
@@ -153,7 +156,7 @@ class HostedEmbedder:
 
 
 async def _asked(service: Service, path: str, body: Mapping[str, Any]) -> Any:
-    """The JSON that the service answers. Raises `ToolError`, or `UsageError` if it refuses the key."""
+    """Return the JSON response. Raises `ToolError`, or `UsageError` if the service rejects the key."""
     headers = {"Authorization": f"Bearer {service.key}"} if service.key else {}
     status, answer = await service.ask(ServiceRequest(path, headers=headers, body=body))
     if status in _REFUSED:
@@ -164,7 +167,7 @@ async def _asked(service: Service, path: str, body: Mapping[str, Any]) -> Any:
 
 
 def _said(answer: Any) -> str:
-    """What the service says is wrong."""
+    """Return the service's error message."""
     for key in _MESSAGES:
         said = answer.get(key) if isinstance(answer, Mapping) else None
         if isinstance(said, Mapping):
@@ -175,7 +178,7 @@ def _said(answer: Any) -> str:
 
 
 def _in_order(service: Service, results: Any, key: str, fits: Callable[[Any], bool], count: int) -> list[Any]:
-    """What stands under `key` in each of `count` results, which come in any order with their `index`."""
+    """Return the values under `key` of `count` results, ordered by their `index`."""
     found: dict[int, Any] = {}
     for result in results if isinstance(results, list) else ():
         if isinstance(result, Mapping) and type(result.get("index")) is int and fits(result.get(key)):
@@ -201,5 +204,5 @@ def _logit(relevance: float) -> float:
 def _key(service: str, given: str | None, variable: str, *, required: bool) -> str:
     key = (given or os.environ.get(variable) or "").strip()
     if required and not key:
-        raise UsageError(f"{service} needs a key: give api_key=… or set {variable}")
+        raise UsageError(f"{service} needs a key: pass api_key=… or set {variable}")
     return key

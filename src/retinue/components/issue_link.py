@@ -1,4 +1,4 @@
-"""The link to a new issue on GitHub with everything filled in, for a person to look at and send."""
+"""Links to a new GitHub issue with all fields filled in, for a person to review and submit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}/(?!\.{1,2}$)[A-Za-z0-9._
 
 
 class Linked(TypedDict):
-    """What `IssueLink` gives."""
+    """The outputs of `IssueLink`."""
 
     results: str
 
@@ -30,9 +30,9 @@ def issue_link(
     template: str = "",
     base_url: str = "https://github.com",
 ) -> str:
-    """The link to a new issue of `repository` (`owner/name`) with title, body, labels and template chosen.
+    """Return the link to a new issue of `repository` (`owner/name`) with title, body, labels and template filled in.
 
-    A body that makes it too long for GitHub is cut. Raises `UsageError` if it is too long without.
+    A body that is too long for GitHub is truncated. Raises `UsageError` if the link is too long without it.
     """
     if not REPOSITORY.fullmatch(repository):
         raise UsageError(f"want the repository as owner/name, not {repository!r}")
@@ -53,10 +53,10 @@ def issue_link(
 
 
 class IssueLink:
-    """Makes the link to a new issue of `repository`, with these labels and this template (see `issue_link`).
+    """Creates the link to a new issue of `repository`, with these labels and this template (see `issue_link`).
 
-    A model gives title and body; in a pipeline, the query is the title. It only makes a link: sending the
-    issue is a person's decision. Raises `UsageError` for a repository that is none.
+    A model supplies title and body; in a pipeline, the query is the title. Nothing is submitted: that is a person's
+    decision. Raises `UsageError` for an invalid repository.
     """
 
     effects = "read"

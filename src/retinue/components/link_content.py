@@ -1,4 +1,4 @@
-"""`LinkContentFetcher`: the text of a page of the web."""
+"""`LinkContentFetcher`: the text of a web page."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ SHOWN = 10_000  # characters of a page that a model is shown
 
 
 class LinkContentFetcher:
-    """Fetches a page of the public web and takes the text out of it: HTML, PDF, and plain text of all kinds.
+    """Fetches a public web page and extracts its text: HTML, PDF, and plain text of all kinds.
 
-    Only public addresses are fetched, whoever names them; of private ones those in `allow`, each as
-    `host:port`. `ports` are those that other servers may be asked at. A page may take `seconds` to come and
-    as many to be read, and have `max_bytes`. `resolve` looks a name up.
+    The output `documents` is one document with the whole text. Its id is the requested URL, and its `meta` has `url`
+    (the final one after redirects), `title`, `media_type` and `timestamp`. The output `results` is the text for a
+    model: title, URL and the first 10,000 characters.
 
-    Its output `documents` is one document: the whole text, its id the address, with `url` (where it was
-    found in the end), `title`, `media_type` and `timestamp` in `meta`. Its output `results` is what a model
-    is shown: title, address and the first 10,000 characters.
+    Args:
+        allow: Private servers that may be fetched, each as `host:port`; otherwise only public addresses are.
+        ports: Ports permitted on other servers.
+        seconds: Time limit for the download, and again for the extraction.
+        max_bytes: Size limit of a page.
+        resolve: Resolves a host name.
     """
 
     effects = "read"
@@ -45,7 +48,7 @@ class LinkContentFetcher:
         self._client = SsrfGuard(tuple(allow), tuple(ports), seconds, max_bytes, resolve=resolve)
         self.given = {
             "allow": self._client.allow, "ports": self._client.ports, "seconds": seconds, "max_bytes": max_bytes,
-        }  # for a file  # fmt: skip
+        }  # for export  # fmt: skip
 
     async def run_async(self, url: str) -> Searched:
         """Read a page of the web: its text, from an address such as https://example.com/page.
@@ -60,19 +63,19 @@ class LinkContentFetcher:
         return {"results": f"{head}\n\n{document.content[:SHOWN]}{cut}", "documents": [document]}
 
     def run(self, url: str) -> Searched:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(url))
 
     async def run_batch_async(self, urls: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_async` for each address, at most `at_once` at a time; results in their order."""
+        """Call `run_async` for each URL, at most `at_once` at a time. Results are in the order of the URLs."""
         return await gather_bounded(self.run_async, urls, at_once)
 
     def run_batch(self, urls: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(urls, at_once=at_once))
 
     async def fetch(self, url: str) -> Document:
-        """The page at `url`. Raises `ToolError`."""
+        """Fetch the page at `url`. Raises `ToolError`."""
         page = await self._client.get(url)
         try:
             text = await text_apart(page.data, page.media_type, page.charset, self._client.seconds)

@@ -19,15 +19,17 @@ _QUERY = PromptTemplate("query", "$query")
 
 
 class PromptNode:
-    """Fills a template with what it is given, and asks a model.
+    """Fills a template with its inputs and sends it to a model.
 
-    `model_name_or_path` is a `PromptModel`, any other `Model`, or what `PromptModel` takes, with
-    `api_key` and `model_kwargs` for it. `default_prompt_template` is a `PromptTemplate` or what names
-    one; without it the prompt is the query. The replies, `top_k` of them, are its output
-    `output_variable`. `stop_words` end a reply; `max_length` is in tokens.
+    It is stateless. An agent uses its `model`, `stop_words` and `default_prompt_template`.
 
-    It keeps nothing of its runs. As an agent's model it gives its `model`, `stop_words` and
-    `default_prompt_template`.
+    Args:
+        model_name_or_path: A `Model`, or a name that `PromptModel` accepts, with `api_key` and `model_kwargs` for it.
+        default_prompt_template: A `PromptTemplate` or the name of one. Without it, the prompt is the query.
+        output_variable: Name of the output that contains the replies.
+        top_k: Number of replies.
+        stop_words: Texts that end a reply.
+        max_length: Maximum length of a reply in tokens.
     """
 
     effects = "read"
@@ -48,7 +50,7 @@ class PromptNode:
             self.model: Model = PromptModel(model_name_or_path, api_key=api_key, **(model_kwargs or {}))
         elif api_key or model_kwargs:
             raise UsageError(
-                "PromptNode: api_key and model_kwargs are for a model given by name; give them to the model"
+                "PromptNode: api_key and model_kwargs apply to a model given by name; pass them to the model instead"
             )
         else:
             self.model = model_name_or_path
@@ -67,7 +69,7 @@ class PromptNode:
         return one_line_repr(self, model=self.model.name, template=template, output_variable=self.output_variable)
 
     async def prompt_async(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
-        """The replies to `template`, or to its own, filled with `variables`.
+        """Return the replies to `template`, or to the default template, filled with `variables`.
 
         Raises `UsageError` for a missing variable, and `ModelError`.
         """
@@ -75,14 +77,14 @@ class PromptNode:
 
         async def reply(_: int) -> str:
             text = (await ask_once(self.model, filled, stop=self.stop_words, max_tokens=self.max_length)).text
-            for word in self.stop_words:  # scripts, and models of your own, may not stop by themselves
+            for word in self.stop_words:  # scripted and custom models may not apply stop words
                 text = text.partition(word)[0]
             return text
 
         return await gather_bounded(reply, range(self.top_k), self.top_k)
 
     def prompt(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
-        """`prompt_async`, blocking."""
+        """Run `prompt_async` and block."""
         return run_blocking(self.prompt_async(template, **variables))
 
     async def run_async(
@@ -101,15 +103,15 @@ class PromptNode:
     def run(
         self, query: str | None = None, *, prompt_template: PromptTemplate | str | None = None, **variables: Any
     ) -> dict[str, Any]:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(query, prompt_template=prompt_template, **variables))
 
     async def run_batch_async(
         self, queries: Iterable[str | Mapping[str, Any]], *, at_once: int = 4, **variables: Any
     ) -> list[dict[str, Any]]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order.
+        """Call `run_async` for each query, at most `at_once` at a time. Results are in the order of the queries.
 
-        A query is a text, or several variables by name; `variables` are the same for all.
+        A query is a text, or several variables by name; `variables` are shared by all.
         """
 
         async def one(query: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -120,11 +122,13 @@ class PromptNode:
     def run_batch(
         self, queries: Iterable[str | Mapping[str, Any]], *, at_once: int = 4, **variables: Any
     ) -> list[dict[str, Any]]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(queries, at_once=at_once, **variables))
 
     def as_component(self) -> DeclaredComponent:
-        """What a pipeline is told: it needs its template's variables, and gives `output_variable`."""
+        """Return the declaration for pipelines: the template's variables are required, and the output is
+        `output_variable`.
+        """
         needed = self._template(None).variables
         inputs = {name: Input() for name in needed} | {"prompt_template": Input(required=False, default=None)}
         outputs = {self.output_variable: list[str], "invocation_context": dict[str, Any]}

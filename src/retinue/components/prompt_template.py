@@ -1,4 +1,4 @@
-"""`PromptTemplate`: named text with `$variables`, in which nothing is evaluated."""
+"""`PromptTemplate`: named text with `$variables` and no evaluation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BUILT_IN = files(__package__) / "templates"
 class PromptTemplate:
     """Text in which `$name` stands for a value: small letters, digits, underscores. `$$` is a `$`.
 
-    Nothing else means anything: no attributes, calls, filters or braces; and a value is put in as it
-    is, so a `$name` in it stays there. `prompt_text` is the text. Without it, `name` is that of a
-    built-in template (`question-answering`, …), the path of a `.txt` file, or the text itself.
+    There is no other syntax: no attributes, calls, filters or braces. Values are inserted unchanged, so a `$name` in a
+    value is not expanded. `prompt_text` is the text. Without it, `name` is a built-in template (`question-answering`,
+    …), the path of a `.txt` file, or the text itself.
 
-    Raises `UsageError` for an unknown name, `DataError` for a file that cannot be read.
+    Raises `UsageError` for an unknown name, and `DataError` for an unreadable file.
 
     >>> PromptTemplate("Say $word, for $$5.").fill(word="$query")
     'Say $query, for $5.'
@@ -45,26 +45,26 @@ class PromptTemplate:
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
-        """The names of its variables, in the order in which they first stand there."""
+        """The names of the variables, in order of first appearance."""
         return tuple(dict.fromkeys(found[2] for found in _VARIABLE.finditer(self.prompt_text) if found[2]))
 
     def fill(self, **values: Any) -> str:
-        """The text with `values` put in: documents by their contents, lists line by line.
+        """Return the text with `values` inserted: documents by their contents, lists line by line.
 
-        Raises `UsageError` if one is missing; values that the text does not name are left out.
+        Raises `UsageError` if a value is missing; values without a variable are ignored.
         """
         for name in self.variables:
             if values.get(name) is None:
                 given = ", ".join(key for key, value in values.items() if value is not None) or "nothing"
-                raise UsageError(f"template {self.name!r}: no value for ${name} (there is: {given})")
+                raise UsageError(f"template {self.name!r}: no value for ${name} (available: {given})")
         texts = {name: _text(values[name]) for name in self.variables}
         return _VARIABLE.sub(lambda found: found[1] or texts[found[2]], self.prompt_text)
 
 
 def resolve_template(template: PromptTemplate | str) -> PromptTemplate:
-    """`template` itself, or the built-in one that the text names, or the text.
+    """Return `template` itself, the built-in template that the text names, or a template with the text.
 
-    No file is read: what is said at run time may come from a tenant or a model.
+    Reads no file, because texts at run time may come from a tenant or a model.
     """
     if isinstance(template, PromptTemplate):
         return template
@@ -73,12 +73,12 @@ def resolve_template(template: PromptTemplate | str) -> PromptTemplate:
 
 @cache
 def built_in() -> tuple[str, ...]:
-    """The names of the templates that come along."""
+    """Return the names of the built-in templates."""
     return tuple(sorted(file.name.removesuffix(".txt") for file in _BUILT_IN.iterdir()))
 
 
 def _find(source: str) -> tuple[str, str]:
-    """The name and the text of the template that `source` names or is."""
+    """Return the name and the text of the template that `source` names or is."""
     if source in ("", INLINE):
         raise UsageError("a template needs a text: PromptTemplate(prompt_text=…), or the name of a built-in one")
     if source in built_in():
@@ -87,14 +87,14 @@ def _find(source: str) -> tuple[str, str]:
         return _from_file(Path(source).expanduser())
     if _NAME.fullmatch(source):
         raise UsageError(
-            f"no template {source!r}; there are: {', '.join(built_in())} (a text of one word is given as prompt_text=…)"
+            f"no template {source!r}; there are: {', '.join(built_in())} (pass a one-word text as prompt_text=…)"
         )
     return INLINE, source
 
 
 def _from_file(path: Path) -> tuple[str, str]:
     if path.suffix != ".txt":
-        raise DataError(f"{path}: a template in YAML is read with the project it belongs to; here, want a .txt file")
+        raise DataError(f"{path}: a template in YAML is only read as part of a project; want a .txt file")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`PythonRuntime`: runs Python that a model wrote, in a sandbox."""
+"""`PythonRuntime`: runs Python code written by a model in a sandbox."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ MAX_CODE = 100_000  # characters
 MAX_VALUES = 10_000  # values in a result, and
 MAX_TEXT = 200_000  # characters
 _DEPTH = 50
-_INTEGER = 14_000  # bits, which Python can still write as a number
+_INTEGER = 14_000  # bits, within Python's limit for converting integers to text
 _VARIABLE = "final_result"
 _BLOCK = re.compile(r"^[ \t]*```([^`\n]*)\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 _PYTHON = ("", "python", "python3", "py")
 
 
 class PythonRuntime:
-    """Runs Python in a sandbox: without files, network and packages, and within `limits`.
+    """Runs Python in a sandbox without files, network or packages, and within `limits`.
 
-    The code is `python_runtime_input`, or `query` where there is nothing else: a text, from which fences
-    are taken off, or a list of texts as `PromptNode` gives it, of which the first is run. Its output
-    `results` is the value of `final_result`, else that of the last expression, else the text that it printed.
+    The code is `python_runtime_input`, or `query` if that is the only input: a text, from which fences are removed, or
+    a list of texts as `PromptNode` returns it, of which the first is run. The output `results` is the value of
+    `final_result`, or else of the last expression, or else the printed text.
 
-    `limits` are `SandboxLimits` or, as in a file, a mapping of those that are to be others.
-    Raises `UsageError` for limits that cannot be, and if the extra `sandbox` is not installed.
+    `limits` are `SandboxLimits`, or a mapping of those that differ from the defaults. Raises `UsageError` for invalid
+    limits, and without the extra `sandbox`.
     """
 
     effects = "read"
@@ -44,7 +44,7 @@ class PythonRuntime:
     ) -> None:
         self.name = name
         limits = limits if isinstance(limits, SandboxLimits) else SandboxLimits.of(limits)
-        self.given = {"limits": limits.others() or None}  # for a file
+        self.given = {"limits": limits.others() or None}  # for export
         self._sandbox = Sandbox(limits)
 
     async def run_async(
@@ -64,20 +64,20 @@ class PythonRuntime:
     def run(
         self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
     ) -> dict[str, Any]:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(python_runtime_input, query))
 
     async def run_batch_async(self, codes: Iterable[str | list[str]], *, at_once: int = 4) -> list[dict[str, Any]]:
-        """`run_async` for each program, at most `at_once` at a time; results in their order."""
+        """Call `run_async` for each program, at most `at_once` at a time. Results are in the order of the programs."""
         return await gather_bounded(self.run_async, codes, at_once)
 
     def run_batch(self, codes: Iterable[str | list[str]], *, at_once: int = 4) -> list[dict[str, Any]]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(codes, at_once=at_once))
 
 
 def code_in(given: str | Sequence[str] | None) -> str:
-    """The code in a model's reply. Raises `ToolError`."""
+    """Extract the code from a model's reply. Raises `ToolError`."""
     text = given if isinstance(given, str) else next(iter(given or ()), "")
     if len(text) > MAX_CODE:
         raise ToolError(f"the code is longer than {MAX_CODE:,} characters")
@@ -92,20 +92,21 @@ def code_in(given: str | Sequence[str] | None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """`value`, which came out of a sandbox, as plain data. Raises `ToolError` if it is too large."""
+    """Convert `value` from a sandbox to plain data. Raises `ToolError` if it is too large."""
     return _Plain().value(value)
 
 
 class _Plain:
-    """Makes a copy of what came out of the sandbox that nobody can choke on: a small list there can stand for
-    billions of values, and a number for billions of digits."""
+    """Copies sandbox output within size limits: a small list can expand to billions of values, and a number to billions
+    of digits.
+    """
 
     def __init__(self) -> None:
         self._values = 0
         self._text = 0
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """`value` as plain data; objects of the program's own by their names. Raises `ToolError`."""
+        """Convert `value` to plain data; objects of the program's own types become their names. Raises `ToolError`."""
         self._values += 1
         if self._values > MAX_VALUES or depth > _DEPTH:
             raise ToolError("the result is too large; give a smaller one, such as a count, a part or a sum")

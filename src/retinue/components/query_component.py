@@ -1,4 +1,4 @@
-"""What a component that answers a query has beside its `run_async`."""
+"""The sync and batch methods of components that answer a query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class QueryComponent(ABC, Generic[R]):
-    """Has, from `run_async(query)`, the blocking form and the batches."""
+    """Derives the blocking and batch methods from `run_async(query)`."""
 
     effects = "read"
 
@@ -22,13 +22,13 @@ class QueryComponent(ABC, Generic[R]):
         """The outputs for one query."""
 
     def run(self, query: str) -> R:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(query))
 
     async def run_batch_async(self, queries: Iterable[str], *, at_once: int = 4) -> list[R]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order."""
+        """Call `run_async` for each query, at most `at_once` at a time. Results are in the order of the queries."""
         return await gather_bounded(self.run_async, queries, at_once)
 
     def run_batch(self, queries: Iterable[str], *, at_once: int = 4) -> list[R]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(queries, at_once=at_once))

@@ -1,4 +1,4 @@
-"""`Ranker`: documents in the order of their relevance, and the best of them."""
+"""`Ranker`: orders documents by relevance and keeps the best."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .relevance_models import Scorer, best_first, cross_encoder as named, with_s
 
 
 class Ranked(TypedDict):
-    """`documents`: those that are kept, best first."""
+    """`documents`: those kept, best first."""
 
     documents: list[Document]
 
 
 class Ranker:
-    """Puts documents in the order of their relevance, and keeps the best `top_k`.
+    """Orders documents by relevance and keeps the best `top_k`.
 
     `cross_encoder`: a `CrossEncoder`, or `minilm` (`EmbeddingScorer` with the embedded MiniLM), `cohere:MODEL`,
-    `jina:MODEL`, `tei:ADDRESS`, or the folder of a cross-encoder as ONNX. Its output `documents` have its scores.
+    `jina:MODEL`, `tei:ADDRESS`, or the folder of a cross-encoder as ONNX. Its scores are in the output `documents`.
 
-    Raises `UsageError` if the model is not here.
+    Raises `UsageError` if the model is not installed.
     """
 
     effects = "read"
@@ -33,7 +33,7 @@ class Ranker:
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
         self.name = name
         self.top_k = top_k
-        self.given = {"cross_encoder": cross_encoder, "top_k": top_k}  # for a file
+        self.given = {"cross_encoder": cross_encoder, "top_k": top_k}  # for export
         self._scorer = named(cross_encoder, name)
 
     async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
@@ -41,7 +41,7 @@ class Ranker:
         return {"documents": best_first(await with_scores(self._scorer, query, documents))[: self.top_k]}
 
     def run(self, query: str, documents: Sequence[Document]) -> Ranked:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> Ranked:

@@ -1,4 +1,4 @@
-"""`Reader`: answers that stand in the documents, word for word."""
+"""`Reader`: extracts answers verbatim from documents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AROUND = " \t\"'`“”‘’«».,;:…"
 
 
 class ExtractedAnswer(TypedDict):
-    """`answer`: what stands in the `content` of the document `document_id` from `start` to `end`."""
+    """`answer` is the text of the document `document_id` from `start` to `end` in its `content`."""
 
     answer: str
     document_id: str
@@ -37,18 +37,17 @@ class ExtractedAnswer(TypedDict):
 
 
 class ExtractedAnswers(TypedDict):
-    """`answers`, the model's first first, and `results`: the same as a text for a model."""
+    """`answers`, in the model's order, and `results`: the same as a text for a model."""
 
     answers: list[ExtractedAnswer]
     results: str
 
 
 class Reader:
-    """Asks a model which words of the documents answer a query, and gives those that do stand in a document,
-    whatever their case and the blank space between them. What does not is left out.
+    """Asks a model which words of the documents answer a query, and returns those that occur in a document.
 
-    `prompt_node`: a `PromptNode`, or what names its model; its template, if it has one, has `$query` and
-    `$documents`. The first `top_k` documents are read.
+    Case and whitespace are ignored in the comparison; anything else is omitted. `prompt_node`: a `PromptNode`, or the
+    name of its model; a custom template uses `$query` and `$documents`. The first `top_k` documents are read.
     """
 
     effects = "read"
@@ -72,7 +71,7 @@ class Reader:
         return {"answers": answers, "results": "\n".join(one["answer"] for one in answers) or NOTHING}
 
     def run(self, query: str, documents: Sequence[Document]) -> ExtractedAnswers:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> ExtractedAnswers:
@@ -90,7 +89,7 @@ def _answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[
 
 
 def _stands(quote: str, documents: Sequence[Document]) -> ExtractedAnswer | None:
-    """Where `quote` stands first, as whole words."""
+    """Find the first occurrence of `quote`, as whole words."""
     words = quote.split()
     if not words or len(quote) > _MAX_QUOTE or quote.casefold() in _NONE or not re.search(r"\w", quote):
         return None

@@ -1,4 +1,4 @@
-"""Which model scores: one that is given, or one that a file names by a text."""
+"""Resolves a cross-encoder that is passed as an object or named in a file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Scorer = CrossEncoder | str
 
 
 def cross_encoder(given: Scorer, name: str) -> CrossEncoder:
-    """`given`, or what it names: `minilm`, `cohere:MODEL`, `jina:MODEL`, `tei:ADDRESS`, or the folder of a
-    cross-encoder as ONNX; `name` is who asks.
+    """Return the cross-encoder `given`, or the one it names: `minilm`, `cohere:MODEL`, `jina:MODEL`, `tei:ADDRESS`, or
+    the folder of a cross-encoder as ONNX. `name` is the caller's name for errors.
 
-    Raises `UsageError` for anything else, and if what it needs is not here.
+    Raises `UsageError` for anything else, and if a requirement is not installed.
     """
     if not isinstance(given, str):
         return given
@@ -38,9 +38,9 @@ def cross_encoder(given: Scorer, name: str) -> CrossEncoder:
 
 
 async def with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Document]) -> list[Document]:
-    """`documents` with the scores that `scorer` gives them for `query`, in their order.
+    """Return `documents` with the scores of `scorer` for `query`, in unchanged order.
 
-    Raises `DataError` if what it gives is not a finite number for each.
+    Raises `DataError` unless there is a finite number for each.
     """
     if not documents:
         return []
@@ -52,5 +52,5 @@ async def with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Docu
 
 
 def best_first(documents: Sequence[Document]) -> list[Document]:
-    """`documents` by descending score; those without one last, equals in their order."""
+    """Sort `documents` by descending score, stably; those without a score come last."""
     return sorted(documents, key=lambda document: float("inf") if document.score is None else -document.score)

@@ -1,4 +1,4 @@
-"""`Retriever`: the documents of a store that fit a question."""
+"""`Retriever`: finds the documents of a store that match a question."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from .embedding_models import embedder as named
 
 
 class Retrieved(TypedDict):
-    """`documents`, best first, and `results`: what a model is shown of them."""
+    """`documents`, best first, and `results`: the text for a model."""
 
     documents: list[Document]
     results: str
 
 
 class Retriever:
-    """Finds the `top_k` documents of `store` that fit a query best.
+    """Finds the `top_k` documents of `store` that match a query best. Raises `UsageError` for invalid settings.
 
-    `mode`: `keyword` (BM25), `vector` (cosine) or `hybrid`, which fuses the two by their ranks; the last two need
-    the `embedder` that the documents' vectors are of: an `Embedder`, `minilm`, `openai:MODEL`, or the folder of a
-    model as ONNX. `where`: conditions that every document must meet, whatever else is asked for (see
-    `DocumentStore`). Raises `UsageError` for settings that cannot work.
+    Args:
+        mode: `keyword` (BM25), `vector` (cosine) or `hybrid`, which fuses both by rank.
+        embedder: Required for `vector` and `hybrid`, and the same that made the documents' vectors: an `Embedder`,
+            `minilm`, `openai:MODEL`, or the folder of a model as ONNX.
+        where: Conditions that every document must meet, in addition to any others (see `DocumentStore`).
     """
 
     effects = "read"
@@ -49,7 +50,7 @@ class Retriever:
         if top_k < 1:
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
         self.name = name
-        self.given = {"store": store, "mode": mode, "top_k": top_k, "embedder": embedder, "where": where}  # for a file
+        self.given = {"store": store, "mode": mode, "top_k": top_k, "embedder": embedder, "where": where}  # for export
         self.store, self.mode, self.top_k, self.where = checked_store(store, name), mode, top_k, where
         self.embedder = None if embedder is None else named(embedder, name)
 

@@ -1,7 +1,7 @@
-"""Python in a sandbox: `pydantic-monty`, with a worker process of its own for each program.
+"""Python in a sandbox: `pydantic-monty`, with a separate worker process for each program.
 
-Its API is used without async, in threads: as of 1.4.0 the one with async aborts the whole process at its end
-after a worker had to be killed.
+Its sync API is used, in threads: as of 1.4.0, the async one aborts the whole process at exit after a worker had to be
+killed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 spawning: Callable[[], AbstractContextManager[None]] = nullcontext
-"""What a worker is begun in: a server says there where its standard error goes."""
+"""Context in which workers are started; a server uses it to redirect their standard error."""
 MODULES = (
     "asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, "
     "itertools, json, math, random, re, time, typing"
 )
 _KINDS: Mapping[type, str] = {int: "whole number", float: "number"}
-_GRACE = 0.5  # seconds after its limit at which a worker that does not end by itself is killed
+_GRACE = 0.5  # seconds beyond its limit before an unresponsive worker is killed
 _NOT_YET = "The monty syntax parser does not yet support "
 _NO_ITERATOR = "'list' object is not an iterator"
 _NO_ATTRIBUTE = re.compile(r"(?:type object )?'(\w+)'(?: object)? has no attribute '([a-z]\w*)'")
@@ -37,8 +37,9 @@ _BUILT_IN = {one.__name__: one for one in (bytes, dict, float, frozenset, int, l
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What a program may use: seconds of computing, and of sleeping; bytes of memory; calls inside calls;
-    characters printed; turns to the world outside. At most `at_once` run at a time."""
+    """Limits of a program: seconds of computing and of sleeping; bytes of memory; call depth; characters printed;
+    suspensions. At most `at_once` programs run concurrently.
+    """
 
     seconds: float = 2.0
     sleep: float = 1.0
@@ -57,7 +58,7 @@ class SandboxLimits:
 
     @classmethod
     def of(cls, given: Mapping[str, float]) -> Self:
-        """The defaults, but for those `given` by name. Raises `UsageError`."""
+        """Return the defaults, overridden by the limits in `given`. Raises `UsageError`."""
         names = [one.name for one in fields(cls)]
         if unknown := [name for name in given if name not in names]:
             raise UsageError(f"limits: no limit {unknown[0]!r}; {suggestion(unknown[0], names)}")
@@ -65,15 +66,12 @@ class SandboxLimits:
         return cls(**values)
 
     def others(self) -> dict[str, float]:
-        """Those that are not the defaults: what `of` makes the same of."""
+        """Return the limits that differ from the defaults; `of` restores them."""
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
 
 class Sandbox:
-    """Runs programs that nobody trusts. Each begins with nothing, and leaves nothing behind.
-
-    Raises `UsageError` if `pydantic-monty` is not installed.
-    """
+    """Runs untrusted programs, each in a fresh process. Raises `UsageError` if `pydantic-monty` is not installed."""
 
     def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
         if find_spec("pydantic_monty") is None:
@@ -82,13 +80,17 @@ class Sandbox:
         self._places = BoundedSemaphore(limits.at_once)
 
     def run(self, code: str, variable: str) -> Any:
-        """The value of `variable` after `code`, else that of the last expression, else what it printed. Raises
-        `ToolError`."""
+        """Return the value of `variable` after `code`, or else of the last expression, or else the printed text.
+
+        Raises `ToolError`.
+        """
         return self._within(lambda session: self._value(session, code, variable))
 
     def interact(self, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
-        """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. An
-        error of the program is printed, too. Raises `ToolError`."""
+        """Return what `code` prints, and the value of its last expression.
+
+        `given` are variables for the program. Its errors are printed, too. Raises `ToolError`.
+        """
         return self._within(lambda session: self._interaction(session, code, given))
 
     def _within(self, work: Callable[[MontySession], T]) -> T:
@@ -106,7 +108,7 @@ class Sandbox:
             raise ToolError(f"the code was stopped: {limit}") from None
         except monty.MontyError as error:
             raise ToolError(_message(error)) from None
-        except (RuntimeError, OSError, TimeoutError, ValueError) as error:  # no worker; a value that cannot come out
+        except (RuntimeError, OSError, TimeoutError, ValueError) as error:  # no worker; an inconvertible value
             raise ToolError(f"the code could not be run: {error}") from error
         finally:
             self._places.release()
@@ -150,7 +152,7 @@ class Sandbox:
                 raise
             value = last
         if value is None and printed.text.strip():
-            return printed.text.rstrip("\n")  # a program that prints says so what it came to
+            return printed.text.rstrip("\n")  # a program that prints needs no other result
         if value is None:
             raise ToolError(f"the code gave no value; assign the result to {variable}, or print it")
         return value
@@ -167,7 +169,7 @@ class Sandbox:
 
 
 class _Printed:
-    """Where `print` goes. More than `limit` characters end the program."""
+    """Receives the output of `print`. More than `limit` characters end the program."""
 
     def __init__(self, limit: int) -> None:
         self.text = ""
@@ -180,7 +182,7 @@ class _Printed:
 
 
 def _message(error: MontyError) -> str:
-    """The kind of error, what it says and where, as a model can use it."""
+    """Return the kind, text and place of the error in a form useful to a model."""
     what = error.exception()
     said = " ".join(str(what).split())[:500]
     if said.startswith(_NOT_YET):
@@ -195,7 +197,7 @@ def _message(error: MontyError) -> str:
 
 
 def _hint(said: str, line: str) -> str:
-    """What to write instead, where the sandbox's Python is another than the message lets one think."""
+    """Return what to write instead, if the sandbox's Python differs from what the message suggests."""
     if said == _NO_ITERATOR:
         return "; a generator expression is a list here: put iter(…) around it"
     missing = _NO_ATTRIBUTE.fullmatch(said)

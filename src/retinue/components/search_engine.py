@@ -1,4 +1,4 @@
-"""`SearchEngine`: searches the web, with the engine one chooses."""
+"""`SearchEngine`: web search with a choice of engines."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from .web_search import Provider, Question, Search, Searched
 
 _DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?:/[A-Za-z0-9._~/-]*)?")
 _CODE = re.compile(r"[A-Za-z][A-Za-z -]{0,40}")
-_ANSWER_WEIGHT = 5  # of an engine's own answer, against the best page
+_ANSWER_WEIGHT = 5  # of an engine's own answer, relative to the best page
 
 
 class SearchEngine(QueryComponent[Searched]):
     """Searches the web.
 
-    `provider` is `serper`, `searchapi` and `serpapi` (Google), `tavily` or `wikipedia`, or a `Provider`
-    of one's own. The key is `api_key`, else in the provider's environment variable (`SERPERDEV_API_KEY`
-    or `SERPER_API_KEY`, `SEARCHAPI_API_KEY`, `SERPAPI_API_KEY`, `TAVILY_API_KEY`); Wikipedia needs none.
+    The output `documents` has at most `top_k` items, from as many result pages as needed: first the engine's own
+    answer, if any, then the web pages. Contents are snippets; `meta` has `title`, `link` and `position` (from 1; 0 for
+    an answer). Each `score` falls with the position, and all scores sum to 1. The output `results` is the text for a
+    model: the engine's answer, or else the first three snippets, one per line after the page's title.
 
-    Its output `documents` are `top_k` at most, from as many of the engine's pages as hold them: the
-    engine's own answer first, if there is one, then the pages, with their snippets as contents, `title`,
-    `link` and `position` (from 1; an answer has 0) in `meta`, and a `score` that falls with the position;
-    all scores sum to 1. Its output `results` is the text that a model is shown: the engine's answer,
-    else the first three snippets, one a line after the title of its page.
+    Raises `UsageError` without a key, or if the provider does not support a setting.
 
-    `allowed_domains`: search only there (`docs.python.org`, `github.com/psf`); what is elsewhere is dropped.
-    `language` and `country` are the provider's own codes (`de`, `us`). `base_url` is for an address of
-    one's own, `seconds` the time that a request may take.
-
-    Raises `UsageError` without a key, or for what the provider cannot be asked.
+    Args:
+        provider: `serper`, `searchapi` or `serpapi` (Google), `tavily`, `wikipedia`, or a custom `Provider`.
+        api_key: By default from the provider's environment variable (`SERPERDEV_API_KEY` or `SERPER_API_KEY`,
+            `SEARCHAPI_API_KEY`, `SERPAPI_API_KEY`, `TAVILY_API_KEY`). Wikipedia needs none.
+        top_k: Maximum number of documents.
+        allowed_domains: Search only there (`docs.python.org`, `github.com/psf`); other results are dropped.
+        language: The provider's own code, such as `de`.
+        country: The provider's own code, such as `us`.
+        base_url: Address of another server.
+        seconds: Time limit of a request.
     """
 
     def __init__(  # noqa: PLR0913 -- what a search is scoped to stands side by side
@@ -57,15 +59,17 @@ class SearchEngine(QueryComponent[Searched]):
         domains = (allowed_domains,) if isinstance(allowed_domains, str) else tuple(allowed_domains)
         for domain in domains:
             if not _DOMAIN.fullmatch(domain):
-                raise UsageError(f"{name}: {domain!r} is no domain; want one such as docs.python.org or github.com/psf")
+                raise UsageError(
+                    f"{name}: {domain!r} is not a domain; want docs.python.org, github.com/psf or the like"
+                )
         for code in filter(None, (language, country)):
             if not _CODE.fullmatch(code):
-                raise UsageError(f"{name}: {code!r} is no code of a language or country; want one such as 'de'")
+                raise UsageError(f"{name}: {code!r} is not the code of a language or country; want one such as 'de'")
         self.name = name
         self.given: dict[str, Any] = {
             "provider": provider, "api_key": api_key, "top_k": top_k, "allowed_domains": domains,
             "language": language, "country": country, "base_url": base_url, "seconds": seconds,
-        }  # for a file  # fmt: skip
+        }  # for export  # fmt: skip
         engine = PROVIDERS[provider]() if isinstance(provider, str) else provider
         asked = Question("", top_k, domains, language or "", country or "")
         self._search = Search(engine, api_key, asked, base_url, seconds)
@@ -80,8 +84,9 @@ class SearchEngine(QueryComponent[Searched]):
 
 
 def _scored(documents: list[Document]) -> list[Document]:
-    """With scores by rank, as Haystack v1's `WebSearch` gives them: n, n-1, …, 1, an answer's five times
-    that, and all divided by their sum."""
+    """Assign scores by rank, as Haystack v1's `WebSearch` does: n, n-1, …, 1, five times the weight for an answer, all
+    divided by their sum.
+    """
     weights = [
         (len(documents) - at) * (_ANSWER_WEIGHT if document.meta["position"] == 0 else 1)
         for at, document in enumerate(documents)

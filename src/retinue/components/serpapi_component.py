@@ -10,12 +10,11 @@ from .web_search import Searched
 
 
 class SerpAPIComponent(SearchEngine):
-    """Searches the web with Google, through serpapi.com: Haystack's name for `SearchEngine("serpapi")`.
+    """Searches Google through serpapi.com: Haystack's name for `SearchEngine("serpapi")`.
 
-    The key is `api_key`, else in `SERPAPI_API_KEY`. Its outputs are those of `SearchEngine`, without
-    scores. `base_url` is for an address of one's own, `seconds` the time that a request may take. Of
-    `inputs` only the root's, as in Haystack's Agent proposal, PR 3925, can be said here; others are said where the
-    component is added to a pipeline.
+    The key is `api_key`, or else `SERPAPI_API_KEY` in the environment. Outputs are those of `SearchEngine`, without
+    scores. `base_url` is the address of another server; `seconds` is the time limit of a request. `inputs` only accepts
+    the root, as in Haystack's Agent proposal, PR 3925; other inputs are set when the component is added to a pipeline.
 
     Raises `UsageError` without a key.
     """
@@ -31,7 +30,7 @@ class SerpAPIComponent(SearchEngine):
         seconds: float = 20.0,
     ) -> None:
         if list(inputs) != ["Query"]:
-            raise UsageError(f"{name}: say its inputs where it is added: add_node(search, {name!r}, inputs=…)")
+            raise UsageError(f"{name}: set its inputs where it is added: add_node(search, {name!r}, inputs=…)")
         super().__init__("serpapi", api_key, top_k, name=name, base_url=base_url, seconds=seconds)
         self.given = {"api_key": api_key, "top_k": top_k, "base_url": base_url, "seconds": seconds}
 

@@ -1,4 +1,6 @@
-"""`TopPSampler`: as many documents as it takes, instead of a number of them (Haystack's tools proposal, PR 4084)."""
+"""`TopPSampler`: keeps documents by cumulative relevance instead of a fixed number (Haystack's tools proposal, PR
+4084).
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ _ROUNDING = 1e-9
 class TopPSampler:
     """Keeps the smallest set of documents whose cumulative relevance exceeds `top_p`.
 
-    A document's relevance is its share in the softmax of all scores: those that `cross_encoder` gives (see
-    `Ranker`), or without one the documents' own. Its output `documents` are best first, with that share as
-    `probability` in `meta`; there is at least one if any comes in, and with a `top_p` of 1 all are kept.
+    A document's relevance is its share in the softmax of all scores: those of `cross_encoder` (see `Ranker`), or
+    without one the documents' own. The output `documents` are best first, with that share as `probability` in `meta`.
+    At least one document is kept, and all are with a `top_p` of 1.
 
-    Raises `UsageError` for a `top_p` that is not above 0 and at most 1, and if the model is not here.
+    Raises `UsageError` unless `top_p` is above 0 and at most 1, and if the model is not installed.
     """
 
     effects = "read"
@@ -33,7 +35,7 @@ class TopPSampler:
             raise UsageError(f"{name}: top_p must be above 0 and at most 1, not {top_p}")
         self.name = name
         self.top_p = top_p
-        self.given = {"top_p": top_p, "cross_encoder": cross_encoder}  # for a file
+        self.given = {"top_p": top_p, "cross_encoder": cross_encoder}  # for export
         self._scorer = None if cross_encoder is None else named(cross_encoder, name)
 
     async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
@@ -54,7 +56,7 @@ class TopPSampler:
         return {"documents": kept}
 
     def run(self, query: str, documents: Sequence[Document]) -> Ranked:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> Ranked:
@@ -64,7 +66,7 @@ class TopPSampler:
     def _score(self, document: Document) -> float:
         if document.score is None or not isfinite(document.score):
             raise UsageError(
-                f"{self.name}: a document came without a score ({document.content[:40]!r}); "
+                f"{self.name}: a document has no score ({document.content[:40]!r}); "
                 "put a Ranker before it or give it a cross_encoder"
             )
         return document.score

@@ -1,4 +1,4 @@
-"""`Weather`: what the weather is like at a place, now and today."""
+"""`Weather`: current and today's weather at a place."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ _CODES: Mapping[Any, str] = {
 
 
 class Reported(TypedDict):
-    """What `Weather` gives: `results`, the text for a model; and the values `now` and `today`, each a value with its
-    unit by Open-Meteo's names."""
+    """The outputs of `Weather`: `results`, the text for a model; and the values `now` and `today` with their units, by
+    Open-Meteo's names.
+    """
 
     results: str
     now: dict[str, str]
@@ -55,10 +56,10 @@ class Reported(TypedDict):
 
 
 class Weather(QueryComponent[Reported]):
-    """The weather at a place, from open-meteo.com, which is free without a key where it is not for profit.
+    """The weather at a place, from open-meteo.com, which is free without a key for non-commercial use.
 
-    `base_url` and `geocoding_url` are for servers of one's own; `seconds` is the time limit of each of the
-    two requests: where the place is, and what the weather is there.
+    `base_url` and `geocoding_url` may point to other servers. `seconds` is the time limit of each of the two requests:
+    geocoding and forecast.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Weather(QueryComponent[Reported]):
         seconds: float = 20.0,
     ) -> None:
         self.name = "Weather"
-        self.given = {"base_url": base_url, "geocoding_url": geocoding_url, "seconds": seconds}  # for a file
+        self.given = {"base_url": base_url, "geocoding_url": geocoding_url, "seconds": seconds}  # for export
         self._forecast = Service("Open-Meteo", base_url, "", seconds)
         self._geocoding = Service("Open-Meteo", geocoding_url, "", seconds)
 
@@ -106,7 +107,7 @@ class Weather(QueryComponent[Reported]):
 
 
 def _values(given: Mapping[str, Any], part: str) -> dict[str, str]:
-    """The values of a part of a forecast, with their units; of each day's, the first."""
+    """Return the values of a part of a forecast with their units; of daily values, the first."""
     values, units = given.get(part), given.get(f"{part}_units")
     found: dict[str, str] = {}
     for key, value in values.items() if isinstance(values, Mapping) else ():

@@ -1,4 +1,4 @@
-"""`WebRetriever`: documents out of the web, for a query."""
+"""`WebRetriever`: retrieves documents from the web for a query."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .query_component import QueryComponent
 from .web_search import Searched
 
 Mode = Literal["snippet", "document"]
-_CACHED = "web_page"  # in a cache: the address that was asked for, under which a page is found again
+_CACHED = "web_page"  # cache key in `meta`: the requested URL
 _MODES = ("snippet", "document")
 
 
 class PageSearch(Protocol):
-    """What finds pages: `SearchEngine`, `SerpAPIComponent`, or the like."""
+    """Finds pages: `SearchEngine`, `SerpAPIComponent`, or similar."""
 
     async def run_async(self, query: str) -> Searched:
         """Pages as documents, best first: snippets as contents, `title`, `link` and `position` in `meta`."""
@@ -33,7 +33,7 @@ class PageSearch(Protocol):
 
 
 class PageFilter(Protocol):
-    """What orders documents, or leaves some out: `Ranker`, `TopPSampler`, or the like."""
+    """Orders or filters documents: `Ranker`, `TopPSampler`, or similar."""
 
     async def run_async(self, query: str, documents: list[Document]) -> Mapping[str, Any]:
         """The documents that stay, best first, as `documents`."""
@@ -41,40 +41,39 @@ class PageFilter(Protocol):
 
 
 class PageCache(Protocol):
-    """Where pages are kept: `DocumentStore`, or the like."""
+    """Caches pages: `DocumentStore`, or similar."""
 
     def write(self, documents: Iterable[Document], *, expires: float | None = None) -> Any:
-        """Keep these until then, in Unix seconds; one with the id of another takes its place."""
+        """Store these until `expires`, in Unix seconds; documents with the same id are replaced."""
         ...
 
     def filter(self, where: Mapping[str, Any]) -> list[Document]:
-        """Those with all of these values in `meta`, and not expired."""
+        """Return unexpired documents with all of these values in `meta`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalLimits:
-    """How far a retrieval may go: `seconds` for all pages together, `at_once` of them at a time."""
+    """Limits of a retrieval: `seconds` for all pages together, `at_once` pages at a time."""
 
     seconds: float = 20.0
     at_once: int = 10
 
 
 class WebRetriever(QueryComponent[Searched]):
-    """Documents out of the web, for a query.
+    """Retrieves documents from the web for a query.
 
-    `mode`: `snippet` gives what `search_engine` says of its first `top_search_results` pages, `document` the
-    pages themselves, in pieces of at most `size` characters. They are fetched side by side by `fetcher`;
-    one that cannot be had, or not in time (`limits`), is there with its snippet. An answer that the engine
-    gives itself stays as it is, and first.
+    Documents are in the order of the search, and a page's pieces in their own. `ranker` and `sampler`, if any, are
+    applied next, and the result is cut to `top_k`; without a ranker it is mostly the beginning of the first page.
+    `meta` has `url`, `title`, `position` and possibly `search_score`; a piece also has `part` and `timestamp`, the time
+    its page was fetched. The output `results` is the text for a model: the documents, each after its source.
 
-    The documents stand in the order of the search, and a page's pieces in their own; then `ranker` and
-    `sampler` have them, if there are any; then they are cut to `top_k`. Without a ranker these are mostly
-    the beginning of the first page. `meta` has `url`, `title`, `position` and, if the search gives
-    one, `search_score`; a piece also `part` and `timestamp`, the time its page was fetched.
-
-    `cache`, a document store, keeps pages for `cache_seconds`. Its output `results` is the text a model is
-    shown: the documents, each after its source.
+    Args:
+        mode: `snippet` returns the snippets of the first `top_search_results` hits of `search_engine`; `document`
+            returns the pages themselves, in pieces of at most `size` characters.
+        fetcher: Fetches the pages concurrently. A page that cannot be fetched in time (`limits`) is represented by its
+            snippet. The engine's own answer is kept unchanged, as the first document.
+        cache: A document store that caches pages for `cache_seconds`.
     """
 
     def __init__(  # noqa: PLR0913 -- the parts of Haystack's retriever
@@ -103,7 +102,7 @@ class WebRetriever(QueryComponent[Searched]):
             "search_engine": search_engine, "mode": mode, "top_k": top_k, "top_search_results": top_search_results,
             "ranker": ranker, "sampler": sampler, "cache": cache, "cache_seconds": cache_seconds, "fetcher": fetcher,
             "size": size,
-        }  # for a file  # fmt: skip
+        }  # for export  # fmt: skip
         self._search = search_engine
         self._sieves = [sieve for sieve in (ranker, sampler) if sieve is not None]
         self._pages = _Pages(fetcher or LinkContentFetcher(), cache, cache_seconds)
@@ -130,14 +129,14 @@ class WebRetriever(QueryComponent[Searched]):
 
 @dataclass(frozen=True, slots=True)
 class _Pages:
-    """Whole pages, from the cache if they are there."""
+    """Whole pages, cached if possible."""
 
     fetcher: LinkContentFetcher
     cache: PageCache | None
     seconds: float
 
     async def of(self, until: float, hit: Document) -> Document:
-        """The page of `hit`, or `hit` itself if it cannot be had until then, on the loop's clock."""
+        """Return the page of `hit`, or `hit` itself if that fails by the deadline `until` on the loop's clock."""
         url = hit.meta["url"]
         if not url or hit.meta["position"] == 0:
             return hit
@@ -162,7 +161,7 @@ class _Pages:
 
 
 def _hit(found: Document) -> Document:
-    """What a search found, with its source in `meta`."""
+    """Return a search result with its source in `meta`."""
     meta = {name: value for name, value in found.meta.items() if name != "link"}
     scored = {} if found.score is None else {"search_score": found.score}
     url = found.meta.get("link", "")

@@ -1,4 +1,4 @@
-"""Searching the web, whatever engine does it: a provider says how to ask it and how to read what it answers."""
+"""Web search independent of the engine: a provider builds requests and parses responses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..errors import ToolError, UsageError
 from ..net.retry_after import checked_query
 from ..net.service_client import Service, ServiceRequest
 
-SHOWN = 3  # snippets that a model is shown where there is no answer
+SHOWN = 3  # snippets that a model is shown if there is no answer
 _REFUSED = (401, 403)
 
 
 class Searched(TypedDict):
-    """What a search gives: `results`, the text for a model, and `documents`."""
+    """The outputs of a search: `results`, the text for a model, and `documents`."""
 
     results: str
     documents: list[Document]
@@ -26,10 +26,10 @@ class Searched(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an engine is asked: `count` results in all, of which this is page number `page`, from 1.
+    """A query: `count` results in total, of which this is page number `page`, from 1.
 
-    `domains`: where to search, as `docs.python.org` or `github.com/psf`; everywhere if there are none.
-    `language` and `country` are the engine's own codes, mostly of two letters.
+    `domains`: where to search, as `docs.python.org` or `github.com/psf`; empty for everywhere. `language` and `country`
+    are the engine's own codes, usually of two letters.
     """
 
     query: str = ""
@@ -41,15 +41,14 @@ class Question:
 
     @property
     def scoped(self) -> str:
-        """The query as Google takes it: the domains before it."""
+        """The query in Google's syntax, restricted to the domains."""
         sites = " OR ".join(f"site:{domain}" for domain in self.domains)
         return f"{sites} {self.query}" if sites else self.query
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an engine answered: the `answer` it gives itself, if any; the `pages` it found, best first; and
-    what it says `besides`, which comes after all pages."""
+    """An engine's results: its own `answer`, if any; `pages`, best first; and other texts `besides`, shown last."""
 
     answer: Document | None = None
     pages: tuple[Document, ...] = ()
@@ -57,11 +56,11 @@ class Found:
 
 
 class Provider(Protocol):
-    """One search engine: a class with these, in a file of its own.
+    """A search engine: a class with these attributes and methods, in a file of its own.
 
-    A page has `page_size` results, and there are `last_page` pages at most. `settings`: which of
-    `domains`, `language` and `country` it can be asked for. Without `key_variables` it needs no key. A
-    `{language}` in `base_url` stands for the language.
+    A result page has `page_size` results, and there are at most `last_page` pages. `settings`: which of `domains`,
+    `language` and `country` it supports. Without `key_variables` it needs no key. `{language}` in `base_url` is
+    replaced by the language.
     """
 
     name: str
@@ -72,23 +71,23 @@ class Provider(Protocol):
     last_page: int
 
     def request(self, asked: Question, key: str) -> ServiceRequest:
-        """How to ask it."""
+        """Build the request."""
         ...
 
     def problem(self, body: Mapping[str, Any]) -> str:
-        """What the engine says went wrong; empty if nothing did, or if it merely found nothing."""
+        """Return the engine's error message; empty if there is none, or if there are just no results."""
         ...
 
     def read(self, body: Mapping[str, Any]) -> Found:
-        """What it found."""
+        """Parse the results."""
         ...
 
 
 class Search:
-    """Asks a provider. The key is `api_key`, else in one of the provider's environment variables; `asked` is
-    what stays the same from query to query.
+    """Queries a provider. `asked` has the settings shared by all queries.
 
-    Raises `UsageError` if there is no key, or if the provider cannot be asked so.
+    The key is `api_key`, or else one of the provider's environment variables. Raises `UsageError` if there is no key,
+    or if the provider does not support a setting.
     """
 
     def __init__(
@@ -100,17 +99,16 @@ class Search:
             raise UsageError(f"{provider.name}: top_k must be at least 1, not {asked.count}")
         for setting in ("domains", "language", "country"):
             if getattr(asked, setting) and setting not in provider.settings:
-                raise UsageError(f"{provider.name} cannot be asked for {setting}; {_can(provider)}")
+                raise UsageError(f"{provider.name} does not support {setting}; {_can(provider)}")
         self._asked = asked
         self._provider = provider
         address = base_url or provider.base_url.replace("{language}", asked.language or "en")
         self._service = Service(provider.name, address, key, seconds)
 
     async def find(self, query: str) -> Searched:
-        """The first documents, the engine's own answer before the pages, and the text for a model.
+        """Return the first documents, the engine's own answer before the pages, and the text for a model.
 
-        As many pages are asked for as hold that many results. Raises `UsageError` if the key is refused,
-        else `ToolError`.
+        Fetches as many result pages as needed. Raises `UsageError` if the key is rejected, otherwise `ToolError`.
         """
         query = checked_query(query)
         found = await self._found(replace(self._asked, query=query))
@@ -145,7 +143,7 @@ class Search:
 
 
 def within(document: Document, domains: Collection[str]) -> bool:
-    """Whether its link, if it has one, leads into one of `domains`, a part of which may be a path."""
+    """Return whether the document's link, if any, leads into one of `domains`, which may include a path."""
     link = document.meta.get("link")
     if not domains or not link:
         return True
@@ -163,16 +161,16 @@ def within(document: Document, domains: Collection[str]) -> bool:
 
 
 def text(value: Any) -> str:
-    """`value` in one line if it is a text or a number, else nothing: what engines send is of any kind."""
+    """Return a text or number on one line, and an empty string for other values, since engines send all types."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return " ".join(str(value).split())
 
 
 def page(item: Any, snippet: str, position: int, **names: str) -> Document | None:
-    """The document for one result: its content is what stands under `snippet`, else its title.
+    """Return the document for one result; its content is the value under `snippet`, or else its title.
 
-    `names`: what further fields are to be called in `meta`, and what the engine calls them.
+    `names` maps further fields of `meta` to the engine's names.
     """
     if not isinstance(item, Mapping):
         return None
@@ -182,13 +180,13 @@ def page(item: Any, snippet: str, position: int, **names: str) -> Document | Non
 
 
 def pages(items: Any, snippet: str, **names: str) -> tuple[Document, ...]:
-    """The documents for a list of results, in its order (see `page`)."""
+    """Return the documents for a list of results, in order (see `page`)."""
     found = (page(item, snippet, 0, **names) for item in (items if isinstance(items, list) else ()))
     return tuple(document for document in found if document is not None)
 
 
 def answer(box: Any, keys: Iterable[str], **names: str) -> Document | None:
-    """The document for an engine's own answer: what stands under the first of `keys` that says something."""
+    """Return the document for an engine's own answer: the first non-empty value under `keys`."""
     if not isinstance(box, Mapping):
         return None
     return next((page(box, key, 0, **names) for key in keys if text(box.get(key))), None)
@@ -198,16 +196,16 @@ def _key(provider: Provider, api_key: str | None) -> str:
     given = (api_key, *(os.environ.get(variable) for variable in provider.key_variables))
     key = next((one.strip() for one in given if one and one.strip()), "")
     if provider.key_variables and not key:
-        raise UsageError(f"{provider.name} needs a key: give api_key=… or set {' or '.join(provider.key_variables)}")
+        raise UsageError(f"{provider.name} needs a key: pass api_key=… or set {' or '.join(provider.key_variables)}")
     return key if provider.key_variables else ""
 
 
 def _can(provider: Provider) -> str:
-    return f"it can for {', '.join(provider.settings)}" if provider.settings else "it takes only a query"
+    return f"it supports {', '.join(provider.settings)}" if provider.settings else "it takes only a query"
 
 
 def _new(known: Iterable[Document], more: Iterable[Document]) -> list[Document]:
-    """Those of `more` whose link no other has; engines repeat themselves from page to page."""
+    """Return those of `more` with a new link; engines repeat results across pages."""
     links = {document.id for document in known}
     kept: list[Document] = []
     for document in more:

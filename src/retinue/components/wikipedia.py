@@ -18,26 +18,29 @@ from .query_component import QueryComponent
 from .web_search import Searched, text
 
 OPERATIONS = ("search", "lookup")
-SENTENCES = 5  # of a page that is found
-SIMILAR = 5  # titles where none is
+SENTENCES = 5  # of a page
+SIMILAR = 5  # similar titles if there is no page
 NO_MORE = "No more results."
-_PAGES = 8  # kept, so that the next lookup need not fetch its page again
+_PAGES = 8  # cached, so that a lookup need not fetch its page again
 _HEADING = re.compile(r"=+ .* =+")
 _RESULT = re.compile(r"\(Result (\d+) / \d+\) ")
 _AMBIGUOUS = "may refer to:"
 
 
 class Wikipedia(QueryComponent[Searched]):
-    """Finds a page of Wikipedia, or of another MediaWiki, and sentences on it.
+    """Finds a page of Wikipedia, or of another MediaWiki, and sentences on it. Raises `UsageError` for invalid
+    settings.
 
-    `operation` is what it does where it is a component or a tool: `search` or `lookup`; `tools()` is both.
-    `base_url` is where `api.php` is, for another wiki than Wikipedia in `language`. `contact`: your address or
-    page, which Wikimedia wants to be told by those who ask often. `seconds` is the time limit of each request.
+    It is stateless: `lookup` derives the current page, and how many results it has returned, from the calls of the run
+    so far. So one agent may serve many runs at once, and a resumed run continues at the right sentence. If `lookup` is
+    made into a tool by hand or in a file, it needs `polls`, since repeating the call means the next result.
 
-    It keeps nothing of a run. Which page `lookup` means, and how many results it has given, it reads from the
-    calls of the run so far: so one agent may run many times at once, and a run that is resumed goes on at the
-    right sentence. As tools made by hand or in a file, `lookup` needs `polls`, since the same call again means
-    the next result. Raises `UsageError` for settings that cannot be.
+    Args:
+        operation: What it does as a component or tool: `search` or `lookup`. `tools()` returns both.
+        language: Selects the Wikipedia.
+        base_url: Location of `api.php` of another wiki.
+        contact: Your address or page, which Wikimedia requires from frequent users.
+        seconds: Time limit of each request.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Wikipedia(QueryComponent[Searched]):
         if operation not in OPERATIONS:
             raise UsageError(f"Wikipedia: no operation {operation!r}; {suggestion(operation, OPERATIONS)}")
         if not re.fullmatch(r"[a-z-]{2,20}", language):
-            raise UsageError(f"Wikipedia: want a language as in its addresses, such as en or de, not {language!r}")
+            raise UsageError(f"Wikipedia: want a language code from its addresses, such as en or de, not {language!r}")
         if not contact.isascii() or not contact.isprintable():
             raise UsageError("Wikipedia: want contact as an address or a link, in one line")
         self.name = "Wikipedia"
@@ -63,7 +66,7 @@ class Wikipedia(QueryComponent[Searched]):
             "base_url": base_url,
             "contact": contact,
             "seconds": seconds,
-        }  # fmt: skip -- for a file
+        }  # fmt: skip -- for export
         self._service = Service("Wikipedia", base_url or f"https://{language}.wikipedia.org/w", "", seconds)
         self._agent = f"{AGENT} ({contact})" if contact else AGENT
         self._pages: dict[str, Document | None] = {}
@@ -71,7 +74,7 @@ class Wikipedia(QueryComponent[Searched]):
         self.tool_function = functions[operation]
 
     def tools(self) -> list[Tool]:
-        """`search` and `lookup` as tools."""
+        """Return `search` and `lookup` as tools."""
         given: dict[str, Any] = self.given
         return [
             Tool(name, Wikipedia(**given | {"operation": name}), effects="read", polls=name == "lookup")
@@ -97,8 +100,10 @@ class Wikipedia(QueryComponent[Searched]):
         return {"results": " ".join(_sentences(page.content)[:SENTENCES]), "documents": [page]}
 
     async def lookup(self, keyword: str, page: str, given: int = 0) -> Searched:
-        """The sentence with `keyword` on the page called `page` that comes after `given` others, and as documents
-        all that have it. Raises `ToolError` if Wikipedia cannot be asked."""
+        """Return the sentence with `keyword` on `page` that follows `given` others, and all matches as documents.
+
+        Raises `ToolError` if Wikipedia cannot be asked.
+        """
         keyword = checked_query(keyword, "keyword")
         found = await self._page(checked_query(page, "page"))
         sentences = [] if found is None else _sentences(found.content)
@@ -117,8 +122,10 @@ class Wikipedia(QueryComponent[Searched]):
         return await self.lookup(keyword, page, given) if page else {"results": NO_MORE, "documents": []}
 
     def _so_far(self, keyword: str) -> tuple[str, int]:
-        """Of this run: the page that was found last, and how many results were given on it since for `keyword`.
-        Another keyword in between starts it anew."""
+        """Return the page found last in this run, and how many results for `keyword` were returned since.
+
+        Another keyword in between restarts the count.
+        """
         page, last, given = "", "", 0
         missing: set[str] = set()
         for tool, action, seen in SO_FAR.get():
@@ -141,7 +148,7 @@ class Wikipedia(QueryComponent[Searched]):
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
     async def _page(self, title: str) -> Document | None:
-        """The page that Wikipedia's own "Go" would go to: of this title but for its case, or to which it redirects."""
+        """Return the page that Wikipedia's "Go" leads to: an exact title up to case, or its redirect target."""
         if title not in self._pages:
             params = {"generator": "search", "gsrsearch": title, "gsrwhat": "nearmatch", "gsrlimit": "1"}
             params |= {"prop": "extracts|pageprops|info", "ppprop": "disambiguation", "inprop": "url"}
@@ -159,7 +166,7 @@ class Wikipedia(QueryComponent[Searched]):
         return [title for title in titles if title][:SIMILAR]
 
     async def _query(self, params: Mapping[str, str]) -> Mapping[str, Any]:
-        """The `query` in what the Action API answers; empty if nothing was found."""
+        """Return the `query` part of the Action API's response; empty if nothing was found."""
         params = {"action": "query", "format": "json", "formatversion": "2", **params}
         request = ServiceRequest("/api.php", params, {"User-Agent": self._agent})
         body = json_object(self._service, (await ask_service(self._service, request)).body, "a query")
@@ -182,7 +189,7 @@ def _document(page: Any) -> Document | None:
 
 
 def _sentences(page: str) -> list[str]:
-    """A page's sentences as the paper cuts them: paragraphs at line breaks, these at ". "; without headings."""
+    """Split a page into sentences as the paper does: paragraphs at line breaks, sentences at ". "; without headings."""
     paragraphs = (line.strip() for line in page.splitlines() if not _HEADING.fullmatch(line.strip()))
     pieces = (piece.strip() for paragraph in paragraphs for piece in paragraph.split(". "))
     return [piece if piece.endswith(".") else f"{piece}." for piece in pieces if piece]

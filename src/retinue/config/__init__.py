@@ -1,4 +1,4 @@
-"""The only reader of YAML: texts with places, frozen specs, checks; tool files."""
+"""Configuration files: YAML with source positions, frozen specs, checks, and tool files."""
 
 from .file_check import check, load_spec
 from .places import Problem

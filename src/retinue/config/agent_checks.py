@@ -1,4 +1,4 @@
-"""Checks of agents: model, role, strategy, tools, limits. Nothing is imported."""
+"""Checks of agents: model, role, strategy, tools and limits. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .prompt_checks import check_prompts
 from .registry import ENGINES, TOOLS
 from .tool_checks import ToolFiles, check_entries
 
-_MODELS = ("model", "prompt_node", "llm_model_id", "script")  # each names the model
+_MODELS = ("model", "prompt_node", "llm_model_id", "script")  # each of these names the model
 _MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")
 _SETTINGS = (
     "llm_engine", "llm_endpoint_url", "api_key", "temperature", "top_p", "top_k", "repetition_penalty",
@@ -22,7 +22,7 @@ _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 
 
 def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
-    """Every agent, and the tools that all of them share."""
+    """Check every agent, and the tools shared by all."""
     components = names(root, "components")
     targets = {**components, **names(root, "pipelines"), **names(root, "agents")}
     shared: dict[str, Node] = {}
@@ -74,7 +74,7 @@ def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found
     named = next((key for key in ("prompt_node", "model") if params.at(key).text in components), "")
     for key in _SETTINGS if named else ():
         if params.at(key).value is not None:
-            other = f"the component {params.at(named).text!r} is the model; say {key!r} there"
+            other = f"the component {params.at(named).text!r} is the model; set {key!r} there"
             yield Found(params.at(key).path, other, at_key=True)
     node = params.at("prompt_node")
     prompt_nodes = [name for name, one in components.items() if one.at("type").text == "PromptNode"]
@@ -110,7 +110,7 @@ def _check_limits(params: Node) -> Iterator[Found]:
     pairs += [("early_stopping_method", budget.at("early_stopping_method"))]
     for key, other in pairs:
         if params.at(key).value is not None and other.value is not None:
-            yield Found(params.at(key).path, f"{key!r} is said twice: also as 'budget.{other.path[-1]}'", at_key=True)
+            yield Found(params.at(key).path, f"{key!r} is set twice, also as 'budget.{other.path[-1]}'", at_key=True)
     given = [key for key in _STEPS if params.at(key).value is not None]
     for key in given[1:]:
         yield Found(params.at(key).path, f"both {given[0]!r} and {key!r} limit the steps; keep one", at_key=True)
@@ -123,7 +123,7 @@ def _check_tools(
     own: dict[str, Node],
     shared: Mapping[str, Node] | None = None,
 ) -> Iterator[Found]:
-    """A `tools` of any shape; the names it brings are added to `own`."""
+    """Check a `tools` value of any shape, and add the tools' names to `own`."""
     if isinstance(tools.value, dict):
         own.update({str(entry.path[-1]): entry for entry in tools})
         yield from check_entries(tools, files.folder, files.roots)
@@ -152,7 +152,7 @@ def _brought(item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: 
         return (item.text,)
     if item.text in targets and targets[item.text].at("type").text == "MCPTools":
         files.unnamed = True
-        return (item.text,)  # stands for its tools, whose names only its pins say
+        return (item.text,)  # stands for its tools, whose names only the pins know
     if "/" in item.text or "." in item.text or (files.folder / item.text).is_dir():
         return files.names(item.text)
     raise ValueError(unknown("tool", item.text, [*shared, *TOOLS]))

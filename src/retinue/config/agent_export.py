@@ -1,4 +1,4 @@
-"""An agent made in code, in the words that a file has for it."""
+"""Exports an agent built in code as the parameters of a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AddComponent = Callable[[Any, str], str]
 
 
 def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
-    """Its parameters without its tools; `add` adds a component to the file. Raises `UsageError`."""
+    """Return the agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
     params: dict[str, Any] = {}
     if isinstance(agent, Executor):
         params["role"] = "executor"
@@ -59,4 +59,4 @@ def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
     for name, known in STRATEGIES.items():
         if known == strategy:
             return {"strategy": name}
-    raise UsageError(f"{agent.name}: a strategy of its own ({strategy.name}) cannot be written; name one of STRATEGIES")
+    raise UsageError(f"{agent.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")

@@ -1,4 +1,4 @@
-"""What an agent is made of, in Retinue's words and other frameworks': model, strategy, budget."""
+"""The parts of an agent, from Retinue's parameters and those of other frameworks: model, strategy, budget."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _NOT_RESOLVED = ("tools", "answer_schema", "script")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """An agent's parameters that were given, with the environment's values, and which of these are missing."""
+    """An agent's given parameters, with environment variables resolved, and the variables that are missing."""
 
     params: Mapping[str, Any]
     missing: tuple[Found, ...]
 
     @classmethod
     def of(cls, spec: FileSpec, index: int, environ: Mapping[str, str]) -> Parts:
-        """Those of the file's agent number `index`."""
+        """Return the parameters of the file's agent number `index`."""
         given = (spec.agents or [])[index].params.model_dump(exclude_unset=True)
         given = {name: value for name, value in given.items() if value is not None}
         own = {name: value for name, value in given.items() if name not in _NOT_RESOLVED}
@@ -50,7 +50,7 @@ class Parts:
 def agent_of(
     spec: AgentSpec, params: Mapping[str, Any], named: Mapping[str, Any], tools: Iterable[Tool], human: Human | None
 ) -> Agent:
-    """The agent; `named` are the model or the prompt node that the file defines, and its memories."""
+    """Build the agent. `named` holds the components that the file names: its model or prompt node, and its memories."""
     tools = list(tools)
     asked = params.get("require_human_feedback")
     if isinstance(asked, list) and (wrong := [name for name in asked if name not in {tool.name for tool in tools}]):
@@ -82,7 +82,7 @@ def agent_of(
 
 
 def model_of(params: Mapping[str, Any]) -> Model:
-    """The model that an agent's own parameters describe."""
+    """Build the model described by an agent's own parameters."""
     names = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "api_key": "api_key", "script": "script"}
     names |= {"temperature": "temperature", "stream": "stream"}
     given: dict[str, Any] = {name: params[key] for key, name in names.items() if key in params}
@@ -95,8 +95,8 @@ def model_of(params: Mapping[str, Any]) -> Model:
 
 
 def budget_of(params: Mapping[str, Any]) -> Budget:
-    """The limits, under any of their names."""
-    budget = Budget(**params.get("budget", {}))  # in which `null` is no limit
+    """Return the limits, under any of their names."""
+    budget = Budget(**params.get("budget", {}))  # `null` means no limit
     return with_limits(budget, {name: params[name] for name in Limits.__annotations__ if name in params})
 
 

@@ -1,4 +1,4 @@
-"""The tools of a file's agents: their own, those at the top of the file, those that come along."""
+"""The tools of a file's agents: their own, shared ones, and built-in ones."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .registry import TOOLS
 from .specs import AgentSpec, FileSpec, ToolRef, Tools
 from .tool_files import Loading, entry_tools, load_tools
 
-AGENT_SECONDS = 600.0  # of an agent that is a tool; its budget may say less
+AGENT_SECONDS = 600.0  # default timeout of an agent as a tool; its budget may set less
 
 
 class Toolmaker:
-    """Makes tools; `part` gives what stands in the file under a name."""
+    """Builds tools; `part` returns what the file defines under a name."""
 
     def __init__(self, spec: FileSpec, loading: Loading, part: Callable[[str], Any]) -> None:
         self._spec = spec
@@ -34,15 +34,15 @@ class Toolmaker:
         self.folder = FilePath(spec.source.file).parent
 
     def of(self, agent: AgentSpec, index: int) -> list[Tool]:
-        """The tools of the file's agent number `index`; one that says nothing of tools gets those at the top, and
-        one that says `[]` gets none."""
+        """Return the tools of the file's agent number `index`. Without `tools`, an agent gets the shared ones; with
+        `[]`, none."""
         if agent.params.tools is not None:
             return self._tools(agent.params.tools, ("agents", index, "params", "tools"), agent)
         return list(self.shared.values()) if shares(agent, self._spec) else []
 
     @cached_property
     def shared(self) -> dict[str, Tool]:
-        """The tools at the top of the file, by name."""
+        """The shared tools at the top of the file, by name."""
         return {tool.name: tool for tool in self._tools(self._spec.tools or [], ("tools",), None)}
 
     def _tools(self, tools: Tools, path: Path, agent: AgentSpec | None) -> list[Tool]:
@@ -59,8 +59,8 @@ class Toolmaker:
         return made
 
     def _named(self, text: str, agent: AgentSpec | None) -> list[Tool]:
-        """The tool at the top of the file, the one that comes along, those of an MCP server of the file, or of the
-        file or folder that `text` names."""
+        """Return the tools that `text` names: a shared tool, a built-in one, those of an MCP server of the file, or
+        those of a tool file or folder."""
         if agent is not None and shares(agent, self._spec) and text in self.shared:
             return [self.shared[text]]
         if text in TOOLS:
@@ -71,7 +71,7 @@ class Toolmaker:
         return load_tools(existing_path(self.folder, text), self._loading)
 
     def _used(self, ref: ToolRef) -> Tool:
-        """A component, pipeline or agent as a tool."""
+        """Return a component, pipeline or agent as a tool."""
         something, options = self._part(ref.pipeline_or_node), dict(ref.options)
         if isinstance(something, Agent):
             options.setdefault("timeout", something.budget.seconds or AGENT_SECONDS)
@@ -86,7 +86,7 @@ class Toolmaker:
 
 
 def _check_output(ref: ToolRef, something: Any) -> None:
-    """Raises `UsageError` for an output that it does not have, as far as it says which it has."""
+    """Raise `UsageError` if a part with known outputs lacks the one named."""
     outputs = None if isinstance(something, Agent) else component(something).outputs
     if outputs and ref.output_variable not in outputs:
         wrong = f"{ref.pipeline_or_node} has no output {ref.output_variable!r}"
@@ -94,7 +94,7 @@ def _check_output(ref: ToolRef, something: Any) -> None:
 
 
 def built_in(name: str) -> Tool:
-    """The tool that comes along, called as it is in files. Raises `UsageError` if it needs to be told more."""
+    """Return a built-in tool under its name in files. Raises `UsageError` if it needs parameters."""
     known = TOOLS[name]
     if known.required:
         needs = ", ".join(f"{one}: …" for one in known.required)

@@ -1,4 +1,4 @@
-"""Specs as objects: the only place where what a file says is put together. `agent_parts` has the agents' part."""
+"""Builds objects from specs; only this module assembles what a file defines. Agents are built in `agent_parts`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ T = TypeVar("T")
 
 @dataclass
 class Builder:
-    """Builds what a file defines, each thing once and only when it is asked for.
+    """Builds what a file defines, each part once and only on demand.
 
-    `human` decides for the agents. Everything raises `DataError` with the places of what is wrong: all
-    variables that are missing at once, then the first thing that cannot be built.
+    `human` decides for the agents. Every method raises `DataError` with source positions: first for all missing
+    variables at once, then for the first part that cannot be built.
     """
 
     spec: FileSpec
@@ -53,14 +53,14 @@ class Builder:
         self._tools = Toolmaker(self.spec, self.loading, self._part)
 
     def get(self, name: str) -> Any:
-        """The component, model, pipeline or agent called `name`."""
+        """Return the component, model, pipeline or agent called `name`."""
         if name not in self._parts:
             raise DataError(f"{self.spec.source.file}: {unknown('name', name, self._parts)}")
         self._complain(name)
         return self._part(name)
 
     def tools(self, name: str) -> list[Tool]:
-        """The tools of the agent called `name`, without its model."""
+        """Return the tools of the agent called `name`, without building its model."""
         agent = self._parts[name]
         assert isinstance(agent, AgentSpec)
         self._complain(*reached(self.spec, [name]) - {name, agent.params.model, agent.params.prompt_node})
@@ -69,12 +69,12 @@ class Builder:
         return [replace(one, approval=True) if asked is True or one.name in (asked or ()) else one for one in made]
 
     def shared_tools(self) -> list[Tool]:
-        """The tools at the top of the file."""
+        """Return the shared tools at the top of the file."""
         self._complain(*needed_by(self.spec.tools, self.spec))
         return list(self._tools.shared.values())
 
     def _complain(self, *names: str) -> None:
-        """Raise all that the environment lacks for `names`."""
+        """Raise `DataError` for all variables that `names` need but the environment lacks."""
         wanted = reached(self.spec, names)
         found = [
             one
@@ -94,7 +94,7 @@ class Builder:
         if name not in self._built:
             if name in self._under_way:
                 circle = " needs ".join([*self._under_way[self._under_way.index(name) :], name])
-                raise DataError(f"{self.spec.source.file}: a circle: {circle}")
+                raise DataError(f"{self.spec.source.file}: circular references: {circle}")
             self._under_way.append(name)
             made = self._built[name] = self._make(self._parts[name])
             if isinstance(made, YamlSerializable):
@@ -113,7 +113,7 @@ class Builder:
         return self._placed(("agents", index), part.name, lambda: self._agent(part, index))
 
     def _placed(self, path: Path, name: str, make: Callable[[], T]) -> T:
-        """What `make` makes; its errors get the place of what could not be made."""
+        """Return what `make` builds; its errors get the position of the part."""
         try:
             return make()
         except (UsageError, ValueError, TypeError) as error:
@@ -129,7 +129,7 @@ class Builder:
         return builder_of(component.type)(**params)
 
     def _referred(self, component: ComponentSpec, name: str, value: Any) -> Any:
-        """A parameter's value; where it names another component, that."""
+        """Return a parameter's value, or the component it refers to."""
         parameter = COMPONENTS[component.type].parameters[name]
         other = self._parts.get(value) if isinstance(value, str) and parameter.refers else None
         if isinstance(other, ComponentSpec) and other.type in parameter.refers:
@@ -153,8 +153,8 @@ class Builder:
 
 
 def prompt_model(params: Mapping[str, Any]) -> Model:
-    """A `PromptModel` of a file's parameters: `timeout` in seconds, `max_length` in tokens of a reply, and
-    `model_kwargs`, another name of `options`."""
+    """Build a `PromptModel` from a file's parameters: `timeout` in seconds, `max_length` in tokens per reply, and
+    `model_kwargs`, an alias of `options`."""
     given = {name: value for name, value in params.items() if value is not None}
     length, seconds = given.pop("max_length", None), given.pop("timeout", None)
     if kwargs := given.pop("model_kwargs", None):
@@ -165,7 +165,7 @@ def prompt_model(params: Mapping[str, Any]) -> Model:
 
 
 def builder_of(type_: str) -> Callable[..., Any]:
-    """What makes a component of this type. Raises `UsageError` if there is nothing that does."""
+    """Return the constructor of a component type. Raises `UsageError` if it does not exist."""
     module, _, attribute = COMPONENTS[type_].builder.partition(":")
     found = getattr(import_module(module), attribute, None)
     if found is None:

@@ -1,4 +1,4 @@
-"""What a tool's `callable_api` names, and where: decided from the text and the folder, without importing."""
+"""Resolves a tool's `callable_api` from its text and folder alone, without importing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An HTTP endpoint that an operator configured."""
+    """An HTTP endpoint configured by the operator."""
 
     url: str
 
@@ -40,7 +40,7 @@ class ModuleTool:
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """One of the tools that come along, by its name in `registry.TOOLS`."""
+    """A built-in tool, by its name in `registry.TOOLS`."""
 
     name: str
 
@@ -49,7 +49,7 @@ Target = Endpoint | FileFunction | ModuleTool | BuiltIn
 
 
 def parse_callable(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Target:
-    """What `callable_api: text` means in a file of `folder`. Raises `ValueError` saying why it may not stand there."""
+    """Return what `callable_api: text` means in a file of `folder`. Raises `ValueError` if it is not allowed."""
     if text.startswith(("http://", "https://")):
         return Endpoint(_url(text))
     if ".py:" in text:
@@ -65,43 +65,44 @@ def parse_callable(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS)
         return ModuleTool(module, attribute)
     near = nearest(text, TOOLS)
     raise ValueError(
-        f"{redacted_excerpt(text)!r} may not be called; "
+        f"{redacted_excerpt(text)!r} is not allowed; "
         + (f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {_names(roots)}")
     )
 
 
 def existing_path(folder: Path, name: str) -> Path:
-    """The file or folder `name` under `folder`. Raises `ValueError` if it is not there, or leads out of it."""
+    """Return the file or folder `name` under `folder`. Raises `ValueError` if it does not exist or leads out of the
+    folder."""
     found = path_within(folder, name)
     if not found.exists():
-        raise ValueError(f"there is no {name!r} here")
+        raise ValueError(f"{name!r} does not exist here")
     return found
 
 
 def path_within(folder: Path, name: str) -> Path:
-    """The path `name` under `folder`, links followed. Raises `ValueError` if it leads out of it."""
+    """Return the path `name` under `folder`, with links resolved. Raises `ValueError` if it leads out of the folder."""
     path = PurePosixPath(name)
     if not name.strip() or not name.isprintable() or "\\" in name or path.is_absolute() or name.startswith("~"):
-        raise ValueError(f"{name[:60]!r} is not a path from this file's folder")
+        raise ValueError(f"{name[:60]!r} is not a path relative to this file's folder")
     root = folder.resolve()
     try:
         found = (root / path).resolve()
-    except (OSError, RuntimeError) as error:  # a loop of links
-        raise ValueError(f"{name[:60]!r} leads nowhere") from error
+    except (OSError, RuntimeError) as error:  # circular links
+        raise ValueError(f"{name[:60]!r} is a circular link") from error
     if ".." in path.parts or not found.is_relative_to(root):
         raise ValueError(f"{name[:60]!r} leads out of this file's folder")
     return found
 
 
 def environment(text: str) -> dict[str, str]:
-    """`env: NAME=value,NAME=value` as a dict. Raises `ValueError`."""
+    """Parse `env: NAME=value,NAME=value` to a dict. Raises `ValueError`."""
     values = {}
     for part in filter(None, map(str.strip, text.split(","))):
         name, sign, value = part.partition("=")
         if not sign or not _VARIABLE.fullmatch(name.strip()):
             raise ValueError(
-                "want NAME=value,NAME=value; a value has no comma"
-            )  # it is not shown: it may be a secret's end
+                "want NAME=value,NAME=value; a value may not contain a comma"
+            )  # not shown, since it may be part of a secret
         values[name.strip()] = value.strip()
     return values
 
@@ -113,7 +114,7 @@ def _url(text: str) -> str:
     except ValueError:
         whole = False
     if (not whole and "${" not in text) or any(not c.isprintable() or c.isspace() for c in text):
-        raise ValueError(f"{redacted_excerpt(text)!r} is not an address (want http://host:port/path)")
+        raise ValueError(f"{redacted_excerpt(text)!r} is not a URL (want http://host:port/path)")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Checks of components and pipelines: names, types, parameters, references, graphs. Nothing is imported."""
+"""Checks of components and pipelines: names, types, parameters, references and graphs. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .places import MAX_FOUND, Found, Node, shown, unknown
 from .registry import COMPONENTS, ROOTS
 from .tool_checks import check_params
 
-_OWN = ". One of your own is a tool (callable_api: file.py:function), or put together in Python"
+_OWN = ". A component of your own can be a tool (callable_api: file.py:function), or is used from Python"
 SECTIONS = {"components": "component", "pipelines": "pipeline", "agents": "agent"}
 
 
 def names(root: Node, section: str) -> dict[str, Node]:
-    """What a section defines, by name."""
+    """Return the parts that a section defines, by name."""
     found: dict[str, Node] = {}
     for item in root.at(section):
         if item.name:
@@ -27,12 +27,14 @@ def names(root: Node, section: str) -> dict[str, Node]:
 
 
 def check_names(root: Node) -> Iterator[Found]:
-    """Components, pipelines and agents share one space of names, in which each is taken once."""
+    """Check that names are unique among components, pipelines and agents."""
     taken: dict[str, str] = {}
     for section, what in SECTIONS.items():
         for item in root.at(section):
             if item.name in ROOTS:
-                yield Found(item.at("name").path, f"{item.name!r} is where pipelines begin; take another name")
+                yield Found(
+                    item.at("name").path, f"{item.name!r} is reserved for the input of pipelines; choose another name"
+                )
             if item.name in taken:
                 yield Found(item.at("name").path, f"{item.name!r} is already the name of {taken[item.name]}")
             elif item.name:
@@ -40,7 +42,7 @@ def check_names(root: Node) -> Iterator[Found]:
 
 
 def check_components(root: Node, folder: Path) -> Iterator[Found]:
-    """Types and parameters that exist, and references that lead to the right component, in no circle."""
+    """Check the types, parameters and references of components; references must not be circular."""
     defined = names(root, "components")
     uses: dict[str, dict[str, Node]] = {}
     for component in root.at("components"):
@@ -62,7 +64,7 @@ def check_components(root: Node, folder: Path) -> Iterator[Found]:
 
 
 def check_path(named: Node, folder: Path) -> Iterator[Found]:
-    """A file or folder from `folder`, which need not be there yet."""
+    """Check a path relative to `folder`; it need not exist yet."""
     try:
         path_within(folder, named.text)
     except ValueError as error:
@@ -71,7 +73,7 @@ def check_path(named: Node, folder: Path) -> Iterator[Found]:
 
 
 def check_reference(named: Node, components: Mapping[str, Node], types: tuple[str, ...]) -> Iterator[Found]:
-    """A text that may name a component, or be something else, such as a model's own name."""
+    """Check a text that may name a component, or something else such as a model."""
     key, wanted = named.path[-1], " or ".join(types)
     component = components.get(named.text)
     if component is not None:
@@ -79,11 +81,11 @@ def check_reference(named: Node, components: Mapping[str, Node], types: tuple[st
         if type_ in COMPONENTS and type_ not in types:
             yield Found(named.path, f"{key}: {named.text!r} is a {type_}; want a {wanted}")
     elif near := nearest(named.text, (name for name, one in components.items() if one.at("type").text in types), 0.8):
-        yield Found(named.path, f"{key}: there is no component {shown(named.text)}; did you mean {near!r}?")
+        yield Found(named.path, f"{key}: no component is called {shown(named.text)}; did you mean {near!r}?")
 
 
 def check_circles(uses: Mapping[str, Mapping[str, Node]]) -> Iterator[Found]:
-    """Things that use each other in a circle; each circle once, at the first that does."""
+    """Find circular references; each circle is reported once, at its first part."""
     graph = {name: [other for other in named if other in uses] for name, named in uses.items()}
     order = list(graph)
     while True:
@@ -93,14 +95,14 @@ def check_circles(uses: Mapping[str, Mapping[str, Node]]) -> Iterator[Found]:
             circle = error.args[1][:0:-1]
             first = circle.index(min(circle, key=order.index))
             circle = [*circle[first:], *circle[: first + 1]]
-            yield Found(uses[circle[0]][circle[1]].path, f"a circle: {' needs '.join(circle)}")
+            yield Found(uses[circle[0]][circle[1]].path, f"circular references: {' needs '.join(circle)}")
             graph = {name: [o for o in others if name not in circle] for name, others in graph.items()}
         else:
             return
 
 
 def check_pipelines(root: Node) -> Iterator[Found]:
-    """Each pipeline: nodes that are components, one root, no circle, everything connected to the root."""
+    """Check each pipeline: nodes must be components, connected to one root, without circles."""
     components = names(root, "components")
     for pipeline in root.at("pipelines"):
         nodes = list(pipeline.at("nodes"))
@@ -109,7 +111,7 @@ def check_pipelines(root: Node) -> Iterator[Found]:
             if node.name and node.name not in components:
                 yield Found(node.at("name").path, unknown("component", node.name, components))
             if node.name and node.name in seen:
-                yield Found(node.at("name").path, f"{node.name!r} stands twice in this pipeline")
+                yield Found(node.at("name").path, f"{node.name!r} appears twice in this pipeline")
             seen.add(node.name)
         yield from _check_graph(nodes)
 
@@ -118,7 +120,7 @@ def _check_graph(nodes: list[Node]) -> Iterator[Found]:
     own = {node.name: node for node in nodes if node.name}
     roots: list[str] = []
     uses: dict[str, dict[str, Node]] = {}
-    loose: set[str] = set()  # with an input that is wrong: what these hang on is not known
+    loose: set[str] = set()  # nodes with a wrong input, whose connections are unknown
     for node, given in ((one, given) for one in nodes for given in one.at("inputs")):
         name = given.text.partition(".output_")[0]
         uses.setdefault(node.name, {}).setdefault(name, given)

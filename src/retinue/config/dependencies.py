@@ -1,4 +1,4 @@
-"""The packages that a file's tools need: which, and where they are locked. Nothing is imported."""
+"""Finds the packages that a file's tools need, and their lock files. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .tool_checks import check_tool_file, tool_files
 
 
 def dependencies(path: str | Path) -> dict[Path, tuple[str, ...]]:
-    """The requirements of each tool that has any, by the file where they are locked. `path` is a file of agents,
-    or a folder of tool files. Raises `DataError` with all that is wrong."""
+    """Return the requirements of each tool that has any, by lock file. `path` is a file of agents or a folder of tool
+    files. Raises `DataError` with all problems."""
     path = Path(path)
     return dict(_of_files(path) if path.is_dir() else _of_spec(path))
 

@@ -1,7 +1,7 @@
-"""Values from the environment, taken when something is built and never kept in a spec.
+"""Environment variables in parameters, resolved when something is built, and never stored in a spec.
 
-A `${NAME}` in a text stands for the variable NAME. A component's parameter may also be set from outside:
-`SERP_PARAMS_API_KEY` is the parameter `api_key` of the component `Serp`.
+`${NAME}` in a text stands for the variable NAME. A variable can also set a component's parameter: `SERP_PARAMS_API_KEY`
+sets `api_key` of the component `Serp`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Values as they are to be used. `origins`: for each that came from the environment, what stood in the
-    file (`None`: nothing), which is what may be written back and shown. `missing`: variables not set."""
+    """Resolved values. `origins` maps each value from the environment to the file's text (`None` if absent), which is
+    what may be shown or written back. `missing` lists unset variables."""
 
     value: Any
     origins: Mapping[Path, str | None]
     missing: tuple[Found, ...] = ()
 
     def original(self) -> Any:
-        """The values as they stood in the file: nothing of the environment is in them."""
+        """Return the values as in the file, without anything from the environment."""
         return _original(self.value, self.origins, ())
 
 
 def resolve(value: Any, environ: Mapping[str, str], path: Path = ()) -> Resolved:
-    """`value`, with each `${NAME}` in its texts replaced; `path` is where it stands in the file, for the
-    places of `missing`. A text that is one `${NAME}` and nothing else stays a text."""
+    """Replace each `${NAME}` in the texts of `value`; the result stays text. `path` is the position of `value` in the
+    file, for reports of missing variables."""
     origins: dict[Path, str | None] = {}
     missing: list[Found] = []
 
@@ -55,7 +55,7 @@ def resolve(value: Any, environ: Mapping[str, str], path: Path = ()) -> Resolved
 
 
 def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str]) -> Resolved:
-    """The parameters of the file's component number `index`, with what the environment says."""
+    """Return the parameters of the file's component number `index`, with the environment applied."""
     component = (spec.components or [])[index]
     path: Path = ("components", index, "params")
     resolved = resolve(component.params or {}, environ, path)
@@ -74,14 +74,16 @@ def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str]) ->
             continue
         value[name] = _meant(text)
         if not fits(value[name], parameters[name].kind):
-            wrong.append(Found((*path, name), f"{name}: the environment gives no {parameters[name].kind}"))
+            wrong.append(
+                Found((*path, name), f"{name}: the value in the environment is not of kind '{parameters[name].kind}'")
+            )
     return Resolved(value, origins, tuple(wrong))
 
 
 def _missing(text: str, environ: Mapping[str, str]) -> Iterator[str]:
     for name in _VARIABLE.findall(text):
         if not _NAME.fullmatch(name):
-            yield f"{'${' + name[:60] + '}'!r} names no variable; want letters, digits and underscores"
+            yield f"{'${' + name[:60] + '}'!r} is not a valid variable name; want letters, digits and underscores"
         elif name not in environ:
             yield f"the environment variable {name} is not set"
 

@@ -1,4 +1,4 @@
-"""Agents and pipelines as what a file says of them: from the file they came from, or from what they are."""
+"""Exports agents and pipelines as a file's content, from their original file or from the objects themselves."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from .secret_variables import without_secrets
 from .specs import FileSpec
 
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
-_OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node: its model was made with them
+_OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node, passed on to its model
 
 
 def file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
-    """A whole file's value, to stand in `folder`. Raises `UsageError` for what cannot be said there."""
+    """Return a whole file's value, for a file in `folder`. Raises `UsageError` for what a file cannot express."""
     file = SpecWriter(folder)
     if isinstance(something, Agent):
         file.agent(something)
@@ -44,7 +44,7 @@ def file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file, whole or not at all. Raises `UsageError`."""
+    """Write a file atomically. Raises `UsageError`."""
     try:
         with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".tmp", delete=False) as file:
             file.write(text.encode())
@@ -55,17 +55,17 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 class SpecWriter:
-    """A file that grows by what is added to it."""
+    """Collects the content of a file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._sections: dict[str, dict[str, Any]] = {"components": {}, "pipelines": {}, "agents": {}}
         self._tools: Any = {}
         self._names: dict[int, str] = {}
-        self._kept: list[Any] = []  # while their ids are in use
+        self._kept: list[Any] = []  # keeps their ids valid
 
     def whole(self) -> dict[str, Any]:
-        """The file's value."""
+        """Return the file's value."""
         sections = {name: list(items.values()) for name, items in self._sections.items() if items}
         tools = {"tools": self._tools} if self._tools else {}
         value = without_secrets({"retinue": VERSION} | sections | tools)
@@ -79,7 +79,7 @@ class SpecWriter:
     # ── agents and their tools ───────────────────────────────────────────────────────────────────
 
     def agent(self, agent: Agent) -> str:
-        """Add an agent; its name."""
+        """Add an agent. Return its name."""
         if id(agent) in self._names:
             return self._names[id(agent)]
         self._named(agent, agent.name)
@@ -94,12 +94,12 @@ class SpecWriter:
         return agent.name
 
     def _add_later(self, agent: Agent, origin: Origin) -> None:
-        """Tools that an agent from a file got since."""
+        """Add the tools that an agent from a file gained since it was loaded."""
         (before, *others), (now, *same) = origin.state, agent.state()
         params = self._sections["agents"][agent.name]["params"]
         own = params.get("tools") or before
         if others != same or now[: len(before)] != before or isinstance(own, dict):
-            raise UsageError(f"{agent.name} was changed since it was loaded; a file can only say of added tools")
+            raise UsageError(f"{agent.name} was changed since it was loaded; only added tools can be written")
         items = [own] if isinstance(own, str) else list(own)
         items += _unique(self._tool(tool, agent) for tool in agent.tools[len(before) :])
         self._sections["agents"][agent.name] = {"name": agent.name, "params": params | {"tools": items}}
@@ -124,15 +124,15 @@ class SpecWriter:
             return known
         entry = {"callable_api": known or self._function(tool), **said, **options}
         if self._tools.setdefault(tool.name, entry) != entry:
-            raise UsageError(f"two different tools are called {tool.name!r}; in a file a name stands for one")
+            raise UsageError(f"two different tools are called {tool.name!r}; names in a file must be unique")
         return tool.name
 
     def _server(self, server: MCPTools, agent: Agent) -> str:
-        """An MCP server, which stands for its tools."""
+        """Add an MCP server, which stands for its tools."""
         if server.pins is None or server.pins.resolve() != self._folder / PINS:
-            raise UsageError(f"{server.name}: what was approved of it must be beside the file: pins={PINS!r}")
+            raise UsageError(f"{server.name}: its approved tools must be in a file beside this one: pins={PINS!r}")
         if missing := {tool.name for tool in server.tools()} - {tool.name for tool in agent.tools}:
-            raise UsageError(f"{server.name}: {min(missing)} is not used here; say which are: MCPTools(tools=[…])")
+            raise UsageError(f"{server.name}: {min(missing)} is not used here; choose tools: MCPTools(tools=[…])")
         return self.component(server, server.name, forced=True)
 
     def _part(self, tool: Tool) -> str:
@@ -143,7 +143,7 @@ class SpecWriter:
         return self.component(tool.something, self._free(tool.name))
 
     def _function(self, tool: Tool) -> str:
-        """`file.py:function`, if that is what the tool calls."""
+        """Return `file.py:function` for a tool that calls such a function."""
         function = tool.something
         code = getattr(function, "__code__", None)
         file = Path(code.co_filename).resolve() if code else None
@@ -159,7 +159,7 @@ class SpecWriter:
     # ── pipelines and components ─────────────────────────────────────────────────────────────────
 
     def pipeline(self, pipeline: Pipeline) -> str:
-        """Add a pipeline; its name."""
+        """Add a pipeline. Return its name."""
         if id(pipeline) in self._names:
             return self._names[id(pipeline)]
         if pipeline.origin is not None and pipeline.state() == pipeline.origin.state:
@@ -169,7 +169,7 @@ class SpecWriter:
         name = self._named(pipeline, self._free(pipeline.name))
         if pipeline.inputs != inputs_of(pipeline.nodes):
             raise UsageError(
-                f"pipeline {name}: cannot be written; in a file it takes a query, or file paths from 'File'"
+                f"pipeline {name}: cannot be written; in a file, its input is a query, or file paths from 'File'"
             )
         nodes = []
         for node in pipeline.nodes:
@@ -181,7 +181,7 @@ class SpecWriter:
         return name
 
     def component(self, something: Any, name: str, *, forced: bool = False) -> str:
-        """Add a component as `name`, or, unless that is `forced`, as what it is called already."""
+        """Add a component as `name`. If it was added before, keep its name, unless `forced`."""
         if id(something) in self._names and (not forced or self._names[id(something)] == name):
             return self._names[id(something)]
         length = {}
@@ -202,7 +202,7 @@ class SpecWriter:
         return name
 
     def _params(self, something: Any) -> dict[str, Any]:
-        """What it was made with, without what it would have anyway. One that keeps no `given` has attributes."""
+        """Return the constructor arguments that differ from their defaults, from `given` or else from attributes."""
         type_ = type(something)
         known, given = inspect.signature(type_).parameters, getattr(something, "given", None)
         if given is None:
@@ -213,7 +213,7 @@ class SpecWriter:
             ]
             owns = {key: "model" if key == "model_name_or_path" else key for key in keys}
             if missing := [key for key, own in owns.items() if not hasattr(something, own)]:
-                raise UsageError(f"a {type_.__name__} does not say its {missing[0]}, so it cannot be written")
+                raise UsageError(f"a {type_.__name__} has no attribute {missing[0]}, so it cannot be written")
             given = {key: getattr(something, own) for key, own in owns.items()}
         defaults = {name: one.default for name, one in known.items()}
         return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
@@ -230,7 +230,7 @@ class SpecWriter:
             return self.component(value, self._free(f"{name}_{role}"))
         value = list(value) if isinstance(value, tuple) else value
         if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
-            raise UsageError(f"{name}: {key} cannot be written: a file has texts, numbers, lists and mappings")
+            raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
         return value
 
     # ── names ────────────────────────────────────────────────────────────────────────────────────
@@ -243,14 +243,14 @@ class SpecWriter:
                 self._put(section, item)
         if tools := origin.written.get("tools"):
             if self._tools and self._tools != tools:
-                raise UsageError(f"{origin.name}: its file has other tools at the top than another's")
+                raise UsageError(f"{origin.name}: its file's shared tools differ from those of another file")
             self._tools = dict(tools) if isinstance(tools, dict) else tools
 
     def _put(self, section: str, item: dict[str, Any]) -> None:
         name = item["name"]
         there = {name: one for items in self._sections.values() for name, one in items.items()}
         if name in there and there[name] != item:
-            raise UsageError(f"two different things are called {name!r}; in a file a name stands for one")
+            raise UsageError(f"two different things are called {name!r}; names in a file must be unique")
         self._sections[section][name] = item
 
     def _named(self, something: Any, name: str) -> str:
@@ -264,7 +264,7 @@ class SpecWriter:
 
 
 def _unique(items: Iterable[Any]) -> Iterator[Any]:
-    """Each of them once."""
+    """Yield each item once."""
     seen: list[Any] = []
     for item in items:
         if item not in seen:
@@ -273,7 +273,7 @@ def _unique(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def _not_done(tool: Tool) -> str:
-    """A tool's `not_done`, by name. Raises `UsageError` for an exception that a file cannot name."""
+    """Return a tool's `not_done` as names. Raises `UsageError` for exceptions that a file cannot name."""
     declared = exceptions(tool.not_done)
     said = ", ".join(one.__name__ for one in declared)
     try:
@@ -286,7 +286,7 @@ def _not_done(tool: Tool) -> str:
 
 
 def _is(tool: Tool, name: str) -> bool:
-    """Whether `tool` is the one that comes along as `name`."""
+    """Whether `tool` is the built-in tool called `name`."""
     return bool(built_in(name).something is tool.something)
 
 

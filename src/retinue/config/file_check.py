@@ -1,4 +1,4 @@
-"""A whole file, checked: everything that is wrong with it at once, found without importing or running anything."""
+"""Checks a whole file and reports all problems at once, without importing or running anything."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ logger = logging.getLogger(__name__)
 
 
 def check(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> list[Problem]:
-    """All that is wrong with the file at `path` and the tool files it names, in their order. `roots` are the
+    """Return all problems of the file at `path` and of the tool files it names, in order of position. `roots` are the
     packages whose tools a `callable_api` may name."""
     return _checked(read_file(path), ToolFiles(Path(path).parent, roots))[1]
 
 
 def load_spec(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpec:
-    """The file at `path`; warnings go to the log. Raises `DataError` with all that is wrong, a line each."""
+    """Load the file at `path`; warnings are logged. Raises `DataError` with all problems, one per line."""
     return spec_of(read_file(path), roots=roots)
 
 
 def spec_of(source: Source, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpec:
-    """What `source` says; its paths begin at its file's folder. Raises `DataError` with all that is wrong."""
+    """Return the spec in `source`, whose paths are relative to its file's folder. Raises `DataError` with all
+    problems."""
     spec, problems = _checked(source, ToolFiles(Path(source.file).parent, roots))
     fail(problems)
     for problem in problems:
@@ -55,7 +56,7 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
         check_components(root, files.folder), check_servers(root), check_pipelines(root), check_agents(root, files)
     )  # fmt: skip
     checks = chain(check_names(root), *parts)
-    wrong = {one.path for one in found}  # has the wrong shape already; nothing more is said of it
+    wrong = {one.path for one in found}  # already reported for its shape
     more = (one for one in checks if one.path not in wrong)
     warnings: Iterable[Found] = ()
     if isinstance(spec, FileSpec):

@@ -1,7 +1,7 @@
 """Checks of MCP servers. Nothing is started.
 
-This is the one place that sees every command a file would run. Files are the operator's; definitions that come
-over an API may name no command, and will be refused it here.
+Every command that a file would run passes through here. Files are the operator's; definitions from an API may not
+contain a command, and will be refused here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .specs import ToolOptions
 
 
 def check_servers(root: Node) -> Iterator[Found]:
-    """What is wrong with the file's MCP servers, beyond the kinds of their parameters."""
+    """Check the file's MCP servers beyond the types of their parameters."""
     for component in root.at("components"):
         params = component.at("params")
         if component.at("type").text != "MCPTools" or not isinstance(params.value, dict | None):
             continue
         if any(isinstance(one.value, dict | list) != (one.path[-1] in _MANY) for one in params if one.value):
-            continue  # not of its kind: that is said already
+            continue  # of the wrong type, which is already reported
         for key, problem in problems(component.name, params.value or {}):
             place = {"": params, "name": component.at("name")}.get(key, params.at(key))
             yield Found(place.path if place.value else component.path, problem)

@@ -1,4 +1,4 @@
-"""An agent's memory as a file says it: checked, and put together."""
+"""The memory of an agent in a file: checks and construction."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .callables import path_within
 from .places import Found, Node, unknown
 from .registry import MEMORIES, MEMORY_TYPES
 
-_WANT = "want {path: FILE}, a JSON file in which the memory is kept"
+_WANT = "want {path: FILE}, a JSON file that stores the memory"
 
 
 def check_memory(params: Node, components: Mapping[str, Node], folder: Path) -> Iterator[Found]:
-    """What is wrong with it."""
+    """Check an agent's memory."""
     named = params.at("memory")
     memories = [name for name, one in components.items() if one.at("type").text in MEMORIES]
     for one in [named] if named.text else named:
@@ -23,7 +23,7 @@ def check_memory(params: Node, components: Mapping[str, Node], folder: Path) -> 
             yield Found(one.path, unknown("memory", one.text, memories))
     with_memory, kind = params.at("with_memory"), params.at("memory_type")
     if named.value and with_memory.value:
-        yield Found(with_memory.path, "both 'memory' and 'with_memory' give it one; keep one", at_key=True)
+        yield Found(with_memory.path, "both 'memory' and 'with_memory' define its memory; keep one", at_key=True)
     if kind.text and kind.text not in MEMORY_TYPES:
         yield Found(kind.path, unknown("memory_type", kind.text, MEMORY_TYPES))
     if kind.text == "store":
@@ -34,7 +34,7 @@ def _check_store(kind: Node, store: Node, folder: Path) -> Iterator[Found]:
     if not isinstance(store.value, dict):
         yield Found(kind.path, f"memory_type store needs 'store_config': {_WANT}")
     elif set(store.value) != {"path"} or not store.at("path").text:
-        redis = "; there is no Redis store" if "redis_uri" in store.value else ""
+        redis = "; Redis is not supported" if "redis_uri" in store.value else ""
         yield Found(store.path, f"store_config: {_WANT}{redis}", at_key=True)
     else:
         try:
@@ -44,7 +44,7 @@ def _check_store(kind: Node, store: Node, folder: Path) -> Iterator[Found]:
 
 
 def memories_of(params: Mapping[str, Any], part: Callable[[str], Any], folder: Path) -> list[Memory]:
-    """The memories that an agent's parameters name; `part` gives the file's components."""
+    """Build the memories that an agent's parameters name; `part` returns the file's components."""
     if params.get("with_memory"):
         from ..memory import ConversationMemory
 

@@ -1,4 +1,4 @@
-"""Older files as files of the current version: their text is edited, so comments stay."""
+"""Migrates older files to the current version by editing their text, so that comments are kept."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from .yaml_reader import read_file, read_text
 
 _LINE = f"retinue: {VERSION}"
 _OTHERS = {
-    "agent": "is one agent's configuration (RFC 003), which loads as it is and has no version",
-    "tools": "is a file of tools, which a file of agents names and which has no version",
-    "unknown": "is no file of agents: it has none of 'components', 'pipelines', 'agents' and 'tools'",
+    "agent": "is the configuration of one agent (RFC 003), which needs no version",
+    "tools": "is a tool file, which needs no version",
+    "unknown": "is not a file of agents: it has none of 'components', 'pipelines', 'agents' and 'tools'",
 }
 _HEAD = re.compile(r"(?:\ufeff)?(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:---[ \t]*(?:\r\n|\r|\n))?")
 
 
 def migrate(path: Path) -> str:
-    """Lift the file at `path`, unless it is no file of agents; what was done, in words. Raises `DataError`."""
+    """Upgrade the file at `path`, if it is a file of agents. Return a description of what was done. Raises
+    `DataError`."""
     source = read_file(path)
     fail(source.problems)
     if not isinstance(source.value, dict | None):
@@ -31,15 +32,17 @@ def migrate(path: Path) -> str:
     if kind != "file":
         return f"{_OTHERS[kind]}; left as it is"
     if source.value and "retinue" in source.value and "version" not in source.value:
-        return f"is of version {VERSION} already"
+        return f"already has version {VERSION}"
     text = path.read_bytes().decode("utf-8")
     lifted = _lifted(text, source)
     wanted = {"retinue": VERSION} | {key: value for key, value in (source.value or {}).items() if key != "version"}
     after = read_text(lifted)
     if after.problems or after.value != wanted:
-        raise DataError(f"{path}: its version cannot be changed here; write {_LINE!r} at its top instead of 'version'")
+        raise DataError(
+            f"{path}: its version cannot be changed automatically; write {_LINE!r} at its top instead of 'version'"
+        )
     write_atomically(path, lifted)
-    return f"is of version {VERSION} now"
+    return f"now has version {VERSION}"
 
 
 def _lifted(text: str, source: Source) -> str:

@@ -1,4 +1,4 @@
-"""One agent from the environment, in the words of OPEA's RFC on agents: what OPEA's compose files say of theirs."""
+"""An agent defined by environment variables, as in OPEA's RFC on agents and its compose files."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _VALUES = (
     "with_memory",
     "require_human_feedback",
 )
-_DEFAULT_NAME = "opea-agent"  # the model's id at OPEA
+_DEFAULT_NAME = "opea-agent"  # the model's id in OPEA
 
 
 def spec_from_environment(environ: Mapping[str, str]) -> FileSpec:
-    """A file with the agent that `environ` describes; empty variables are as if they were not set. Raises
-    `UsageError` if it describes none, `DataError` with all that is wrong with it."""
+    """Return a file with the agent that `environ` describes; empty variables count as unset. Raises `UsageError` if it
+    describes none, and `DataError` with all problems."""
     given = {name: value for name, value in environ.items() if value.strip()}
     params: dict[str, Any] = {name: given[name] for name in _TEXTS if name in given}
     if not params:
         raise UsageError(
-            "name a FILE of agents, or describe one in the environment: strategy, llm_engine, llm_endpoint_url, model, "
+            "give a FILE of agents, or describe one in the environment: strategy, llm_engine, llm_endpoint_url, model, "
             "tools and so on (OPEA's RFC on agents)"
         )
     params |= {name: _meant(given[name]) for name in _VALUES if name in given}
     if "api_key" in given:
-        params["api_key"] = "${api_key}"  # looked up when the agent is built, so that no spec has it
+        params["api_key"] = "${api_key}"  # resolved when the agent is built, so no spec holds it
     name = next((given[one] for one in NAMES if one in given), _DEFAULT_NAME)
     text = dump_value({"agents": [{"name": name, "params": params}]})
     return spec_of(read_text(text, "environment"))

@@ -1,4 +1,4 @@
-"""Where something that was built comes from: its part of a file, as it is written again."""
+"""The origin of a built object: the part of a file that defines it, which is written again on export."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _SECTIONS = ("components", "pipelines", "agents")
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """The file and the name in it. Two are equal if the same is written of them. `state`: how it was then."""
+    """The file and name of an object, with its `state` when built. Two origins are equal if they export the same
+    content."""
 
     spec: FileSpec = field(repr=False)
     name: str
@@ -27,17 +28,17 @@ class Origin:
 
     @classmethod
     def of(cls, made: YamlSerializable, spec: FileSpec, name: str) -> Origin:
-        """Of `made`, which was just built."""
+        """Return the origin of `made`, which was just built."""
         return cls(spec, name, made.state())
 
     @property
     def folder(self) -> Path:
-        """The folder of its file, from which that names others."""
+        """The file's folder, to which its paths are relative."""
         return Path(self.spec.source.file).parent.resolve()
 
     @cached_property
     def written(self) -> dict[str, Any]:
-        """A whole file with only what it needs, and no secrets."""
+        """The content of a file with only the parts it needs, without secrets."""
         wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True)
         file: dict[str, Any] = {"retinue": VERSION}
         for section in _SECTIONS:
@@ -50,7 +51,7 @@ class Origin:
 
     @cached_property
     def names_files(self) -> bool:
-        """Whether it names other files, which only that folder has."""
+        """Whether it refers to other files in its folder."""
         components = self.written.get("components", ())
         given = [(one["type"], key) for one in components for key in one.get("params") or ()]
         named = any(COMPONENTS[type_].parameters[key].path for type_, key in given)

@@ -1,4 +1,4 @@
-"""Where things stand in a file, and what is wrong with them."""
+"""Positions in a file, and the problems found there."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 from .._internal.suggestions import nearest as nearest, suggestion
 from ..errors import DataError
 
-Path = tuple[str | int, ...]  # the keys and positions that lead to a value
-MAX_FOUND = 100  # problems of one file
+Path = tuple[str | int, ...]  # the keys and indexes that lead to a value
+MAX_FOUND = 100  # problems per file
 
 
 class Place(NamedTuple):
-    """A line and a column, both from 1."""
+    """A line and a column, both counted from 1."""
 
     line: int
     column: int
 
 
 class Problem(NamedTuple):
-    """Something wrong in a file, where it stands. As text: `file:line:column: message`."""
+    """A problem at a position in a file. As text: `file:line:column: message`."""
 
     file: str
     line: int
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
 
     @property
     def warning(self) -> bool:
-        """Whether it keeps nobody from using the file."""
+        """Whether the file can still be used."""
         return False
 
     def __str__(self) -> str:
@@ -39,18 +39,18 @@ class Problem(NamedTuple):
 
 
 class Warned(Problem):
-    """A problem that keeps nobody from using the file."""
+    """A problem that does not prevent the use of the file."""
 
     __slots__ = ()
 
     @property
     def warning(self) -> bool:
-        """It does not."""
+        """Always true."""
         return True
 
 
 class Found(NamedTuple):
-    """A problem before its place is looked up: that of the value at `path`, or of its key."""
+    """A problem without its position yet: it concerns the value at `path`, or that value's key."""
 
     path: Path
     message: str
@@ -60,9 +60,9 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file as read: its value of plain dicts, lists and scalars, and the place of every key and value.
+    """A parsed file: plain dicts, lists and scalars, with the position of every key and value.
 
-    `whole`: reading came to the file's end, so what is not in `value` is not in the file either.
+    `whole` means that the file was read to its end, so `value` is complete.
     """
 
     file: str
@@ -73,12 +73,12 @@ class Source:
     whole: bool = True
 
     def problem(self, found: Found) -> Problem:
-        """`found` at its place, or at that of the nearest thing around it."""
+        """Return `found` with its position, or that of the nearest enclosing value."""
         place = self.place(found.path, at_key=found.at_key)
         return (Warned if found.warning else Problem)(self.file, *place, found.message)
 
     def place(self, path: Path, *, at_key: bool = False) -> Place:
-        """Where the value at `path`, or its key, stands."""
+        """Return the position of the value at `path`, or of its key."""
         if at_key and path in self.keys:
             return self.keys[path]
         while path and path not in self.values:
@@ -86,7 +86,7 @@ class Source:
         return self.values.get(path, Place(1, 1))
 
     def under(self, path: Path) -> Source:
-        """What stands at `path`, as if it were a file of its own."""
+        """Return the value at `path` as a source of its own."""
         value = self.value
         for part in path:
             value = value[part]
@@ -96,24 +96,25 @@ class Source:
         return Source(self.file, value, keys, values)
 
     def placed(self, found: Iterable[Found]) -> list[Problem]:
-        """The problems of reading and what was found since, in the file's order; one a place of the former."""
+        """Return the syntax problems and those in `found`, in order of position. Later ones at the position of a syntax
+        problem are dropped."""
         taken = {(problem.line, problem.column) for problem in self.problems}
         new = {self.problem(one) for one in islice(found, MAX_FOUND)}
         problems = sorted([*self.problems, *(problem for problem in new if problem[1:3] not in taken)])
         if len(new) == MAX_FOUND:
-            problems.append(problems[-1]._replace(message=f"after {MAX_FOUND} problems no more is looked for"))
+            problems.append(problems[-1]._replace(message=f"stopped after {MAX_FOUND} problems"))
         return problems
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value somewhere in a source, which may be of any shape: nothing here raises."""
+    """A value in a source, of any shape; no method raises."""
 
     value: Any
     path: Path = ()
 
     def at(self, key: str) -> Node:
-        """What stands under `key`; `None` if nothing does."""
+        """Return the value under `key`; `None` if there is none."""
         return Node(self.value.get(key) if isinstance(self.value, dict) else None, (*self.path, key))
 
     def __iter__(self) -> Iterator[Node]:
@@ -126,7 +127,7 @@ class Node:
 
     @property
     def text(self) -> str:
-        """The value if it is a text, else an empty one."""
+        """The value if it is text, otherwise an empty string."""
         return self.value if isinstance(self.value, str) else ""
 
     @property
@@ -136,19 +137,19 @@ class Node:
 
 
 def fail(problems: Iterable[Problem]) -> None:
-    """Raise `DataError` with a line for each problem that is no warning, if there are any."""
+    """Raise `DataError` with one line per problem, unless all are warnings."""
     lines = [str(problem) for problem in problems if not problem.warning]
     if lines:
         raise DataError("\n".join(lines))
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """`unknown WHAT 'name'`, with the nearest right one, or all there are."""
+    """Return `unknown WHAT 'name'`, with the nearest known name or all known names."""
     return f"unknown {what} {shown(name)}; {suggestion(name, known)}"
 
 
 def shown(value: Any) -> str:
-    """A value as it stands in a message: short, and without line breaks."""
+    """Format a value for a message: short, on one line."""
     match value:
         case None:
             return "nothing"

@@ -1,4 +1,4 @@
-"""The texts that agents of a file are told as their prompts: variables in them that nobody fills in."""
+"""Checks of agents' prompts for variables that are never filled in."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from string import Template
 
 from .places import Found, Node, unknown
 
-_FILLED = ("tools", "tool_names", "answer", "examples", "history", "question", "query")  # as `React.question` has them
-_TRANSCRIPT = "; what was said follows the prompt by itself, so leave it out"
+_FILLED = (
+    "tools",
+    "tool_names",
+    "answer",
+    "examples",
+    "history",
+    "question",
+    "query",
+)  # by `React.question`
+_TRANSCRIPT = "; the transcript follows the prompt automatically, so leave it out"
 
 
 def check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
-    """A warning for each variable of an agent's prompt that stays as it stands."""
+    """Yield a warning for each variable of an agent's prompt that is not filled in."""
     if (params.at("strategy").text or "react") != "react":
         return
     prompts = [params.at("custom_prompt"), _template(params.at("prompt_node"), components)]
     for prompt in prompts:
         names = list(dict.fromkeys(_variables(prompt.text)))
         if not {"question", "query"} & set(names):
-            continue  # it is no whole prompt, but words of their own before ours
+            continue  # not a whole prompt, but text before ours
         for name in names:
             if name not in _FILLED:
                 more = _TRANSCRIPT if name == "transcript" else " (for a dollar sign, write $$)"
@@ -28,7 +36,7 @@ def check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Foun
 
 
 def _template(prompt_node: Node, components: Mapping[str, Node]) -> Node:
-    """The text of the prompt node's template, as far as it stands in the file."""
+    """Return the text of the prompt node's template, if it is in the file."""
     node = components.get(prompt_node.text, Node(None))
     named = node.at("params").at("default_prompt_template")
     template = components.get(named.text)

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a value, in the words and places of the file it came from."""
+"""Converts pydantic's validation errors to problems with positions in the file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _NAME = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 o
 
 
 def validate(kind: Any, source: Source) -> tuple[Any, list[Found]]:
-    """`source.value` as a `kind` (a spec, or a type made of them), or what keeps it from being one."""
+    """Validate `source.value` as a `kind` (a spec, or a type built from specs). Return the value, and the problems if
+    it is invalid."""
     try:
         return TypeAdapter(kind).validate_python(source.value), []
     except ValidationError as error:
@@ -64,12 +65,12 @@ def _unknown_key(name: str, kind: Any, loc: tuple[int | str, ...]) -> str:
     if "params" in keys and not nearest(name, keys):
         deeper = _keys(kind, (*loc, "params")) or {key for one in COMPONENTS.values() for key in one.parameters}
         if name in deeper:
-            return f"unknown key {shown(name)} here; it stands under 'params'"
+            return f"unknown key {shown(name)} here; it belongs under 'params'"
     return unknown("key", name, keys)
 
 
 def _in_file(loc: tuple[int | str, ...], value: Any) -> Path:
-    """The part of pydantic's place that is in the file: without the names of a union's members."""
+    """Return the part of pydantic's location that is in the file, without the tags of union members."""
     path: list[int | str] = []
     for part in loc:
         inside = isinstance(value, dict) and part in value
@@ -81,7 +82,7 @@ def _in_file(loc: tuple[int | str, ...], value: Any) -> Path:
 
 
 def _keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
-    """The keys that a spec may have which stands at `loc` in a `kind`."""
+    """Return the keys allowed for a spec at `loc` in a `kind`."""
     kinds = list(_members(kind))
     for part in loc:
         if isinstance(part, str) and part.startswith("<"):
@@ -99,7 +100,7 @@ def _inside(kind: Any, part: int | str) -> Iterator[Any]:
 
 
 def _members(kind: Any) -> Iterator[Any]:
-    """The types that a union is made of."""
+    """Yield the members of a union."""
     if _is_spec(kind) or get_origin(kind) in (list, dict):
         yield kind
     else:

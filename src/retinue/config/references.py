@@ -1,4 +1,4 @@
-"""What of a file something needs: the names it leads to, directly and through others."""
+"""Resolves which parts of a file a part needs, directly and through others."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Part = ComponentSpec | PipelineSpec | AgentSpec
 
 
 def parts(spec: FileSpec) -> dict[str, Part]:
-    """Everything the file defines, by name: components, pipelines and agents share one space of names."""
+    """Return everything the file defines, by name; components, pipelines and agents share one namespace."""
     return {part.name: part for part in (*(spec.components or ()), *(spec.pipelines or ()), *(spec.agents or ()))}
 
 
 def servers(spec: FileSpec) -> list[str]:
-    """The names of its MCP servers."""
+    """Return the names of the file's MCP servers."""
     return [component.name for component in spec.components or () if component.type == "MCPTools"]
 
 
 def reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
-    """`names`, and all that they need."""
+    """Return `names` and everything they need."""
     defined = parts(spec)
     found: set[str] = set()
     new = [name for name in names if name in defined]
@@ -34,7 +34,7 @@ def reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
 
 
 def shares(agent: AgentSpec, spec: FileSpec) -> bool:
-    """Whether the agent may use the tools at the top of the file."""
+    """Whether the agent may use the shared tools at the top of the file."""
     tools = agent.params.tools
     if agent.params.role == "planner" or spec.tools is None:
         return False
@@ -61,7 +61,7 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
 
 
 def needed_by(tools: Tools | None, spec: FileSpec) -> Iterator[str]:
-    """What a `tools` of the file names of it."""
+    """Yield the parts of the file that a `tools` value names."""
     if isinstance(tools, str):
         tools = [tools]
     if isinstance(tools, list):

@@ -1,4 +1,4 @@
-"""What a file may name, as dicts one can read. What builds it is named, and imported only when it is built."""
+"""The component types and tools that a file may name. Their constructors are imported only when something is built."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Kind = Literal["text", "whole number", "number", "true or false", "list", "mappi
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a component's parameter may be. `refers`: where its text names another component, the types
-    of component that will do. `path`: it is a file or folder, from the folder of the file that names it. `choices`:
-    the only values that it may have."""
+    """The type of a component's parameter.
+
+    `refers` lists the component types that its text may name. `path` marks a path relative to the file's folder.
+    `choices` lists the allowed values."""
 
     kind: Kind
     refers: tuple[str, ...] = ()
@@ -26,7 +27,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class TypeEntry:
-    """Something a file can name: `builder` is `module:attribute` of ours."""
+    """Something a file can name; `builder` is `module:attribute` in this package."""
 
     builder: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
@@ -155,17 +156,17 @@ COMPONENTS: Mapping[str, TypeEntry] = {
     ),
 }  # fmt: skip
 
-MEMORIES = ("ConversationMemory", "EntityMemory")  # components that an agent's `memory` may name
+MEMORIES = ("ConversationMemory", "EntityMemory")  # component types that an agent's `memory` may name
 
 TOOLS: Mapping[str, TypeEntry] = {
     "calculator": TypeEntry("retinue.tools:calculator"),
     "passages": TypeEntry("retinue.tools:passages", {"path": TEXT, "top_k": WHOLE, "max_chars": WHOLE}, ("path",)),
 }
 
-PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name what is under these
-ROOTS = tuple(INPUTS)  # where a pipeline begins
-MEMORY_TYPES = ("checkpointer", "store")  # OPEA's: in the process, in a file
-ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # of an agent's llm_engine
+PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name tools under these
+ROOTS = tuple(INPUTS)  # the inputs of a pipeline
+MEMORY_TYPES = ("checkpointer", "store")  # OPEA's: in memory, in a file
+ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # values of an agent's llm_engine
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {
     "text": (str,), "whole number": (int,), "number": (int, float), "true or false": (bool,), "list": (list,),
@@ -174,7 +175,7 @@ _TYPES: Mapping[Kind, tuple[type, ...]] = {
 
 
 def fits(value: object, kind: Kind) -> bool:
-    """Whether `value` is of this kind. A `${VARIABLE}` is of any: what it stands for is seen when building."""
+    """Whether `value` is of this kind. A `${VARIABLE}` is accepted as any kind; its value is checked when building."""
     if isinstance(value, str) and value.startswith("${") and value.endswith("}"):
         return True
     return isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "true or false")

@@ -1,4 +1,4 @@
-"""RFC 003's role blocks: one agent's configuration, or an executor's tools, as a whole file."""
+"""RFC 003's role blocks: converts one agent's configuration, or an executor's tools, to a whole file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _NAME = "agent_name"
 
 
 def kind_of(value: Any) -> Kind:
-    """What a file's value is: a file of agents, one agent's parameters, the tools of a tool file, or none of these."""
+    """Return what a file's value holds: a file of agents, one agent's parameters, a tool file's tools, or none of
+    these."""
     if not isinstance(value, dict) or not value or any(key in value for key in _SECTIONS):
         return "file"
     if any(key in AgentParams.model_fields or key == _NAME for key in value if key != "tools"):
@@ -25,7 +26,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def lifted(source: Source) -> Source:
-    """`source` as a file of agents: an agent's block as its only agent, an executor's as that of an executor."""
+    """Return `source` as a file of agents. An agent's block becomes its only agent, a tool file an executor."""
     kind = kind_of(source.value)
     if kind == "agent":
         params = {key: value for key, value in source.value.items() if key != _NAME}

@@ -1,5 +1,5 @@
-"""The rule of two: an agent that reads what strangers write, sees private data and changes things, and asks nobody, can
-be talked into giving that data away. (Meta, "Agents Rule of Two", 2025; Willison's "lethal trifecta".)"""
+"""The rule of two: an agent that reads untrusted content, sees private data and has effects, without a person's
+approval, can be tricked into leaking that data (Meta, "Agents Rule of Two", 2025; Willison's "lethal trifecta")."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _UNTRUSTED = (
 _PRIVATE = ("DocumentStore", "Retriever", "FileConverter", "DeepsetCloudPipeline", "HaystackPipeline")
 _EFFECTS = ("DocumentWriter", "MCPTools")
 _WARNING = (
-    "{agent} reads what strangers write ({untrusted}), sees private data ({private}) and changes things ({effects}), "
-    "and nobody is asked: words hidden in what it reads can make it give that data away. Let a person decide "
-    "(approval: true), or take one of the three away; 'labels' of a tool says what holds for it"
+    "{agent} reads untrusted content ({untrusted}), sees private data ({private}) and has effects ({effects}) "
+    "without approval: text hidden in what it reads can make it leak that data. Require a person's approval "
+    "(approval: true), or remove one of the three; 'labels' of a tool declares which apply to it"
 )
-_Labelled = tuple[str, frozenset[str]]  # a tool's name, and what holds for it
+_Labelled = tuple[str, frozenset[str]]  # a tool's name and its labels
 
 
 def check_rule_of_two(spec: FileSpec) -> Iterator[Found]:
-    """A warning for each agent of the file for which all three hold."""
+    """Yield a warning for each agent of the file that has all three labels."""
     for at, agent in enumerate(spec.agents or ()):
         tools = list(_Labels(spec).of_agent(agent, (agent.name,)))
         held = {label: [name for name, labels in tools if label in labels] for label in LABELS}
@@ -41,7 +41,7 @@ def check_rule_of_two(spec: FileSpec) -> Iterator[Found]:
 
 
 class _Labels:
-    """What holds for the tools of a file's agents; of what is not there, nothing."""
+    """Determines the labels of tools; undefined tools have none."""
 
     def __init__(self, spec: FileSpec) -> None:
         self._spec = spec
@@ -49,7 +49,8 @@ class _Labels:
         self._folder = Path(spec.source.file).parent
 
     def of_agent(self, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
-        """Its tools, with what holds for each; a tool that a person approves has no effects of its own accord."""
+        """Yield the agent's tools with their labels. A tool that needs a person's approval does not count as having
+        effects."""
         asked = agent.params.require_human_feedback
         tools = self._spec.tools if agent.params.tools is None else agent.params.tools
         for name, labels in self._of_tools(tools if agent.params.role != "planner" else None, agent, within):
@@ -114,7 +115,7 @@ class _Labels:
 
 
 def _of_callable(entry: ToolEntry, folder: Path) -> frozenset[str]:
-    """Of a tool of a tool file: what is not said to read only may change things."""
+    """Return the labels of an entry in a tool file. Unless marked as read-only, it may have effects."""
     try:
         what = parse_callable(entry.callable_api, folder)
     except ValueError:
@@ -126,7 +127,7 @@ def _of_callable(entry: ToolEntry, folder: Path) -> frozenset[str]:
 
 
 def _is_harmless(params: Mapping[str, Any]) -> bool:
-    """Whether all tools of an MCP server are said to read only, or wait for a person."""
+    """Whether all chosen tools of an MCP server are marked as read-only or need approval."""
     options, tools = params.get("options"), params.get("tools")
     if not isinstance(options, dict) or not isinstance(tools, list):
         return False

@@ -1,11 +1,11 @@
-"""What a scalar without quotes means: YAML 1.2, in which `no` is a text and `012` is twelve."""
+"""Unquoted scalars in YAML 1.2, where `no` is text and `012` is twelve."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-MAX_DIGITS = 400  # of a whole number
+MAX_DIGITS = 400  # per integer
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -17,7 +17,7 @@ _WORDS = {"": None, "~": None} | {
 
 
 def scalar(text: str) -> Any:
-    """What a scalar without quotes means in YAML 1.2's core schema. Raises `ValueError` for endless digits."""
+    """Return the value of an unquoted scalar in YAML 1.2's core schema. Raises `ValueError` for too many digits."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":

@@ -1,4 +1,4 @@
-"""Secrets in what is to be written: never their values, but the variables that will hold them."""
+"""Replaces secrets in exported files by the variables that will hold them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _ASSIGNED = re.compile(r"([^=,\s]+)=([^,]*)")
 
 
 def without_secrets(file: dict[str, Any]) -> dict[str, Any]:
-    """A whole file's value in which every secret is a `${NAME}`: `${SERP_PARAMS_API_KEY}` for the parameter
-    `api_key` of the component `Serp`, which is also read from there."""
+    """Replace every secret in a file's value by a `${NAME}`. `${SERP_PARAMS_API_KEY}` stands for the parameter
+    `api_key` of the component `Serp`, which can also be set by that variable."""
     clean = dict(file)
     for section in ("components", "agents"):
         if file.get(section):
@@ -30,7 +30,7 @@ def _cleaned(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inner(value: Any, name: str) -> Any:
-    """`value`, whose place in the file is called `name`."""
+    """Replace secrets in `value`; `name` derives from its position in the file."""
     if isinstance(value, dict):
         return {key: _entry(key, one, name) for key, one in value.items()}
     if isinstance(value, list):
@@ -46,7 +46,7 @@ def _address(text: str, name: str) -> str:
 
 
 def _refers(text: str) -> bool:
-    """Whether a text is nothing but a variable."""
+    """Whether a text is empty or only a variable."""
     return not text or _VARIABLE.fullmatch(text) is not None
 
 
@@ -54,7 +54,7 @@ def _entry(key: str, value: Any, name: str) -> Any:
     place = f"{name}_{key}"
     if NAMES.search(key) and isinstance(value, str | int | float) and not isinstance(value, bool):
         return value if _refers(str(value)) else f"${{{_upper(place)}}}"
-    if key in ("env", "headers") and isinstance(value, dict):  # of an MCP server: any of them may be one
+    if key in ("env", "headers") and isinstance(value, dict):  # of an MCP server: any value may be a secret
         server = name.removesuffix("_PARAMS")
         return {k: one if _refers(one) else f"${{{_upper(f'{server}_{k}')}}}" for k, one in value.items()}
     if key == "args" and isinstance(value, list):
@@ -68,7 +68,7 @@ def _entry(key: str, value: Any, name: str) -> Any:
 
 
 def _arguments(args: list[Any], name: str) -> list[Any]:
-    """A command's arguments, such as `--token secret` and `--token=secret`."""
+    """Replace secrets in a command's arguments, such as `--token secret` and `--token=secret`."""
     clean: list[Any] = []
     for before, given in zip(["", *args], args, strict=False):
         option, equals, value = str(given).partition("=")

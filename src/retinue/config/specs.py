@@ -1,4 +1,4 @@
-"""A whole file as frozen values. What they say is checked; what they name is built elsewhere."""
+"""The content of a file as frozen, validated specs. Objects are built from them elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Label = Literal["untrusted", "private", "effects"]
 
 
 def _one_of(**kinds: type) -> Discriminator:
-    """A choice by the value's type; the tags are not keys that a file can have."""
+    """Return a discriminator by value type; its tags cannot be keys of a file."""
     said = {
         "path": "a file or folder",
         "text": "a text",
@@ -41,7 +41,7 @@ def _one_of(**kinds: type) -> Discriminator:
 
 
 class Spec(BaseModel):
-    """Strict, and frozen."""
+    """The base of all specs: strict and frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
 
@@ -55,7 +55,7 @@ def _exceptions(said: str) -> str:
 
 
 class ToolOptions(Spec):
-    """What may be said of any tool; the words of `retinue.Tool`, and `labels`, by which the rule of two goes."""
+    """The options of any tool: those of `retinue.Tool`, and `labels` for the rule of two."""
 
     effects: Effects | None = None
     timeout: Seconds | None = None
@@ -68,13 +68,13 @@ class ToolOptions(Spec):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those that were given, for `Tool`."""
+        """The given options, for `Tool`."""
         names = [name for name in ToolOptions.model_fields if name != "labels"]
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class ArgumentSpec(Spec):
-    """One argument of a tool. With a `default` it need not be given."""
+    """An argument of a tool. With a `default`, it is optional."""
 
     type: Literal["str", "int", "float", "bool", "list", "dict"]
     description: str = ""
@@ -82,7 +82,7 @@ class ArgumentSpec(Spec):
 
 
 class ToolEntry(ToolOptions):
-    """A tool of a tool file (OPEA's RFC on agents)."""
+    """A tool in a tool file (OPEA's RFC on agents)."""
 
     callable_api: Name
     description: str | None = None
@@ -94,7 +94,7 @@ class ToolEntry(ToolOptions):
 
 
 class ToolRef(ToolOptions):
-    """A component, pipeline or agent of this file as a tool (Haystack's Agent proposal, PR 3925)."""
+    """A component, pipeline or agent of this file, used as a tool (Haystack's Agent proposal, PR 3925)."""
 
     name: ToolName
     pipeline_or_node: Name
@@ -124,7 +124,7 @@ Memories = Annotated[
 
 
 class BudgetSpec(Spec):
-    """What a run may use up; the words of `retinue.Budget`."""
+    """The limits of a run, as in `retinue.Budget`."""
 
     steps: Positive | None = None
     seconds: Seconds | None = None
@@ -141,7 +141,7 @@ class AgentParams(Spec):
     role: Literal["agent", "planner", "executor"] = "agent"
     instructions: str | None = None
     role_description: str | None = None
-    # the model: a component or a model's name; a prompt node; a script; or an endpoint's
+    # the model: a component or a model name; a prompt node; a script; or an endpoint's settings
     model: Name | None = None
     prompt_node: Name | None = None
     script: Annotated[list[Any], Field(min_length=1)] | None = None
@@ -156,18 +156,18 @@ class AgentParams(Spec):
     max_new_tokens: Positive | None = None
     stream: bool | None = None
     timeout: Seconds | None = None
-    # how it reasons, and with what
+    # reasoning and tools
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(STRATEGIES)})] | None = None
     custom_prompt: str | None = None
     tools: Tools | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
-    # what it keeps of the conversation: memories of this file, or OPEA's words for one
+    # memory: memories of this file, or OPEA's settings
     memory: Memories | None = None
     with_memory: bool | None = None
     memory_type: Annotated[str, Field(json_schema_extra={"enum": list(MEMORY_TYPES)})] | None = None
     store_config: dict[str, Any] | None = None
-    # its limits
+    # limits
     budget: BudgetSpec | None = None
     recursion_limit: Positive | None = None
     max_iterations: Positive | None = None
@@ -184,7 +184,7 @@ class AgentSpec(Spec):
 
 
 class ComponentSpec(Spec):
-    """A component: something of a known `type`."""
+    """A component of a known `type`."""
 
     name: Name
     type: Annotated[str, Field(json_schema_extra={"enum": list(COMPONENTS)})]
@@ -192,7 +192,7 @@ class ComponentSpec(Spec):
 
 
 class NodeSpec(Spec):
-    """A component's place in a pipeline."""
+    """A node of a pipeline, and its inputs."""
 
     name: Name
     inputs: list[Name]
@@ -206,7 +206,7 @@ class PipelineSpec(Spec):
 
 
 class FileSpec(Spec):
-    """A whole file. `source` has the place of everything in it."""
+    """A whole file. `source` has the position of every value."""
 
     retinue: Annotated[int, Field(ge=1, le=1)] | None = None
     version: str | None = None
@@ -219,11 +219,11 @@ class FileSpec(Spec):
 
     @property
     def source(self) -> Source:
-        """The file it was read from."""
+        """The parsed file."""
         return self._source
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a whole file, for editors."""
+    """Return the JSON Schema of a whole file, for editors."""
     schema = FileSpec.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Retinue"}

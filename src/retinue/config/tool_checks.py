@@ -1,4 +1,4 @@
-"""Checks of tools as files name them: entries of tool files, files and folders, names that collide."""
+"""Checks of tools in files: entries of tool files, paths, and duplicate names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RESERVED = re.compile(
 
 
 def check_entries(entries: Node, folder: Path, roots: Roots = PYTHON_ROOTS) -> Iterator[Found]:
-    """What is wrong with the tools of a tool file, beyond their shape."""
+    """Check the entries of a tool file beyond their shape."""
     for entry in entries:
         name = str(entry.path[-1])
         if not _NAME.fullmatch(name):
@@ -60,15 +60,15 @@ def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
             except ValueError as error:
                 yield Found(entry.at("params").at("path").path, f"path: {error}")
     elif entry.at("params").value:
-        yield Found(entry.at("params").path, "params: only for tools that come along", at_key=True)
+        yield Found(entry.at("params").path, "params: only for built-in tools", at_key=True)
     if entry.at("pip_dependencies").text and not isinstance(what, FileFunction):
         yield Found(entry.at("pip_dependencies").path, "pip_dependencies: only for functions of files", at_key=True)
     if entry.at("env").text and not isinstance(what, FileFunction | Endpoint):
-        yield Found(entry.at("env").path, "env: only for functions of files, and for addresses", at_key=True)
+        yield Found(entry.at("env").path, "env: only for functions of files, and for URLs", at_key=True)
 
 
 def check_params(entry: Node, known: TypeEntry, what: str) -> Iterator[Found]:
-    """The `params` of something known: their names and kinds."""
+    """Check the names and types of the `params` of a component or built-in tool."""
     params = entry.at("params")
     if params.value is not None and not isinstance(params.value, dict):
         return
@@ -102,7 +102,7 @@ def _check_argument(argument: Node) -> Iterator[Found]:
 
 
 def check_tool_file(path: Path, roots: Roots = PYTHON_ROOTS) -> tuple[Source, list[Problem]]:
-    """A tool file, and all that is wrong with it, in its order."""
+    """Read a tool file. Return it with all its problems, in order of position."""
     source = read_file(path)
     if not source.whole or source.value is None:
         return source, list(source.problems)
@@ -111,8 +111,8 @@ def check_tool_file(path: Path, roots: Roots = PYTHON_ROOTS) -> tuple[Source, li
 
 
 def tool_files(path: Path) -> list[Path]:
-    """The files that a `tools` path stands for: itself, or what is directly in the folder, sorted. Files with
-    other endings, hidden ones and links that lead out of the folder are left out."""
+    """Return the files that a `tools` path stands for: the file itself, or the files directly in the folder, sorted.
+    Other file types, hidden files, and links that lead out of the folder are skipped."""
     if not path.is_dir():
         return [path]
     names = sorted(child.name for child in path.iterdir() if child.suffix in (".yaml", ".yml", ".py"))
@@ -127,8 +127,8 @@ def _is_inside(folder: Path, name: str) -> bool:
 
 
 class ToolFiles:
-    """The tool files that a file names, each read once; `problems` are those of all of them. `unnamed`: there is
-    a Python file or an MCP server among them, whose tools' names are not known without importing or asking it."""
+    """The tool files that a file names, each read once; `problems` collects all their problems. `unnamed` is set if
+    there is a Python file or an MCP server, whose tool names are unknown without importing or starting it."""
 
     def __init__(self, folder: Path, roots: Roots = PYTHON_ROOTS) -> None:
         self.folder = folder
@@ -138,8 +138,8 @@ class ToolFiles:
         self._names: dict[Path, tuple[str, ...]] = {}
 
     def names(self, text: str) -> tuple[str, ...]:
-        """The names of the tools that the path `text` brings, as far as they are known without importing.
-        Raises `ValueError` for a path that is none."""
+        """Return the names of the tools at the path `text`, as far as they are known without importing. Raises
+        `ValueError` for an invalid path."""
         path = existing_path(self.folder, text)
         if path.is_file() and path.suffix not in (".yaml", ".yml", ".py"):
             raise ValueError(f"{text[:60]!r}: want a .yaml, .yml or .py file, or a folder of them")

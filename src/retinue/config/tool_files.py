@@ -1,7 +1,7 @@
-"""Tools from tool files (OPEA's RFC on agents): one mapping of names to descriptions, what to call, and arguments.
+"""Loads tools from tool files (OPEA's RFC on agents): a mapping of names to descriptions, callables and arguments.
 
-`env` and `pip_dependencies`: such a function runs in a process of its own, so the variables are only its own
-and its packages need not be the server's. They are looked for where `retinue lock` put them; nothing is installed here.
+A function with `env` or `pip_dependencies` runs in a separate process, with its own variables and packages. The
+packages must have been installed by `retinue lock`; nothing is installed here.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ PythonFor = Callable[[Path, tuple[str, ...]], Path]
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How tools are loaded. `python_for` gives the interpreter for a tool with `pip_dependencies`, by the file
-    where they are locked; `roots` are the packages whose tools may be named; `environ` is where `${NAME}` is
-    looked up."""
+    """How tools are loaded. `python_for` returns the interpreter for a tool with `pip_dependencies`, given its lock
+    file; `roots` are the packages whose tools may be named; `environ` resolves `${NAME}`."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     python_for: PythonFor = installed
@@ -45,10 +44,10 @@ class Loading:
 
 
 def load_tools(path: str | Path, loading: Loading | None = None) -> list[Tool]:
-    """The tools in a tool file (`.yaml`, `.yml`), a Python file with `tools_descriptions()`, or a folder of these.
+    """Load the tools of a tool file (`.yaml`, `.yml`), a Python file with `tools_descriptions()`, or a folder of these.
 
-    In a folder, a Python file that a tool file beside it calls is that one's code, and is not asked for tools.
-    Raises `DataError` with all that is wrong, a line each.
+    In a folder, a Python file that a tool file refers to is only that file's code, and is not asked for tools. Raises
+    `DataError` with all problems, one per line.
     """
     path, loading = Path(path), loading or Loading()
     tools: list[Tool] = []
@@ -67,7 +66,7 @@ def load_tools(path: str | Path, loading: Loading | None = None) -> list[Tool]:
 def entry_tools(
     entries: Mapping[str, ToolEntry], folder: Path, source: Source, loading: Loading, modules: _Modules | None = None
 ) -> list[Tool]:
-    """The tools of a tool file's mapping, checked before; `source` has its places. Raises `DataError`."""
+    """Build the tools of a validated mapping; `source` has its positions. Raises `DataError`."""
     modules, tools, problems = modules or _Modules(), [], []
     for name, entry in entries.items():
         env = resolve(entry.env or "", loading.environ)
@@ -87,7 +86,7 @@ def entry_tools(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an entry stands and what it names, with the environment's values."""
+    """An entry's folder and callable, with environment variables resolved."""
 
     folder: Path
     api: str
@@ -148,7 +147,7 @@ def _built_in(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
 
 
 def _named(tool: Tool, name: str, entry: ToolEntry) -> Tool:
-    """A tool that brings its own description and arguments, under the file's name and options."""
+    """Return a tool that has its own description and arguments, with the file's name and options."""
     return replace(tool, name=name, description=entry.description or tool.description, **entry.options)
 
 
@@ -166,7 +165,7 @@ def _checked(file: Path, roots: tuple[str, ...]) -> Source:
 
 
 def _called(sources: Mapping[Path, Source]) -> set[Path]:
-    """The Python files that tool files call."""
+    """Return the Python files that tool files refer to."""
     return {
         (file.parent / str(entry.get("callable_api", "")).rpartition(":")[0]).resolve()
         for file, source in sources.items()

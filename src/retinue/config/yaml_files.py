@@ -1,4 +1,4 @@
-"""Agents and pipelines from files, and into files: what `load_from_yaml` and `save_to_yaml` do."""
+"""Loads agents and pipelines from files and saves them: the core of `load_from_yaml` and `save_to_yaml`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _WORDS = {"agents": "agent_name", "pipelines": "pipeline_name"}
 def load(
     path: str | Path, section: str, name: str | None = None, loading: Loading | None = None, human: Human | None = None
 ) -> Any:
-    """What the file's `section` ("agents", "pipelines") defines under `name`, which may be left out if there is
-    only one. Raises `DataError` with all that is wrong with the file, and `UsageError` if the name is needed."""
+    """Build the part called `name` in the file's `section` ("agents" or "pipelines"); `name` may be omitted if there is
+    only one. Raises `DataError` with all problems of the file, and `UsageError` if the name is needed."""
     spec = load_spec(path)
     return Builder(spec, loading or Loading(), human).get(chosen(spec, section, name))
 
 
 def chosen(spec: FileSpec, section: str, name: str | None) -> str:
-    """`name`, or the only one there is."""
+    """Return `name`, or the name of the only part."""
     names: list[str] = [item.name for item in getattr(spec, section) or ()]
     if name is None:
         if not names:
@@ -43,11 +43,11 @@ def chosen(spec: FileSpec, section: str, name: str | None) -> str:
 
 
 def save(something: YamlSerializable, path: str | Path) -> None:
-    """Write it to `path`, whole or not at all. Raises `UsageError` for what a file cannot say."""
+    """Write `something` to `path` atomically. Raises `UsageError` for what a file cannot express."""
     path = Path(path)
     text = f"{_head()}{dump_value(file_value(something, path.resolve().parent))}"
     write_atomically(path, text)
 
 
 def _head() -> str:
-    return "# Written by Retinue. Keys are not in here: set the variables that stand for them.\n"
+    return "# Written by Retinue. Secrets are not included: set the variables that stand for them.\n"

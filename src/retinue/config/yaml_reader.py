@@ -1,7 +1,7 @@
-"""YAML 1.2 texts and files as plain values with the place of everything. Strict, bounded, and without objects.
+"""Parses YAML 1.2 to plain values with positions. Strict and bounded, without object construction.
 
-Works on the parser's events, so nothing recurses, nothing is built from what a tag names, and reading
-stops at the first event too many.
+It consumes parser events, so nothing recurses and tags construct nothing, and it stops at the first event beyond a
+limit.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _BOMS = {
     codecs.BOM_UTF16_BE: "UTF-16",
 }  # fmt: skip
 _PLAINER = {
-    "mapping values are not allowed in this context": "a ':' cannot stand here; quote the text or mend the indentation",
+    "mapping values are not allowed in this context": "a ':' is not allowed; quote the text or fix the indentation",
     "could not find expected ':'": "want 'key: value' here; a ':' is missing",
-    "did not find expected key": "want a key here; mend the indentation, or quote the text",
-    "did not find expected '-' indicator": "want '- ' here, for the list's next item; mend the indentation",
+    "did not find expected key": "want a key here; fix the indentation, or quote the text",
+    "did not find expected '-' indicator": "want '- ' here, for the list's next item; fix the indentation",
     "did not find expected ',' or ']'": "want ',' or ']' here",
     "did not find expected ',' or '}'": "want ',' or '}' here",
     "did not find expected node content": "want a value here",
-    "did not find expected <document start>": "the value has ended, and this cannot follow it",
+    "did not find expected <document start>": "unexpected text after the end of the value",
     "found unexpected end of stream": "the closing quote is missing",
     "found character that cannot start any token": "a text cannot begin with this character; quote it",
-    "block sequence entries are not allowed in this context": "'- ' cannot stand here; begin the list on its own line",
+    "block sequence entries are not allowed in this context": "'- ' is not allowed; begin the list on its own line",
 }
 _HOW = {
     "anchor": "anchors (&) are not allowed; write the value out",
@@ -54,7 +54,7 @@ _HOW = {
 
 
 def read_file(path: str | FilePath) -> Source:
-    """The YAML file at `path`. Never raises: what is wrong is in the source's `problems`."""
+    """Read the YAML file at `path`. Never raises: problems are in the source's `problems`."""
     file = str(path)
     try:
         if not stat.S_ISREG(FilePath(path).stat().st_mode):
@@ -66,12 +66,12 @@ def read_file(path: str | FilePath) -> Source:
     except OSError as error:
         return _refused(file, os.strerror(error.errno) if error.errno else str(error))
     except ValueError:  # a NUL in the path
-        return _refused(file.replace("\0", "\\0"), "no path of a file")
+        return _refused(file.replace("\0", "\\0"), "not a valid path")
     return read_text(data, file)
 
 
 def read_text(text: str | bytes, file: str = "<text>") -> Source:
-    """The YAML in `text`. Never raises: what is wrong is in the source's `problems`."""
+    """Parse the YAML in `text`. Never raises: problems are in the source's `problems`."""
     if isinstance(text, bytes):
         if len(text) > MAX_BYTES:
             return _refused(file, f"larger than {MAX_BYTES:,} bytes")
@@ -97,22 +97,22 @@ def read_text(text: str | bytes, file: str = "<text>") -> Source:
 
 
 class _Stop(Exception):
-    """Enough is known of this file."""
+    """Stops reading."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or list that has begun. `path` is `None` where nothing is kept: in a key, under a refused one."""
+    """An open mapping or list. `path` is `None` if its content is dropped: inside a key, or under a refused key."""
 
     value: Any
     path: Path | None
     is_key: bool = False
     key: str | None = None
-    skip: bool = False  # the value that comes next
+    skip: bool = False  # drop the next value
 
 
 class _Reader:
-    """Builds the value from the parser's events."""
+    """Builds the value from parser events."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -126,7 +126,7 @@ class _Reader:
         self._place = Place(1, 1)
 
     def read(self, events: Iterable[Any], text: str) -> bool:
-        """Read all; whether the end was reached."""
+        """Read all events. Return whether the end was reached."""
         try:
             for event in events:
                 mark = event.start_mark
@@ -137,7 +137,7 @@ class _Reader:
         except yaml.YAMLError as error:
             self._syntax(error, text)
             return False
-        except (ValueError, OverflowError) as error:  # PyYAML's own, for escapes of no character
+        except (ValueError, OverflowError) as error:  # raised by PyYAML for invalid escapes
             self.problems.append(Problem(self.file, *self._place, f"cannot be read: {error}"))
             return False
         return True
@@ -147,9 +147,9 @@ class _Reader:
         place = Place(mark.line + 1, mark.column + 1) if mark else self._place
         said = str(getattr(error, "problem", None) or error)
         message = _PLAINER.get(said, said)
-        place = min(place, _end(text))  # libyaml calls the end of a text a line of its own
+        place = min(place, _end(text))  # libyaml counts the end of the text as an additional line
         if _BREAK.split(text)[place.line - 1][place.column - 1 :].startswith("\t"):
-            message = "a tab cannot indent; use spaces"
+            message = "tabs cannot be used for indentation; use spaces"
         self.problems.append(Problem(self.file, *place, message))
 
     def _event(self, event: Any) -> None:
@@ -169,13 +169,13 @@ class _Reader:
             case yaml.DocumentStartEvent():
                 self._documents += 1
                 if self._documents > 1:
-                    self._problem("a second document begins here; want one")
+                    self._problem("a second document begins here; only one is allowed")
                     raise _Stop
 
     def _count(self, event: Any) -> None:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            self._problem(f"more than {MAX_NODES:,} values; want fewer")
+            self._problem(f"more than {MAX_NODES:,} values")
             raise _Stop
         if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
             self._problem(_HOW["anchor"])
@@ -194,7 +194,7 @@ class _Reader:
             return
         top = self._open[-1] if self._open else None
         if plain and not event.value and top and top.key is not None and top.path is not None:
-            self._place = self.keys[(*top.path, top.key)]  # nothing stands there; its key does
+            self._place = self.keys[(*top.path, top.key)]  # an empty value has no position, but its key has
         try:
             self._put(scalar(event.value) if plain else event.value)
         except ValueError as error:
@@ -208,7 +208,7 @@ class _Reader:
             top.skip = True
         elif key in top.value:
             first = f" (first in line {self.keys[(*top.path, key)].line})" if top.path is not None else ""
-            self._problem(f"the key {key[:60]!r} stands here twice{first}")
+            self._problem(f"the key {key[:60]!r} appears twice here{first}")
             top.skip = True
         else:
             top.key = key
@@ -230,7 +230,7 @@ class _Reader:
             self._open[-1].skip = True
 
     def _put(self, value: Any) -> Path | None:
-        """Put `value` where it belongs; its path, if it is kept."""
+        """Store `value` at its place. Return its path, if it is kept."""
         if self._awaits_key:  # an alias as a key
             self._open[-1].skip = True
             return None
@@ -258,7 +258,7 @@ class _Reader:
     def _problem(self, message: str) -> None:
         self.problems.append(Problem(self.file, *self._place, message))
         if len(self.problems) >= MAX_PROBLEMS:
-            self.problems.append(Problem(self.file, *self._place, f"after {MAX_PROBLEMS} problems no more is read"))
+            self.problems.append(Problem(self.file, *self._place, f"stopped reading after {MAX_PROBLEMS} problems"))
             raise _Stop
 
 
@@ -267,6 +267,6 @@ def _refused(file: str, message: str, place: Place = Place(1, 1)) -> Source:
 
 
 def _end(text: str) -> Place:
-    """The place after `text`."""
+    """Return the position after `text`."""
     lines = _BREAK.split(text)
     return Place(len(lines), len(lines[-1]) + 1)

@@ -1,4 +1,4 @@
-"""A spec as YAML again: what `load_spec` reads as the same spec. Nothing of the environment is in it."""
+"""Writes a spec as YAML that `load_spec` reads back as the same spec. It contains nothing from the environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPED = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts so that they are texts in YAML 1.1 and 1.2, and nothing as an alias."""
+    """Writes strings so that YAML 1.1 and 1.2 read them as strings, and never uses aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -38,10 +38,10 @@ _Dumper.add_representer(str, _text)
 
 
 def dump(spec: FileSpec) -> str:
-    """`spec` as the text of a file, with the keys that were given. A `${NAME}` stays one."""
+    """Return `spec` as YAML, with only the keys that were given. `${NAME}` is kept as it is."""
     return dump_value(spec.model_dump(exclude_unset=True))
 
 
 def dump_value(value: Any) -> str:
-    """Plain dicts, lists and scalars as YAML."""
+    """Return plain dicts, lists and scalars as YAML."""
     return yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)

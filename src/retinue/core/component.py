@@ -117,7 +117,7 @@ class DeclaredComponent(Component):
     takes_all: bool = False
 
     async def run_async(self, **values: Any) -> Outputs | tuple[Outputs, str]:
-        """Return the outputs by name, with the chosen branch if there are several.
+        """Its outputs, by name; with the branch it chose, if it has several.
 
         Raises `UsageError` for missing, unknown or mistyped values. Also raises what the function raises, as
         `ForeignExit` if that is not an `Exception`.
@@ -148,7 +148,7 @@ class DeclaredComponent(Component):
         unknown = [] if self.takes_all else [name for name in values if name not in self.inputs]
         if unknown:
             known = ", ".join(self.inputs) or "nothing"
-            raise UsageError(f"{self.name!r} has no input {unknown[0]!r}; its inputs are: {known}")
+            raise UsageError(f"{self.name!r} has no input {unknown[0]!r}; it has: {known}")
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Select this component's inputs from `values` and check them. Raises `UsageError`."""

@@ -1,1 +1,1 @@
-"""A run shown to a person, in a terminal or a notebook."""
+"""Displays a run to a person, in a terminal or a notebook."""

@@ -1,4 +1,4 @@
-"""Carrying out a run while a person watches: its trace, and in a terminal a line that says what goes on meanwhile."""
+"""Drives a run while a person watches: shows its trace, and in a terminal a status line."""
 
 from __future__ import annotations
 
@@ -18,42 +18,43 @@ from .trace import Trace
 
 _WATCHED: ContextVar[bool] = ContextVar("retinue_watched", default=False)
 _ONE = threading.Lock()  # a terminal has room for one run at a time
-_KEPT: list[tuple[TextIO, str]] = []  # the others' traces, and where they go
+_KEPT: list[tuple[TextIO, str]] = []  # buffered traces of other runs, with their output streams
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 async def run_watched(work: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The result of `work`, whose caller waits for it, as a person at a terminal does."""
+    """Return the result of `work`, whose caller waits for it, like a person at a terminal."""
     _WATCHED.set(is_seen(sys.stderr))
     return await work(*args, **kwargs)
 
 
 def should_show(trace: bool | None) -> bool:
-    """Whether a run that begins here is to be shown: as was said, else if a person waits for it and no other is shown.
-    Runs within it, of agents that are tools, are waited for by nobody."""
+    """Return whether a run that starts here should be shown: as configured, or else if a person waits for it and no
+    other run is shown. Nobody waits for nested runs of agents used as tools.
+    """
     waited = _WATCHED.get() and not _ONE.locked()
     _WATCHED.set(False)
     return waited if trace is None else trace
 
 
 class Traceable(Protocol):
-    """What can be traced: a `Run`."""
+    """An object with a trace: a `Run`."""
 
     def events(self) -> AsyncGenerator[Event | Delta, None]:
-        """Its events as they happen."""
+        """Yield its events as they happen."""
         ...
 
     @property
     def result(self) -> RunResult:
-        """What it came to."""
+        """Its result."""
         ...
 
 
 async def run_traced(run: Traceable, out: TextIO | None = None) -> RunResult:
-    """Carry out `run` and show it on `out`, standard error if `None`; what it came to. Raises what the run raises.
+    """Drive `run`, show it on `out` (`None`: standard error), and return its result. Raises what the run raises.
 
-    While another run is being shown, this one is kept, and shown when that has ended.
+    While another run is shown, the trace is buffered, and shown afterwards.
     """
     place = out or sys.stderr or io.StringIO()
     if not _ONE.acquire(blocking=False):
@@ -72,7 +73,7 @@ async def run_traced(run: Traceable, out: TextIO | None = None) -> RunResult:
 
 
 def _show_kept() -> None:
-    """Show what was kept, unless a run is being shown; then that does it at its end."""
+    """Show the buffered traces, unless a run is being shown, which does so at its end."""
     while _KEPT and _ONE.acquire(blocking=False):
         try:
             while _KEPT:
@@ -87,21 +88,25 @@ async def _followed(run: Traceable, trace: Trace, live: Live) -> RunResult:
         live.show("getting ready")
         async with aclosing(run.events()) as events:
             async for event in events:
-                if isinstance(event, Delta) and not event.answer and not trace.answering:
-                    trace.show(event)
-                    live.text(trace.written)
-                    continue
-                live.hide()
-                trace.show(event)
-                if label := _pause_after(event):
-                    live.show(label)
+                _show(event, trace, live)
     live.hide()
     trace.end(run.result)
     return run.result
 
 
+def _show(event: Event | Delta, trace: Trace, live: Live) -> None:
+    if isinstance(event, Delta) and not event.answer and not trace.answering:
+        trace.show(event)
+        live.text(trace.written)
+        return
+    live.hide()
+    trace.show(event)
+    if label := _pause_after(event):
+        live.show(label)
+
+
 def _pause_after(event: Event | Delta) -> str:
-    """What is going on after `event`, if the next one may take a while."""
+    """Return what happens after `event`, if the next event may take a while."""
     match event:
         case Asked():
             return "the model works"

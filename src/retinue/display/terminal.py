@@ -1,4 +1,4 @@
-"""Writing to a terminal: text that cannot steer it, lines of its width, and one line that comes and goes."""
+"""Terminal output: sanitized text, line wrapping, and a transient status line."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from typing import Self, TextIO
 
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # these turn the direction of writing round
+    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # these change the text direction
 )
 _WORD = re.compile(r"\s*\S+")
-_UNENDED = re.compile(r"(?:\s+|^)\S*\Z|\Z")  # the word at a text's end, of which more may come
+_UNENDED = re.compile(r"(?:\s+|^)\S*\Z|\Z")  # the last word, which may be incomplete
 _SIGNS = "⠋⠙⠸⠴⠦⠇"
-_BLINK = 0.12  # seconds between two states of a line
-_WIDTH = 80  # columns, where a terminal does not say
-_BAR = 20  # signs
+_BLINK = 0.12  # seconds between two frames of a status line
+_WIDTH = 80  # default number of columns
+_BAR = 20  # characters
 
 
 def clean(text: str) -> str:
-    """`text` without escape sequences and control characters: what a model wrote cannot steer a terminal."""
+    """Remove escape sequences and control characters, so that a model's text cannot control the terminal."""
     return _CONTROL.sub("", text)
 
 
 def is_seen(out: TextIO | None) -> bool:
-    """Whether a person may be looking at what is written to `out`, which may be closed, or missing as in a window."""
+    """Return whether a person may see output to `out`, which may be closed, or missing in a GUI program."""
     return out is not None and not out.closed and out.isatty()
 
 
 def is_terminal(out: TextIO) -> bool:
-    """Whether `out` is seen, and can rewrite its line."""
+    """Return whether `out` is visible and can rewrite its line."""
     return is_seen(out) and os.environ.get("TERM") != "dumb"
 
 
 def columns(out: TextIO) -> int:
-    """The width of lines written to `out`; 0, as long as they like, if it is no terminal."""
+    """Return the width of lines on `out`; 0 (unlimited) if it is not a terminal."""
     if not is_terminal(out):
         return 0
     said = os.environ.get("COLUMNS", "")
@@ -51,15 +51,17 @@ def columns(out: TextIO) -> int:
 
 
 def cells(text: str) -> int:
-    """How many columns `text` takes."""
+    """Return the number of columns that `text` takes."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
 
 
 def put(out: TextIO, text: str) -> None:
-    """Write `text` at once; with question marks for what `out` cannot encode. Standard error may be closed or gone: it
-    is no reason to end what is told there."""
+    """Write `text` and flush; characters that `out` cannot encode become question marks.
+
+    A closed standard error is ignored, so that it does not end the work being reported.
+    """
     try:
         try:
             out.write(text)
@@ -73,8 +75,10 @@ def put(out: TextIO, text: str) -> None:
 
 
 class Wrapping:
-    """Breaks a text that comes in pieces between its words, into lines of `width` cells (0: as they come). Lines but
-    the first begin with `indent`; `used` cells of the first are taken."""
+    """Wraps streamed text at words into lines of `width` cells (0: unchanged).
+
+    All lines but the first are prefixed with `indent`; `used` cells of the first are taken.
+    """
 
     def __init__(self, width: int, used: int = 0, indent: str = "  ") -> None:
         self._width = width
@@ -83,7 +87,7 @@ class Wrapping:
         self._held = ""
 
     def add(self, piece: str) -> str:
-        """What can be written by now: a word is held back until it has ended."""
+        """Return what can be written now; an incomplete word is held back."""
         text, self._held = self._held + piece, ""
         written = ""
         *whole, last = text.split("\n")
@@ -95,7 +99,7 @@ class Wrapping:
         return written + self._words(last[:at])
 
     def end(self) -> str:
-        """What is left."""
+        """Return the rest."""
         held, self._held = self._held, ""
         return self._words(held)
 
@@ -108,7 +112,7 @@ class Wrapping:
             return word
         word = word.lstrip()
         room = max(8, self._width - cells(self._indent))
-        pieces = list(_pieces(word, room))  # of a word that is longer than a line
+        pieces = list(_pieces(word, room))  # of a word longer than a line
         self._column = cells(self._indent) + cells(pieces[-1])
         return "".join(f"\n{self._indent}{piece}" for piece in pieces)
 
@@ -122,8 +126,10 @@ def _pieces(word: str, room: int) -> Iterator[str]:
 
 
 class Live:
-    """A line at the bottom of a terminal that says what is going on, for how long or how much of it is done, and goes
-    when something else is to be written. Where there is no terminal it does nothing. Any thread may use it."""
+    """A status line at the bottom of a terminal, with elapsed time or progress, removed when something else is written.
+
+    Does nothing without a terminal. Thread-safe.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -146,7 +152,7 @@ class Live:
             self._thread.join()
 
     def show(self, what: str) -> None:
-        """Say that `what` is going on, and count its seconds from now."""
+        """Show the activity `what`, and count its seconds from now."""
         if not self._shown:
             return
         with self._lock:
@@ -157,7 +163,7 @@ class Live:
             self._thread.start()
 
     def progress(self, what: str, done: int, size: int) -> None:
-        """Say that `done` of `size` bytes of something are there; a `Progress`."""
+        """Show that `done` of `size` bytes are complete; a `Progress`."""
         if not self._shown:
             return
         if what != self._what:
@@ -168,14 +174,14 @@ class Live:
                 self._draw()
 
     def text(self, text: str) -> None:
-        """Show the end of a text that grows."""
+        """Show the end of a growing text."""
         with self._lock:
             self._rest = text
             if self._shown and self._what and time.monotonic() - self._drawn > _BLINK:
                 self._draw()
 
     def hide(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         with self._lock:
             if self._what:
                 put(self._out, "\r\x1b[K")
@@ -198,15 +204,17 @@ class Live:
 
 
 class Measure:
-    """How much of something is there, how fast more comes, and how long the rest will take."""
+    """Measures progress: the amount done, the rate, and the remaining time."""
 
     def __init__(self) -> None:
         self._what = ""
         self._first = (0.0, 0)
 
     def text(self, what: str, done: int, size: int, unit: str = "", *, now: float | None = None) -> str:
-        """A bar and the figures, of `done` of `size` bytes, or of another `unit`. What begins with another word than
-        before begins anew. `now` is in seconds."""
+        """Return a progress bar with figures for `done` of `size` bytes, or of another `unit`.
+
+        The measurement restarts if the first word of `what` changes. `now` is in seconds.
+        """
         now = time.monotonic() if now is None else now
         if what.split(" ")[0] != self._what:
             self._what, self._first = what.split(" ")[0], (now, done)

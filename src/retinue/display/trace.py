@@ -1,6 +1,6 @@
-"""A run's trace: a reader of events like any other, for people.
+"""A run's trace for people, derived from its events.
 
-A step is what the model thought, what it did and what it saw, then what that took; the answer stands at the end, once.
+Each step shows the thought, the actions, the observations and their cost; the answer appears once, at the end.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ _GOOD, _ODD, _DOING = "\x1b[32m", "\x1b[33m", "\x1b[34m"
 
 
 class Trace:
-    """Writes events to `out`: in a terminal with colours, in lines of its width. `written` is what there is of the
-    reply under way; `answering`: the answer is being written."""
+    """Writes events to `out`: in a terminal with colors and wrapped to its width.
+
+    `written` is the part of the current reply already written; `answering`: the answer is being written.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._colours = is_terminal(out) and not os.environ.get("NO_COLOR")
         self.written = ""
-        self._answer = ""  # as much of it as was shown
+        self._answer = ""  # the part that was shown
         self._wrapping: Wrapping | None = None
         self._thinking: Reply | None = None  # a reply of which nothing was shown yet
         self._costs: list[str] = []
@@ -70,7 +72,7 @@ class Trace:
             case Replied(reply=reply):
                 self._replied(reply)
             case Said():
-                pass  # shown as it came
+                pass  # was shown as it arrived
             case _:
                 self._thought(event.answer if isinstance(event, Finished) else "")
                 self._show(event)
@@ -100,7 +102,7 @@ class Trace:
                 assert_never(event)
 
     def end(self, result: RunResult) -> None:
-        """Show why the run stopped, if not with an answer, and what it took."""
+        """Show why the run stopped, unless with an answer, and its cost."""
         self._step_ends()
         self._rule()
         if result.stop_reason is not StopReason.ANSWER:
@@ -145,7 +147,7 @@ class Trace:
         self._goes_on = bool(_ANSWER_NEXT.search(reply.text)) and not reply.calls
 
     def _thought(self, answer: str) -> None:
-        """Show what was thought in a reply, now that it is known what came of it."""
+        """Show the thought in a reply, once its outcome is known."""
         if self._thinking is not None:
             text, self._thinking = self._thinking.text, None
             if text.strip() != answer.strip():
@@ -163,14 +165,14 @@ class Trace:
         self._costs.append(f"{'tool' if good else seen.outcome.replace('_', ' ')} {seen.seconds:.1f} s")
 
     def _step_ends(self) -> None:
-        """Show what the step took."""
+        """Show the cost of the step."""
         if self._usage.requests or self._seconds:
             model = f"model {self._seconds:.1f} s (first word after {self._first:.1f} s)"
             self._line("", " · ".join([model, *self._costs, _tokens(self._usage)]), _DIM)
         self._costs, self._usage, self._seconds, self._first = [], Usage(), 0.0, 0.0
 
     def _answered(self, label: str, answer: str) -> None:
-        """Show the answer, or what is not shown of it yet."""
+        """Show the answer, or the rest of it."""
         shown, self._goes_on = self._answer, False
         if self._wrapping is not None and answer.startswith(shown):
             self._put(self._wrapping.add(clean(answer[len(shown) :])), _ANSWER)
@@ -181,7 +183,7 @@ class Trace:
             self._line(label, answer, _ANSWER)
 
     def _void(self) -> None:
-        """End the line of an answer that was being written."""
+        """End the line of a partially written answer."""
         if self._wrapping is not None:
             self._put(self._wrapping.end() + "\n", _ANSWER)
         self._wrapping, self.written = None, ""
@@ -189,11 +191,11 @@ class Trace:
     # ── lines ────────────────────────────────────────────────────────────────────────────────────
 
     def _after(self, begin: str) -> Wrapping:
-        """How a paragraph goes on after its beginning."""
+        """Return the wrapping of a paragraph after its beginning."""
         return Wrapping(columns(self._out), cells(begin), "  " if columns(self._out) else "")
 
     def _line(self, label: str, text: str, style: str = "") -> None:
-        """A paragraph with its label."""
+        """Write a paragraph with its label."""
         self._void()
         begin = f"{label}: " if label else ""
         wrapping = self._after(begin)
@@ -211,7 +213,7 @@ class Trace:
 
 
 def _thought(text: str) -> str:
-    """What a reply says before it comes to an action or an answer."""
+    """Return the text of a reply before its action or answer."""
     if text.lstrip().startswith(("{", "[", "```")):
         return _of_json(text)
     decided = _DECIDED.search(text)
@@ -219,7 +221,7 @@ def _thought(text: str) -> str:
 
 
 def _of_json(text: str) -> str:
-    """The thought in a reply that is JSON, or will be."""
+    """Return the thought in a complete or partial JSON reply."""
     written = _IN_JSON.search(text)
     try:
         return str(json.loads(written[1], strict=False)) if written else ""

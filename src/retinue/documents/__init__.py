@@ -1,6 +1,6 @@
-"""Documents: texts out of files and pages, cut into pieces, kept and found again.
+"""Documents: texts extracted from files and pages, split, stored and retrieved.
 
-Nothing is imported until it is used: a page of the web is read in a process that needs `text_extraction` only.
+Names are imported on first use: web pages are read in a process that needs only `text_extraction`.
 """
 
 from importlib import import_module

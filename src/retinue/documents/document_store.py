@@ -1,4 +1,4 @@
-"""`DocumentStore`: documents in one SQLite file, found by words (FTS5) and by vectors (sqlite-vec)."""
+"""`DocumentStore`: documents in one SQLite file, searched by keyword (FTS5) and by vector (sqlite-vec)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = "Sequence[Sequence[float]] | numpy.ndarray[Any, Any]"
 _ALIVE = "(expires IS NULL OR expires > ?)"
 _DIMENSIONS = "SELECT value FROM settings WHERE name = 'dimensions'"
-_AT_ONCE = 500  # ids bound in one statement
+_AT_ONCE = 500  # ids bound per statement
 _Row = tuple[str, str, str, str]
 
 
 class DocumentStore:
-    """Documents that stay. A file is made if it is missing; without a path they are kept in memory.
+    """Stores documents persistently in a file, which is created if missing; without a path, in memory.
 
-    Safe to use from several threads, and from several processes at once. `dimensions`: of the vectors,
-    else those of the first that are written. Raises `DataError` for a file that is no store, is damaged or
-    was written by a newer Retinue; `UsageError` without the extra `documents`.
+    It may be used by several threads and processes at once. `dimensions` is that of the vectors; by default, that of
+    the first ones written. Raises `DataError` for a file that is not a store, is damaged or was written by a newer
+    Retinue, and `UsageError` without the extra `documents`.
 
     >>> store = DocumentStore()
     >>> store.write([Document("Paris is the capital of France.", meta={"title": "Paris"})])
@@ -47,7 +47,7 @@ class DocumentStore:
         if dimensions is not None and dimensions < 1:
             raise UsageError(f"dimensions must be at least 1, not {dimensions}")
         self.path = path
-        self.given = {"path": str(path), "dimensions": dimensions}  # for a file
+        self.given = {"path": str(path), "dimensions": dimensions}  # for export
         self.database = Database(path)
         if dimensions is not None:
             with self.database.writing() as connection:
@@ -63,12 +63,15 @@ class DocumentStore:
         *,
         expires: float | None = None,
     ) -> int:
-        """Keep `documents`, all or none; how many were new or changed.
+        """Write `documents`, all or none, and return how many were new or changed.
 
-        One with an `id` replaces what has that id; one without gets a hash of its content and `meta`, so that
-        the same one twice is one. `vectors`: one for each document, of any length but zero; a changed document
-        written without one has none. `expires`: the Unix time from which on they are not there any more.
-        Raises `UsageError` for meta that is not JSON and for vectors that do not fit.
+        A document replaces the one with the same `id`. Without an id, it gets a hash of its content and `meta`, so that
+        duplicates are stored once. Raises `UsageError` for meta that is not JSON and for invalid vectors.
+
+        Args:
+            documents: Written in order.
+            vectors: One per document, of any length but zero. A changed document loses its old vector.
+            expires: Unix time from which the documents no longer exist.
         """
         rows = [_row(document) for document in documents]
         blobs = _blobs(vectors, len(rows)) if vectors is not None else [None] * len(rows)
@@ -79,7 +82,7 @@ class DocumentStore:
             return sum(_put(connection, row, blob, expires) for row, blob in zip(rows, blobs, strict=True))
 
     def filter(self, where: Where | None = None) -> list[Document]:
-        """All documents that `where` (see `retinue.documents.filters`) holds for, in the order written."""
+        """Return all documents that match `where` (see `retinue.documents.filters`), in the order written."""
         text, bound = sql_condition(where)
         return self._found(
             f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND {text} ORDER BY number",
@@ -87,7 +90,7 @@ class DocumentStore:
         )
 
     def get(self, ids: Iterable[str]) -> list[Document]:
-        """Those of these documents that are there, in the order of `ids`."""
+        """Return those of these documents that exist, in the order of `ids`."""
         wanted = list(dict.fromkeys(ids))
         found: dict[str, Document] = {}
         for some in _in_parts(wanted):
@@ -96,8 +99,10 @@ class DocumentStore:
         return [found[one] for one in map(storable, wanted) if one in found]
 
     def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
-        """Delete what `where` holds for and has one of `ids`; how many there were. Raises `UsageError` if
-        neither is given: `where={}` is all."""
+        """Delete documents that match `where` and have one of `ids`; return how many there were.
+
+        Raises `UsageError` if neither is given; `where={}` matches all.
+        """
         if where is None and ids is None:
             raise UsageError("delete what? Give `where` or `ids` (where={} deletes everything)")
         text, bound = sql_condition(where)
@@ -112,13 +117,15 @@ class DocumentStore:
         return deleted
 
     def keyword(self, query: str, top_k: int = 10, where: Where | None = None) -> list[Document]:
-        """The `top_k` documents that fit the words of `query` best, best first; `score` is BM25, higher is
-        better. A word in the title (`meta["title"]`) counts twice."""
+        """Return the `top_k` best documents for the words of `query`, best first; `score` is BM25, higher is better.
+
+        A word in the title (`meta["title"]`) counts twice.
+        """
         wanted = match_expression(storable(query))
         allowed, bound = _allowed(where)
         if not wanted:
             return []
-        # the plus: a match is looked up among the allowed ones, rather than each of these among the matches
+        # the unary plus makes SQLite look up each match among the allowed rows, and not the other way round
         return self._found(
             f"""
             SELECT id, content, meta, score FROM documents JOIN (
@@ -130,8 +137,10 @@ class DocumentStore:
         )
 
     def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
-        """The `top_k` documents whose vectors point most nearly where `vector` does, best first; `score` is
-        the cosine of the angle between them, 1.0 at most. Raises `UsageError` for a vector that does not fit."""
+        """Return the `top_k` documents whose vectors are nearest to `vector`, best first.
+
+        `score` is the cosine similarity, at most 1.0. Raises `UsageError` for a vector of the wrong shape.
+        """
         (blob,) = _blobs([vector], 1)
         allowed, bound = _allowed(where)
         held = self.database.rows(_DIMENSIONS)
@@ -149,7 +158,7 @@ class DocumentStore:
         )
 
     def transaction(self) -> AbstractContextManager[Any]:
-        """All that is done in it, by this thread, happens together; where it raises, nothing. Others wait."""
+        """Return a transaction for this thread's writes, which are rolled back if it raises. Other threads wait."""
         return self.database.writing()
 
     def __len__(self) -> int:
@@ -157,7 +166,7 @@ class DocumentStore:
         return int(rows[0][0])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.database.close()
 
     def __enter__(self) -> Self:
@@ -174,7 +183,7 @@ class DocumentStore:
 
 
 def _allowed(where: Where | None) -> tuple[str, list[Any]]:
-    """What the number of a document that may be found must be, as SQL, and what is bound in it."""
+    """Return an SQL condition on the numbers of the permitted documents, and its parameters."""
     if not where:
         return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
     text, bound = sql_condition(where)
@@ -182,7 +191,7 @@ def _allowed(where: Where | None) -> tuple[str, list[Any]]:
 
 
 def _row(document: Document) -> _Row:
-    """Its id, meta, title and content as they are stored."""
+    """Return id, meta, title and content as stored."""
     try:
         meta = json.dumps(dict(document.meta), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -193,7 +202,7 @@ def _row(document: Document) -> _Row:
 
 
 def _blobs(vectors: Vectors, count: int) -> list[bytes]:
-    """Each vector as sqlite-vec takes it: 32-bit floats, of length 1, so that none overflows."""
+    """Convert vectors for sqlite-vec: 32-bit floats, normalized to length 1 so that none overflows."""
     import numpy
 
     if count == 0 == len(vectors):
@@ -201,17 +210,17 @@ def _blobs(vectors: Vectors, count: int) -> list[bytes]:
     try:
         array = numpy.asarray(vectors, dtype=numpy.float64)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"vectors must be numbers, equally many each: {error}") from error
+        raise UsageError(f"vectors must be numbers, the same count in each: {error}") from error
     if array.ndim != 2 or len(array) != count:
-        raise UsageError(f"want one vector for each of {count} documents, not numbers of the shape {array.shape}")
+        raise UsageError(f"want one vector for each of {count} documents, not an array of shape {array.shape}")
     lengths = numpy.hypot.reduce(array, axis=1, keepdims=True)
     if not numpy.isfinite(lengths).all() or not lengths.all():
-        raise UsageError("a vector must be of finite numbers, not all of them 0")
+        raise UsageError("a vector must consist of finite numbers, not all of them 0")
     return [row.tobytes() for row in (array / lengths).astype(numpy.float32)]
 
 
 def _put(connection: apsw.Connection, row: _Row, vector: bytes | None, expires: float | None) -> bool:
-    """Whether the document, or its vector, was new or changed."""
+    """Return whether the document, or its vector, was new or changed."""
     name = row[0]
     connection.execute(
         "INSERT INTO documents (id, meta, title, content) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
@@ -234,14 +243,14 @@ def _put(connection: apsw.Connection, row: _Row, vector: bytes | None, expires: 
 
 
 def _hold_to(connection: apsw.Connection, dimensions: int) -> None:
-    """All vectors of a store have as many dimensions as its first."""
+    """Enforce that all vectors of a store have the same dimensions."""
     connection.execute("INSERT OR IGNORE INTO settings VALUES ('dimensions', ?)", (dimensions,))
     _fit(connection.execute(_DIMENSIONS).get, dimensions)
 
 
 def _fit(held: int, given: int) -> None:
     if held != given:
-        raise UsageError(f"this store holds vectors of {held} dimensions, not {given}")
+        raise UsageError(f"this store has vectors of {held} dimensions, not {given}")
 
 
 def _count(top_k: int) -> int:

@@ -1,4 +1,4 @@
-"""Texts as vectors: texts that mean much the same point the same way."""
+"""Embeddings: texts as vectors, so that similar meanings have similar directions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts. Its `embed` may take long and may be called from any thread."""
+    """Computes vectors of texts. `embed` may be slow, and may be called from any thread."""
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """The number of dimensions of a vector."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
+        """Return unit vectors as 32-bit floats of shape (texts, dimensions)."""
         ...
 
 
 def titled(document: Document) -> str:
-    """What of a document is embedded and scored: its title, if it has one, and below it its content."""
+    """Return the text of a document that is embedded and scored: its title, if any, followed by its content."""
     title = document.meta.get("title")
     return f"{title}\n{document.content}" if title else document.content
 
@@ -40,9 +40,9 @@ def titled(document: Document) -> str:
 class OnnxEmbedder:
     """A sentence-transformers model in a folder: `model.onnx` or `onnx/model*.onnx`, and `tokenizer.json`.
 
-    A text's vector is the mean of its tokens' (or the first's, where `1_Pooling/config.json` says so). Of a
-    text, the first `max_tokens` tokens count. Raises `DataError` if the folder does not hold such a model,
-    `UsageError` without the extra `rank`.
+    A text's vector is the mean of its token vectors (or the first, if `1_Pooling/config.json` says so). Texts are
+    truncated to `max_tokens` tokens. Raises `DataError` if the folder contains no such model, and `UsageError` without
+    the extra `rank`.
     """
 
     def __init__(self, folder: str | Path, *, max_tokens: int = MAX_TOKENS) -> None:
@@ -52,7 +52,7 @@ class OnnxEmbedder:
         self.dimensions = int(self._pooled(next(self._model.batches(["a"]))).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
+        """Return unit vectors as 32-bit floats of shape (texts, dimensions)."""
         import numpy
 
         vectors = numpy.zeros((len(texts), self.dimensions), numpy.float32)
@@ -61,14 +61,14 @@ class OnnxEmbedder:
         return unit(vectors)
 
     def pieces(self, text: str) -> list[tuple[str, int]]:
-        """`text` in pieces that are seen whole, each with the number of its tokens. Empty: nothing is in it."""
+        """Split `text` into pieces within the model's limit, each with its token count. Empty if there is no text."""
         return list(self._model.pieces(text))
 
     def _pooled(self, batch: Batch) -> Floats:
-        if batch.output.ndim == 2:  # the model has pooled
+        if batch.output.ndim == 2:  # the model has already pooled
             return batch.output
         if batch.output.ndim != 3:
-            raise DataError(f"{self._model.folder} is no embedder: its output has the shape {batch.output.shape}")
+            raise DataError(f"{self._model.folder} is not an embedder: its output has the shape {batch.output.shape}")
         if self._first_only:
             return batch.output[:, 0]
         mask = batch.mask[:, :, None].astype(batch.output.dtype)
@@ -77,21 +77,21 @@ class OnnxEmbedder:
 
 
 class CachedEmbedder:
-    """`embedder`, which keeps the vectors of the last `size` texts and makes each of them once."""
+    """An LRU cache around `embedder` for the vectors of the last `size` texts; each is computed once."""
 
     def __init__(self, embedder: Embedder, size: int = 10_000) -> None:
         self._embedder = embedder
         self._size = size
-        self._kept: dict[str, Floats] = {}  # the oldest first
+        self._kept: dict[str, Floats] = {}  # oldest first
         self._lock = threading.Lock()
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """The number of dimensions of a vector."""
         return self._embedder.dimensions
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """One row for each text, of shape (texts, dimensions), 32-bit floats; each of length 1."""
+        """Return unit vectors as 32-bit floats of shape (texts, dimensions)."""
         import numpy
 
         with self._lock:
@@ -107,17 +107,17 @@ class CachedEmbedder:
 
 
 def MiniLM() -> CachedEmbedder:
-    """all-MiniLM-L6-v2 (Reimers and Gurevych; Apache-2.0) with weights of 8 bits: 384 dimensions, English.
+    """Return all-MiniLM-L6-v2 (Reimers and Gurevych; Apache-2.0) with 8-bit weights: 384 dimensions, English.
 
-    Who asks for it shares it, and its last 10,000 vectors: what is indexed, found and ranked is embedded once.
-    Raises `UsageError` if it is not here: `retinue models pull minilm` fetches its 23 MB.
+    All callers share it and its cache of 10,000 vectors, so each text is embedded once for indexing, search and
+    ranking. Raises `UsageError` if it is not installed: `retinue models pull minilm` fetches its 23 MB.
     """
     return _shared(bundles.find(bundles.MINILM))
 
 
 @lru_cache(maxsize=1)
 def minilm() -> OnnxEmbedder:
-    """The same, which keeps nothing of what it was given. Raises `UsageError` if it is not here."""
+    """Return the same model without a cache. Raises `UsageError` if it is not installed."""
     return OnnxEmbedder(bundles.find(bundles.MINILM))
 
 
@@ -127,7 +127,7 @@ def _shared(folder: Path) -> CachedEmbedder:
 
 
 def unit(vectors: Floats) -> Floats:
-    """`vectors`, each of length 1; one that is all 0 stays."""
+    """Normalize `vectors` to length 1; zero vectors stay unchanged."""
     import numpy
 
     lengths = numpy.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -135,14 +135,14 @@ def unit(vectors: Floats) -> Floats:
 
 
 def _first_only(path: Path) -> bool:
-    """Whether the first token's vector stands for the text, as a sentence-transformers folder says it."""
+    """Return whether a sentence-transformers folder uses the first token's vector for the text."""
     if not path.is_file():
         return False
     try:
         modes = {mode for mode, used in json.loads(path.read_text("utf-8")).items() if used is True}
     except (ValueError, AttributeError, OSError) as error:
-        raise DataError(f"{path} is not a configuration of pooling: {error}") from error
+        raise DataError(f"{path} is not a pooling configuration: {error}") from error
     modes = {mode for mode in modes if mode.startswith("pooling_mode_")}
     if not modes <= {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
-        raise DataError(f"{path}: only pooling by mean or by the first token is known, not {', '.join(sorted(modes))}")
+        raise DataError(f"{path}: want pooling by mean or by the first token, not {', '.join(sorted(modes))}")
     return modes == {"pooling_mode_cls_token"}

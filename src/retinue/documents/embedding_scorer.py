@@ -1,4 +1,4 @@
-"""`EmbeddingScorer`: the relevance of texts from an embedder and their words, where no cross-encoder is at hand."""
+"""`EmbeddingScorer`: relevance from an embedder and words, without a cross-encoder."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[numpy.float64]
 
-_LOOKED_AT = 3  # texts that the second look is at
-_LINKED = 0.5  # what it counts, where query and text count 1 by words and 1 by meaning
+_LOOKED_AT = 3  # top texts used for the feedback
+_LINKED = 0.5  # its weight, relative to 1 each for words and meaning
 
 
 class EmbeddingScorer:
-    """A `CrossEncoder` made of an embedder (`MiniLM()`, if none is given). It scores texts beside each other.
+    """A `CrossEncoder` based on an embedder (by default `MiniLM()`). It scores the texts of a query together.
 
-    First, how much query and text have in common: in meaning (cosine of their vectors) and in words (cosine
-    of the words' weights, inverse document frequencies among these texts). Then a second look: what the three
-    best say and the query does not, such as a name, counts for the others that say it, too; the second of two
-    texts that answer a question together is found so (pseudo-relevance feedback, after Rocchio 1971). Each
-    part is scaled to mean 0 and deviation 1 over the texts, so a text's score depends on what it stands beside.
+    The first part is the similarity of query and text, in meaning (cosine of their vectors) and in words (cosine of the
+    words' weights, inverse document frequencies among these texts). The second is pseudo-relevance feedback (after
+    Rocchio 1971): what the three best texts say beyond the query, such as a name, also counts for other texts that say
+    it. This finds the second of two texts that answer a question together. Each part is scaled to mean 0 and deviation
+    1 over the texts, so a text's score depends on the others.
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
         self._embedder = embedder or MiniLM()
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """A number for each text, the higher the better; their mean is 0."""
+        """Return a number for each text, higher is better; their mean is 0."""
         import numpy
 
         if not texts:
@@ -45,15 +45,16 @@ class EmbeddingScorer:
         untold = told * (asked == 0)
         links = untold @ untold.T * (1 - numpy.eye(len(texts)))
         least = numpy.sort(first)[-_LOOKED_AT:][0]
-        best = numpy.flatnonzero(first > least - 1e-9)  # with what equals the last of them, wherever it stands
+        best = numpy.flatnonzero(first > least - 1e-9)  # including ties with the last of them
         trust = numpy.exp(first[best] - first.max())
         scores = first + _LINKED * _scaled(trust / trust.sum() @ links[best])
         return [float(score) for score in scores]
 
 
 def _weights(query: set[str], texts: Sequence[set[str]]) -> tuple[Matrix, Matrix]:
-    """The weights of all words in the query, of shape (words,), and in the texts, (texts, words); each text's
-    of length 1."""
+    """Return the word weights of the query, of shape (words,), and of the texts, of shape (texts, words) and length 1
+    each.
+    """
     import numpy
 
     counts = Counter(word for words in texts for word in words)
@@ -70,7 +71,7 @@ def _weights(query: set[str], texts: Sequence[set[str]]) -> tuple[Matrix, Matrix
 
 
 def _scaled(values: Matrix) -> Matrix:
-    """`values` with mean 0 and standard deviation 1; all 0 if they are all the same."""
+    """Scale `values` to mean 0 and standard deviation 1; all 0 if they are all equal."""
     deviation = values.std()
     scaled: Matrix = (values - values.mean()) / deviation if deviation > 1e-9 else values * 0
     return scaled

@@ -12,25 +12,25 @@ MAX_FILE = 50_000_000  # bytes
 
 
 def document_of(path: str | Path, folder: Path | None = None) -> Document:
-    """The text of a file, with its `path`, as given, and its `title` in `meta`; the path is also its id.
+    """Return the text of a file as a document with its `path`, which is also its id, and its `title` in `meta`.
 
-    With a `folder`, the path is from there, and may not lead out of it. Raises `DataError` with the path for a
-    file that cannot be read, or is larger than 50 MB.
+    With a `folder`, the path is relative to it and may not lead out of it. Raises `DataError` with the path for a file
+    that cannot be read, or is larger than 50 MB.
     """
     found = Path(path).expanduser() if folder is None else folder / path
     try:
         inside = folder is None or found.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links; a zero byte
-        raise DataError(f"{str(path)!r}: leads nowhere") from error
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links; a null byte
+        raise DataError(f"{str(path)!r}: cannot be resolved") from error
     if not inside:
         raise DataError(f"{path}: leads out of the folder")
     return document(str(path), data_of(found, str(path)))
 
 
 def data_of(file: Path, shown: str) -> bytes:
-    """What is in a file, if it is one; `shown` is what it is called in a message."""
+    """Return the contents of a regular file; `shown` is its name in error messages."""
     try:
-        if not file.is_file():  # a pipe would be waited for
+        if not file.is_file():  # reading a pipe would block
             raise DataError(f"{shown}: there is no such file")
         with file.open("rb") as opened:
             data = opened.read(MAX_FILE + 1)
@@ -42,7 +42,7 @@ def data_of(file: Path, shown: str) -> bytes:
 
 
 def document(path: str, data: bytes) -> Document:
-    """The text in `data`, which is a file called `path`. Raises `DataError` with the path."""
+    """Return the text in `data`, the contents of a file called `path`. Raises `DataError` with the path."""
     kind = media_type_of(path)
     if kind is None:
         raise DataError(f"{path}: cannot be read (want HTML, PDF, Markdown or plain text, and a name that says which)")

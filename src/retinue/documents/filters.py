@@ -1,4 +1,4 @@
-"""Which documents are meant: `where`, as data, and the SQL that says the same.
+"""Filters on documents: `where` as data, translated to SQL.
 
 >>> condition({"kind": "page", "year": {"gte": 2020}})[1][:2]
 ['$."kind"', 'page']
@@ -24,16 +24,16 @@ _LARGEST = 2**63
 
 
 def sql_condition(where: Where | None) -> tuple[str, list[Any]]:
-    """The SQL condition on a row's `meta`, and what is bound in it. No text of `where` gets into the SQL.
+    """Return the SQL condition on a row's `meta`, and its parameters. No text of `where` becomes part of the SQL.
 
-    `{"url": "…"}` is equality, `{"year": {"gte": 2020, "lt": 2025}}` compares; all must hold. Operators: eq,
-    ne, gt, gte, lt, lte, in (with a list). A text is compared with texts only, a number with numbers, and
-    `None` is equal to what is absent. Raises `UsageError` for another key, operator or value.
+    `{"url": "…"}` is equality, `{"year": {"gte": 2020, "lt": 2025}}` compares; all conditions must hold. Operators: eq,
+    ne, gt, gte, lt, lte, in (with a list). Texts are compared only with texts, numbers only with numbers, and `None`
+    equals a missing value. Raises `UsageError` for an invalid key, operator or value.
     """
     texts, bound = ["1"], []
     for key, wanted in (where or {}).items():
         if not isinstance(key, str) or not _KEY.fullmatch(key):
-            raise UsageError(f"where: {str(key)[:80]!r} is no key (want letters, digits, '_', '.', '-'; at most 64)")
+            raise UsageError(f"where: {str(key)[:80]!r} is not a key (want letters, digits, '_', '.', '-'; at most 64)")
         for operator, value in wanted.items() if isinstance(wanted, Mapping) else [("eq", wanted)]:
             for text, values in _compared(key, operator, value):
                 texts.append(text)
@@ -46,7 +46,7 @@ def _compared(key: str, operator: str, value: Any) -> Iterator[tuple[str, list[A
         raise UsageError(f"where: {key}: no operator {str(operator)[:80]!r}; {suggestion(str(operator), _OPERATORS)}")
     if operator == "in":
         if not isinstance(value, list | tuple | set | frozenset):
-            raise UsageError(f"where: {key}: 'in' wants a list of values, not {value!r:.80}")
+            raise UsageError(f"where: {key}: 'in' requires a list of values, not {value!r:.80}")
         texts = [storable(one) for one in value if isinstance(one, str)]
         each = [_comparison(key, "eq", one) for one in value if not isinstance(one, str)]
         each += [_among(key, texts)] if texts else []
@@ -59,14 +59,14 @@ def _compared(key: str, operator: str, value: Any) -> Iterator[tuple[str, list[A
 
 
 def _among(key: str, texts: list[str]) -> tuple[str, list[Any]]:
-    """Any number of texts: a chain of comparisons is no deeper than SQLite allows."""
+    """Match any of the texts; a single list avoids SQLite's limit on nested comparisons."""
     path = f'$."{key}"'
     text = "json_type(meta, ?) = 'text' AND json_extract(meta, ?) IN (SELECT value FROM json_each(?))"
     return f"coalesce({text}, 0)", [path, path, json.dumps(texts)]
 
 
 def _comparison(key: str, operator: str, value: Any) -> tuple[str, list[Any]]:
-    """`coalesce` turns what SQL calls unknown (the key is absent) into false, so that it can be negated."""
+    """Compare a value; `coalesce` turns SQL's NULL (the key is missing) into false, so that it can be negated."""
     path = f'$."{key}"'
     if operator == "eq" and (value is None or isinstance(value, bool)):
         return "coalesce(json_type(meta, ?), 'null') = ?", [path, {None: "null", True: "true", False: "false"}[value]]

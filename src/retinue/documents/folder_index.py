@@ -1,4 +1,4 @@
-"""A folder as documents that can be found: read once, and after that only what has changed."""
+"""Incremental index of a folder: read once, and then only what has changed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .retrieval import vectors_of
 from .splitter import split_document
 from .text_extraction import media_type_of
 
-STORE = Path(".retinue", "documents.sqlite")  # in the folder, where no other place is said
+STORE = Path(".retinue", "documents.sqlite")  # default location, relative to the folder
 _PAUSE = 1.0  # seconds of work that an interruption may lose
 
-Report = Callable[[str, int, int], None]  # a file's path, its number, and of how many
+Report = Callable[[str, int, int], None]  # path of the file, its number, and the total
 
 
 @dataclass(slots=True)
 class Indexed:
-    """What indexing did: numbers of files, of their pieces, and a line for each file that could not be read."""
+    """The result of indexing: numbers of files and pieces, and a line for each file that could not be read."""
 
     new: int = 0
     changed: int = 0
@@ -39,7 +39,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file as it was when it was read. `made`: how its pieces were made. `pieces`: how many they are."""
+    """A file's state when it was read. `made`: the splitter's settings. `pieces`: their number."""
 
     path: str
     size: int
@@ -57,18 +57,19 @@ def index_folder(
     embedder: Embedder | None = None,
     report: Report | None = None,
 ) -> Indexed:
-    """Keep the files under `folder` in `store`, in pieces of at most `size` characters, with `embedder` with vectors.
+    """Index the files under `folder` in `store`, in pieces of at most `size` characters, with vectors if there is an
+    `embedder`.
 
-    HTML, PDF, Markdown and plain text are read; hidden files and folders and links are passed over. A file that
-    has the size and the time it had, or else the same content, is left alone; what is not there any more, or cannot
-    be read, is removed. Whenever it ends, each file is there whole or not at all. A piece has the file's `path`
-    from the folder, its `title` and `part` in `meta`; its id is `path#part`.
+    HTML, PDF, Markdown and plain text are read; hidden files and folders and links are skipped. A file with unchanged
+    size and time, or unchanged content, is skipped; one that is missing or unreadable is removed. Each file is indexed
+    entirely or not at all, even if indexing is interrupted. A piece has the file's `path` relative to the folder, its
+    `title` and `part` in `meta`; its id is `path#part`.
 
-    Raises `DataError` for what is no folder, `UsageError` for a store that holds another folder.
+    Raises `DataError` if `folder` is not a folder, and `UsageError` for a store of another folder.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
-        raise DataError(f"{folder} is no folder")
+        raise DataError(f"{folder} is not a folder")
     if size < 1:
         raise UsageError(f"size must be at least 1, not {size}")
     _claim(store, folder)
@@ -76,14 +77,14 @@ def index_folder(
 
 
 def _claim(store: DocumentStore, folder: Path) -> None:
-    """A store is of one folder, named from where the store is: both may move together."""
+    """Claim the store for the folder, whose path is stored relative to the store, so that both may move together."""
     own = Path() if store.path == ":memory:" else Path(store.path).expanduser().resolve().parent
     place = os.path.relpath(folder.resolve(), own)
     with store.database.writing() as connection:
         connection.execute("INSERT OR IGNORE INTO settings VALUES ('folder', ?)", (place,))
         held = connection.execute("SELECT value FROM settings WHERE name = 'folder'").get
     if held != place:
-        raise UsageError(f"{store.path} is the index of {(own / held).resolve()}; take another store for {folder}")
+        raise UsageError(f"{store.path} is the index of {(own / held).resolve()}; use another store for {folder}")
 
 
 class _Indexing:
@@ -134,7 +135,7 @@ class _Indexing:
         self._done.pieces += len(pieces)
 
     def _save(self) -> None:
-        """What was read since the last time, together: a file at a time would wait for the disk each time."""
+        """Write the files read so far in one transaction, since one per file would wait for the disk each time."""
         waiting, self._waiting = self._waiting, []
         with self._store.transaction() as connection:
             for file, pieces, vectors in waiting:
@@ -159,7 +160,7 @@ class _Indexing:
 
 
 def _files(folder: Path, problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """The files under `folder` of kinds that can be read: each path from there, and what the system says of it."""
+    """Yield the readable files under `folder`: relative path and `stat` result."""
     folders = [""]
     while folders:
         inner = folders.pop()
@@ -172,7 +173,7 @@ def _files(folder: Path, problems: list[str]) -> Iterator[tuple[str, os.stat_res
 def _files_in(
     folder: Path, inner: str, folders: list[str], problems: list[str]
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """The files in the folder `inner` itself; the folders in it are added to `folders`. Raises `OSError`."""
+    """Yield the files directly in the folder `inner`, and add its subfolders to `folders`. Raises `OSError`."""
     with os.scandir(folder / inner) as entries:
         for entry in entries:
             path = f"{inner}/{entry.name}" if inner else entry.name

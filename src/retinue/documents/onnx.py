@@ -1,4 +1,4 @@
-"""A transformer from a folder: `model.onnx` (or `onnx/model*.onnx`) and `tokenizer.json`, run by onnxruntime."""
+"""A transformer in a folder: `model.onnx` (or `onnx/model*.onnx`) and `tokenizer.json`, run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[numpy.float32]
 
-MAX_TOKENS = 256  # of a text; what is beyond is not seen
+MAX_TOKENS = 256  # of a text; the rest is truncated
 _FEWEST_TOKENS = 8
 _BATCH = 16
 _MOST_THREADS = 4
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
-Texts: TypeAlias = "Sequence[str] | Sequence[tuple[str, str]]"  # texts, or pairs of them
+Texts: TypeAlias = "Sequence[str] | Sequence[tuple[str, str]]"  # texts, or pairs of texts
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the model made of some of the texts, those with these `numbers`.
+    """The model's output for the texts with these `numbers`.
 
-    `output`: floats of shape (texts, …), the model's first output. `ids` and `mask`, of shape (texts, tokens):
-    the tokens, and 1 where there is one, 0 where the text has ended.
+    `output`: the model's first output, floats of shape (texts, …). `ids` and `mask`, of shape (texts, tokens): the
+    tokens, and 1 for each token, 0 for padding.
     """
 
     numbers: list[int]
@@ -42,10 +42,10 @@ class Batch:
 
 
 class OnnxModel:
-    """The model in `folder`. Safe to use from several threads.
+    """The model in `folder`. Thread-safe.
 
-    Of a text, or a pair of them, the first `max_tokens` tokens count. Raises `UsageError` without the extra
-    `rank`, `DataError` if the folder does not hold such a model.
+    Texts, or pairs of texts, are truncated to `max_tokens` tokens. Raises `UsageError` without the extra `rank`, and
+    `DataError` if the folder contains no such model.
     """
 
     def __init__(self, folder: Path, max_tokens: int) -> None:
@@ -62,7 +62,7 @@ class OnnxModel:
             raise DataError(f"{folder}: the model takes {', '.join(self._types)} (want input_ids, attention_mask, …)")
 
     def batches(self, texts: Texts) -> Iterator[Batch]:
-        """The model's output for `texts`, in batches of about the same length."""
+        """Yield the model's output for `texts`, in batches of similar length."""
         encoded = [self._encode(text) for text in texts]
         order = sorted(range(len(encoded)), key=lambda number: len(encoded[number].ids))
         for start in range(0, len(order), _BATCH):
@@ -70,7 +70,7 @@ class OnnxModel:
             yield self._run(numbers, [encoded[number] for number in numbers])
 
     def pieces(self, text: str) -> Iterator[tuple[str, int]]:
-        """`text` in pieces of as many tokens as the model sees, each with the number of its tokens."""
+        """Split `text` into pieces within the model's limit, each with its number of tokens."""
         whole = self._encode(text)
         for one in (whole, *whole.overflowing):
             spans = [span for span, added in zip(one.offsets, one.special_tokens_mask, strict=True) if not added]
@@ -78,7 +78,7 @@ class OnnxModel:
                 yield text[spans[0][0] : spans[-1][1]], len(spans)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The tokens with these ids, as the tokenizer writes them."""
+        """Return the tokens with these ids, as written by the tokenizer."""
         return [self._tokenizer.id_to_token(int(one)) or "" for one in ids]
 
     def _encode(self, text: str | tuple[str, str]) -> Any:
@@ -102,14 +102,14 @@ class OnnxModel:
         }
         try:
             output = self._session.run(None, given)[0]
-        except Exception as error:  # onnxruntime has no common class for them
+        except Exception as error:  # onnxruntime's exceptions have no common base class
             raise DataError(f"{self.folder}: the model failed: {_short(error)}") from error
         return Batch(numbers, ids, mask, numpy.asarray(output, numpy.float32))
 
 
 @lru_cache(maxsize=4)
 def load_model(folder: Path, max_tokens: int = MAX_TOKENS) -> OnnxModel:
-    """The model in `folder`; who asks for the same shares it."""
+    """Return the model in `folder`, shared by all callers."""
     return OnnxModel(folder, max_tokens)
 
 
@@ -118,7 +118,7 @@ def _model_file(folder: Path) -> Path:
     for path in found:
         if path.is_file():
             return path
-    raise DataError(f"{folder} holds no model as ONNX (want model.onnx or onnx/model*.onnx, and tokenizer.json)")
+    raise DataError(f"{folder} contains no ONNX model (want model.onnx or onnx/model*.onnx, and tokenizer.json)")
 
 
 def _session(path: Path) -> Any:
@@ -135,7 +135,7 @@ def _session(path: Path) -> Any:
 
 
 def _tokenizer(path: Path, max_tokens: int) -> tuple[Any, int]:
-    """The tokenizer, and the id that pads."""
+    """Return the tokenizer and the padding id."""
     from tokenizers import Tokenizer
 
     if not path.is_file():

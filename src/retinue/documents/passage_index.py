@@ -1,5 +1,6 @@
-"""`PassageIndex`: what is in files, in pieces that are found by words. One index for each collection, in a file of its
-own: neither what is found nor how well it fits depends on what others keep."""
+"""`PassageIndex`: keyword search over pieces of files. Each collection has its own file, so neither its results nor
+their scores depend on other collections.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from .splitter import windows
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENDING = ".sqlite"
 _BESIDE = ("", "-wal", "-shm")
-_CANDIDATES = 4  # times as many as are wanted are looked at closely
+_CANDIDATES = 4  # multiple of the requested results that is scored in detail
 
 
 class Passage(NamedTuple):
-    """A piece of the text of `key`; `score` is from 0 to 1: how well it fits a query."""
+    """A piece of the text of `key`; `score` says how well it matches a query, from 0 to 1."""
 
     key: str
     text: str
@@ -31,10 +32,10 @@ class Passage(NamedTuple):
 
 
 class PassageIndex:
-    """Collections in files under `folder`, which is made when it is first needed. May be used from several threads.
+    """Collections in files under `folder`, which is created on first use. Thread-safe.
 
-    They can be made again from what they were made from, so nobody waits for the disk. Raises what `DocumentStore`
-    does: `DataError` for a file that cannot be used.
+    The files can be rebuilt from their sources, so writes do not wait for the disk. Raises what `DocumentStore` does:
+    `DataError` for an unusable file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,11 +43,13 @@ class PassageIndex:
         self._opening = threading.Lock()
         self._writing: defaultdict[str, threading.Lock] = defaultdict(
             threading.Lock
-        )  # by collection: none waits for others
+        )  # by collection, so that none waits for others
 
     def put(self, collection: str, key: str, title: str, text: str, chunks: tuple[int, int]) -> int:
-        """Keep `text` under `key`, all of it or nothing, unless it is there; the bytes of its pieces. `chunks`: the
-        most characters of a piece, and how many of them overlap."""
+        """Store `text` under `key`, entirely or not at all, unless it exists; return the size of its pieces in bytes.
+
+        `chunks`: maximum characters of a piece, and how many of them overlap.
+        """
         text = storable(text)
         pieces = [
             Document(text[start:end], f"{key}#{number}", {"key": key, "title": title, "start": start})
@@ -62,21 +65,21 @@ class PassageIndex:
         return size
 
     def remove(self, collection: str, keys: Collection[str]) -> None:
-        """Forget what is under these keys."""
+        """Remove the texts under these keys."""
         with self._writing[collection], self._open(collection) as store, store.transaction() as connection:
             for key in keys:
                 store.delete(ids=_ids(store, key))
                 connection.execute("DELETE FROM files WHERE path = ?", (key,))
 
     def keys(self, collection: str) -> set[str]:
-        """The keys of what is there."""
+        """Return the keys of the stored texts."""
         if not self._path(collection).exists():
             return set()
         with self._open(collection) as store:
             return {key for (key,) in store.database.rows("SELECT path FROM files")}
 
     def text(self, collection: str, key: str) -> str:
-        """All of the text under `key`; empty if it is not there."""
+        """Return the whole text under `key`, or an empty string."""
         if not self._path(collection).exists():
             return ""
         with self._open(collection) as store:
@@ -87,10 +90,10 @@ class PassageIndex:
         return text
 
     def search(self, collection: str, query: str, top_k: int, keys: Sequence[str] | None = None) -> list[Passage]:
-        """The `top_k` pieces that fit `query` best, best first; `keys`: of these only.
+        """Return the `top_k` best pieces for `query`, best first; `keys` restricts the search.
 
-        The score is the mean of two: BM25 as a share of the best one's, and the share of the query's words that are
-        in the piece or its title.
+        The score is the mean of BM25 relative to the best one's, and of the share of the query's words that occur in
+        the piece or its title.
         """
         if not self._path(collection).exists() or keys == []:
             return []
@@ -103,11 +106,11 @@ class PassageIndex:
         return sorted(scored, key=lambda one: -one.score)[:top_k]
 
     def collections(self) -> list[str]:
-        """Those that are there."""
+        """Return the names of the stored collections."""
         return sorted(path.stem for path in self.folder.glob(f"*{_ENDING}") if _ID.fullmatch(path.stem))
 
     def drop(self, collection: str) -> None:
-        """Forget a collection."""
+        """Delete a collection."""
         path = self._path(collection)
         with self._writing[collection], self._opening:
             for ending in _BESIDE:
@@ -115,12 +118,12 @@ class PassageIndex:
 
     def _path(self, collection: str) -> Path:
         if not _ID.fullmatch(collection):
-            raise ValueError(f"no name of a collection: {collection!r}")
+            raise ValueError(f"not the name of a collection: {collection!r}")
         return self.folder / f"{collection}{_ENDING}"
 
     @contextmanager
     def _open(self, collection: str) -> Iterator[DocumentStore]:
-        with self._opening:  # a new file is set up by one alone
+        with self._opening:  # only one thread sets up a new file
             store = DocumentStore(self._path(collection))
         with store:
             yield store

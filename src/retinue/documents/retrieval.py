@@ -1,4 +1,4 @@
-"""Finding documents for a question: by words, by meaning, or by both."""
+"""Retrieval of documents for a question: by keyword, by vector, or by both."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 Mode = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[str, ...] = get_args(Mode)
 SHOWN_CHARS = 500  # of a document that a model is shown
-_K = 60  # of the fusion; the value of Cormack et al., who found little that depends on it
-_DEPTH = 50  # documents of each ranking that are fused, at least
+_K = 60  # of the fusion; the value of Cormack et al., who found little sensitivity to it
+_DEPTH = 50  # minimum number of documents fused from each ranking
 
 
 def vectors_of(documents: Sequence[Document], embedder: Embedder) -> Floats | None:
-    """A vector for each document, of its title and its content; `None` where there are no documents."""
+    """Return a vector of title and content for each document; `None` if there are no documents."""
     texts = [titled(document) for document in documents]
     return embedder.embed(texts) if texts else None
 
@@ -38,14 +38,17 @@ def retrieve(
     embedder: Embedder | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> list[Document]:
-    """The `top_k` documents of `store` that fit `query` best, best first. `vector` and `hybrid` need the
-    `embedder` that the documents' vectors are of; `hybrid` fuses the other two. Raises `UsageError`."""
+    """Return the `top_k` best documents of `store` for `query`, best first.
+
+    `vector` and `hybrid` need the `embedder` that made the documents' vectors; `hybrid` fuses the other two modes.
+    Raises `UsageError`.
+    """
     if mode not in MODES:
         raise UsageError(f"no mode {mode!r} of retrieval; {suggestion(mode, MODES)}")
     if mode == "keyword":
         return store.keyword(query, top_k, where)
     if embedder is None:
-        raise UsageError(f"retrieval in the mode {mode!r} needs the embedder that the documents' vectors are of")
+        raise UsageError(f"retrieval in the mode {mode!r} needs the embedder that made the documents' vectors")
     if not query.strip():
         return []
     vector = embedder.embed([query])[0].tolist()
@@ -56,8 +59,8 @@ def retrieve(
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]]) -> list[Document]:
-    """One ranking of several, by reciprocal rank fusion: a document's `score` is the sum of 1 / (60 + its rank)
-    over those it is in. Equals stay in the order in which they were met.
+    """Merge rankings by reciprocal rank fusion: a document's `score` is the sum of 1 / (60 + its rank) over the
+    rankings that contain it. Ties stay in the order of first appearance.
 
     Cormack, Clarke and Büttcher, *Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning
     Methods*, SIGIR 2009.
@@ -73,7 +76,7 @@ def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]]) -> list[Docum
 
 
 def results_text(documents: Sequence[Document], query: str) -> str:
-    """`documents` as a model is shown them: a line each, its title and what of it fits `query`."""
+    """Format `documents` for a model: one line each, with the title and the parts that match `query`."""
     lines = [_line(document, query) for document in documents]
     return "\n".join(lines) or "Nothing was found. Try other words."
 

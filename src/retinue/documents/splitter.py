@@ -1,4 +1,4 @@
-"""Long texts as documents of a paragraph's size."""
+"""Splits long texts into documents of about a paragraph."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 
 
 def split_document(documents: Iterable[Document], size: int = 1_000) -> list[Document]:
-    """`documents` in pieces of at most `size` characters: whole paragraphs where they fit, else whole
-    sentences, else cut. Each piece has its document's `meta` and `part`, its number from 0."""
+    """Split `documents` into pieces of at most `size` characters: at paragraphs if possible, otherwise at sentences,
+    and otherwise anywhere. Each piece has its document's `meta` and its index from 0 in `part`.
+    """
     return [
         replace(document, id=f"{document.id}#{part}" if document.id else "", content=piece,
                 meta={**document.meta, "part": part})
@@ -24,9 +25,11 @@ def split_document(documents: Iterable[Document], size: int = 1_000) -> list[Doc
 
 
 def windows(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
-    """Where the pieces of `text` begin and end that together are all of it: at most `size` characters each, of which
-    some `overlap` (half of `size` at most) are the end of the piece before. Cut between paragraphs or words where
-    there are any."""
+    """Yield start and end of overlapping pieces that cover `text`, each of at most `size` characters.
+
+    About `overlap` characters (at most half of `size`) repeat the end of the previous piece. Cuts are between
+    paragraphs or words if possible.
+    """
     start = 0
     while True:
         end = _cut(text, start, size)
@@ -46,12 +49,12 @@ def _cut(text: str, start: int, size: int) -> int:
 
 
 def _word(text: str, at: int, end: int) -> int:
-    """The beginning of the next word, if there is one soon."""
+    """Return the beginning of the next word, if it is near."""
     return next((one for one in range(at, min(at + 40, end)) if text[one - 1].isspace()), at)
 
 
 def _packed(pieces: Iterable[tuple[str, str]], size: int) -> Iterator[str]:
-    """Neighbouring pieces together, as many as fit; each comes with what stands before it."""
+    """Merge neighboring pieces up to `size`; each comes with its preceding separator."""
     whole = ""
     for gap, piece in pieces:
         if whole and len(whole) + len(gap) + len(piece) > size:

@@ -1,4 +1,4 @@
-"""A store's SQLite file: opened, checked, lifted to the present schema, and its errors made ours."""
+"""A store's SQLite file: opening, checks, schema migrations, and mapping of errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..tools.keyword_search import TOKENIZE
 if TYPE_CHECKING:
     import apsw
 
-_OURS = 0x52746E75  # "Rtnu", as application_id: no other program's database is taken for a store
+_OURS = 0x52746E75  # "Rtnu", as application_id: databases of other programs are not accepted as stores
 _BUSY = 30_000  # milliseconds to wait for another process that writes
 
-# Each lifts a file from the version that is its place here to the next: add, never change.
+# Migrations from the version given by the position to the next one: append only, never change.
 _MIGRATIONS = (
     f"""
     CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -46,21 +46,22 @@ _MIGRATIONS = (
 
 
 def check_installed(what: str = "a DocumentStore") -> None:
-    """Raises `UsageError` without the extra that `what` needs."""
+    """Raise `UsageError` without the extra that `what` needs."""
     if any(find_spec(module) is None for module in ("apsw", "sqlite_vec", "numpy")):
         raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
 
 
 def is_damaged(error: DataError) -> bool:
-    """Whether an error means that the file will never be one that can be used."""
+    """Return whether an error means that the file is permanently unusable."""
     import apsw
 
     return isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError)
 
 
 class Database:
-    """One connection, used by one thread at a time. Raises `DataError` for a file that cannot be used,
-    `UsageError` without the extra that reads it."""
+    """A connection, used by one thread at a time. Raises `DataError` for an unusable file, and `UsageError` without the
+    extra that reads it.
+    """
 
     def __init__(self, path: str | Path) -> None:
         check_installed()
@@ -77,13 +78,15 @@ class Database:
             self._connection = connection
 
     def rows(self, sql: str, bound: Any = ()) -> list[tuple[Any, ...]]:
-        """What a query finds. `bound`: its parameters."""
+        """Return the rows of a query. `bound`: its parameters."""
         with self._open() as connection:
             return connection.execute(sql, bound).fetchall()
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
-        """A transaction: all of it happens, or, where it raises, nothing. One in another is a part of that."""
+        """Run the block in a transaction, which is rolled back if it raises. Nested transactions become part of the
+        outer one.
+        """
         with self._open() as connection:
             if connection.in_transaction:
                 yield connection
@@ -98,7 +101,7 @@ class Database:
                 raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -118,7 +121,7 @@ class Database:
         try:
             yield
         except (apsw.NotADBError, apsw.CorruptError) as error:
-            raise DataError(f"{self.path} is no document store, or is damaged: {error}") from error
+            raise DataError(f"{self.path} is not a document store, or is damaged: {error}") from error
         except apsw.BusyError as error:
             raise DataError(f"{self.path} is being written by another process; try again later") from error
         except apsw.Error as error:
@@ -140,7 +143,7 @@ def _connected(path: str | Path) -> apsw.Connection:
 
 
 def _lifted(connection: apsw.Connection, path: str | Path) -> None:
-    """Make the tables in a new file, and those that are missing in an older one."""
+    """Create the tables in a new file, or migrate an older one."""
     if connection.pragma("user_version") == len(_MIGRATIONS) and connection.pragma("application_id") == _OURS:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -148,7 +151,7 @@ def _lifted(connection: apsw.Connection, path: str | Path) -> None:
         version = connection.pragma("user_version")
         empty = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
         if not empty and connection.pragma("application_id") != _OURS:
-            raise DataError(f"{path} is no document store, but a database of something else")
+            raise DataError(f"{path} is not a document store but another database")
         if version > len(_MIGRATIONS):
             raise DataError(f"{path} was written by a newer Retinue (schema {version}, here {len(_MIGRATIONS)})")
         for script in _MIGRATIONS[version:]:

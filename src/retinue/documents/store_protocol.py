@@ -1,4 +1,4 @@
-"""What a document store is, whoever wrote it: the methods that retrievers and writers call."""
+"""The protocol of document stores: the methods that retrievers and writers call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Store(Protocol):
-    """A document store: `retinue.DocumentStore`, which says what each of these does, or one with the same methods."""
+    """A document store: `retinue.DocumentStore`, which documents the methods, or another one with the same methods."""
 
     def write(
         self,
@@ -24,38 +24,38 @@ class Store(Protocol):
         *,
         expires: float | None = None,
     ) -> int:
-        """Keep documents, all or none; how many were new or changed."""
+        """Write documents, all or none; return how many were new or changed."""
         ...
 
     def filter(self, where: Where | None = None) -> list[Document]:
-        """All documents that `where` holds for, in the order written."""
+        """Return all documents that match `where`, in the order written."""
         ...
 
     def get(self, ids: Iterable[str]) -> list[Document]:
-        """Those of these documents that are there, in the order of `ids`."""
+        """Return those of these documents that exist, in the order of `ids`."""
         ...
 
     def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
-        """Delete what `where` holds for and has one of `ids`; how many there were."""
+        """Delete documents that match `where` and have one of `ids`; return how many there were."""
         ...
 
     def keyword(self, query: str, top_k: int = 10, where: Where | None = None) -> list[Document]:
-        """The documents that fit the words of `query` best, best first."""
+        """Return the best documents for the words of `query`, best first."""
         ...
 
     def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
-        """The documents whose vectors point most nearly where `vector` does, best first."""
+        """Return the documents whose vectors are nearest to `vector`, best first."""
         ...
 
     def __len__(self) -> int: ...
 
     def close(self) -> None:
-        """Let go of whatever it holds."""
+        """Release its resources."""
         ...
 
 
 def checked_store(store: Any, name: str) -> Store:
-    """`store`, if it is one. Raises `UsageError`, which begins with `name`, for anything else."""
+    """Return `store` if it is a store. Otherwise raises `UsageError` that begins with `name`."""
     if isinstance(store, type) or not isinstance(store, Store):
         raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
     return store

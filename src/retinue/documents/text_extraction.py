@@ -1,4 +1,4 @@
-"""The text in a file or a page: HTML, PDF, Markdown, plain."""
+"""Text extraction from files and pages: HTML, PDF, Markdown, plain text."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What one can read in it: paragraphs with an empty line between them; and its title, if it has one."""
+    """Extracted text: paragraphs separated by empty lines; and its title, if any."""
 
     text: str
     title: str = ""
 
 
 def media_type_of(name: str) -> str | None:
-    """The media type that a file's name tells; `None` for a kind that cannot be read here."""
+    """Return the media type for a file name; `None` for an unsupported kind."""
     return _ENDINGS.get(PurePath(name).suffix.lower())
 
 
 def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = math.inf) -> Text:
-    """The text in `data`, which is of this media type; `charset` is what its server says, if anything. Both
-    may be wrong: a PDF is one whatever it is called, and UTF-8 mostly is what it looks like. Of a PDF
-    the pages that can be read within `seconds`.
+    """Extract the text in `data`; `media_type` and `charset` are the server's declarations.
 
-    Raises `DataError` for what cannot be read, `UsageError` if the extra that reads it is not installed.
+    Both may be wrong: a PDF is recognized whatever its declared type, and valid UTF-8 usually is UTF-8. Of a PDF, only
+    the pages that can be read within `seconds` are included. Raises `DataError` for unreadable data, and `UsageError`
+    if the required extra is not installed.
     """
     kind = kind_of(data, media_type)
     if kind == _PDF:
@@ -61,12 +61,12 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
 
 
 def needs_parser(data: bytes, media_type: str) -> bool:
-    """Whether the text is what a parser makes of it, which hostile data can keep busy (see `text_subprocess`)."""
+    """Return whether a parser extracts the text, which hostile data can keep busy (see `text_subprocess`)."""
     return kind_of(data, media_type) in (_PDF, *_HTML)
 
 
 def kind_of(data: bytes, media_type: str) -> str:
-    """The media type as far as it matters. Raises `DataError` for one that has no text."""
+    """Return the media type that determines how `data` is read. Raises `DataError` for one without text."""
     kind = media_type.partition(";")[0].strip().lower()
     start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"%pdf-"):
@@ -85,7 +85,7 @@ def _html(data: bytes, charset: str) -> Text:
 
     tree = HTMLTree.parse(_decoded(data, charset, html=True))
     main = tree.body.query_selector_all(_MAIN) if tree.body is not None else []
-    if len(main) == 1:  # where a page says what its content is, nothing needs to be guessed
+    if len(main) == 1:  # the page marks its main content, so no heuristics are needed
         text = extract_plain_text(main[0].html, preserve_formatting=True, skip_elements=_AROUND)
     else:
         text = extract_plain_text(tree, preserve_formatting=True, main_content=True)
@@ -104,20 +104,22 @@ def _pdf(data: bytes, seconds: float) -> Text:
             for page in takewhile(lambda _: time.monotonic() < until, islice(reader.pages, MAX_PAGES))
         ]
         title = (reader.metadata.title if reader.metadata else None) or ""
-    except Exception as error:  # on broken files it raises whatever comes
+    except Exception as error:  # on broken files it raises arbitrary exceptions
         raise DataError(f"this PDF cannot be read: {type(error).__name__}: {error}") from error
     return Text("\n\n".join(pages), title)
 
 
 def _markdown(data: bytes, charset: str) -> Text:
     text = _decoded(data, charset)
-    heading = re.search(r"^#{1,2}[ \t]+([^ \t\n#].*)$", text, re.MULTILINE)  # which is read once, whatever it holds
+    heading = re.search(r"^#{1,2}[ \t]+([^ \t\n#].*)$", text, re.MULTILINE)  # linear time for any text
     return Text(text, heading.group(1).rstrip(" \t#") if heading else "")
 
 
 def _decoded(data: bytes, charset: str, *, html: bool = False) -> str:
-    """UTF-8 if it is that; else as its server or the page itself says; else as it looks. Raises `DataError`."""
-    if b"\x1b" not in data and b"\x00" not in data:  # as in ISO-2022 and UTF-16, which can look like ASCII
+    """Decode as UTF-8 if valid, otherwise as declared by the server or the page, otherwise by detection. Raises
+    `DataError`.
+    """
+    if b"\x1b" not in data and b"\x00" not in data:  # these occur in ISO-2022 and UTF-16, which can look like ASCII
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -128,7 +130,7 @@ def _decoded(data: bytes, charset: str, *, html: bool = False) -> str:
     known = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
     text = bytes_to_str(data, known or detect_encoding(data, from_html_meta=html) or "utf-8", "replace")
     if text[:4_000].count("\x00") > len(text[:4_000]) // 20:
-        raise DataError("it is not text, whatever it is called")
+        raise DataError("it is not text, whatever its declared type")
     return text
 
 

@@ -1,8 +1,8 @@
-"""`text_of` in a process of its own, for what comes from the web.
+"""`text_of` in a subprocess, for data from the web.
 
-A small page can keep a parser busy for minutes (tags in tags, attributes without end, a PDF's streams), and
-would hold up everything with it. This process has a limit on time and memory, and nothing of ours in its
-environment; it costs some 50 ms a page, and pages are read side by side.
+A small page can keep a parser busy for minutes (nested tags, endless attributes, a PDF's streams) and would block
+everything else. The subprocess has limits on time and memory, and an empty environment. It costs some 50 ms a page, and
+pages are read concurrently.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _WORKER = f"{__package__}.text_worker"
 
 
 async def text_apart(data: bytes, media_type: str, charset: str = "", seconds: float = 10.0) -> Text:
-    """`text_of(data, media_type, charset)`, at most 2,000,000 characters of it; of a PDF what can be read in time.
+    """Return `text_of(data, media_type, charset)`, at most 2,000,000 characters; of a PDF, what can be read in time.
 
-    Raises `DataError` for what cannot be read, at all or within `seconds`, and `UsageError` as `text_of` does.
+    Raises `DataError` for data that cannot be read, at all or within `seconds`, and `UsageError` as `text_of` does.
     """
     arguments = (media_type[:100], charset[:100], str(0.7 * seconds), str(MAX_TEXT))
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
@@ -49,7 +49,7 @@ def _read(said: bytes) -> Text:
     try:
         answer = json.loads(said)
     except ValueError:
-        raise DataError("its text could not be read: that took more than it may") from None
+        raise DataError("its text could not be read: that exceeded the memory limit") from None
     for kind in (DataError, UsageError):
         if kind.__name__ in answer:
             raise kind(answer[kind.__name__])

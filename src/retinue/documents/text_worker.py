@@ -1,4 +1,4 @@
-"""The process in which `text_subprocess` has texts read: what it imports is what each page waits for."""
+"""The worker process of `text_subprocess`. Its imports delay each page, so they are few."""
 
 import json
 import os
@@ -12,10 +12,10 @@ MEMORY = 1 << 30  # bytes of address space
 
 
 def main(media_type: str, charset: str, seconds: str, most: str) -> None:
-    """Read data from the standard input; write its text, at most so many characters, or what is wrong, as JSON."""
-    with suppress(AttributeError, OSError):  # nobody waits for it as for an answer
+    """Read data from standard input; write its text, at most `most` characters, or an error, as JSON."""
+    with suppress(AttributeError, OSError):  # low priority: an answer is more urgent
         os.nice(10)
-    with suppress(ImportError):  # there is none on Windows
+    with suppress(ImportError):  # not available on Windows
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

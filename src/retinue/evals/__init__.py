@@ -1,1 +1,1 @@
-"""Measuring how well agents answer: datasets, metrics, reports."""
+"""Evaluations of agents' answers: datasets, metrics, reports."""

@@ -1,8 +1,7 @@
-"""HotpotQA with an agent that searches the questions' passages: run, resume, report.
+"""HotpotQA evaluation with an agent that searches the questions' passages: run, resume, report.
 
-`python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench` asks every question with each way of
-searching, keeps each answer as a JSON line at once, and writes the report. Run again, it goes on with what is
-missing.
+`python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench` asks every question with each search method, stores
+each answer at once as a JSON line, and writes the report. Running it again continues with the missing answers.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ STRATEGY = React(answer="as short as possible (1 to 5 words)", answer_chars=80)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of the dataset, and its gold answer."""
+    """A question of the dataset with its gold answer."""
 
     id: str
     question: str
@@ -45,7 +44,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the agent made of one question. `seconds` are of the run; tokens are of all its requests."""
+    """The agent's answer to a question. `seconds` is the duration of the run; tokens are summed over its requests."""
 
     id: str
     setup: str
@@ -65,7 +64,7 @@ class Answered:
 
 
 def questions(path: Path) -> Iterator[Question]:
-    """The questions in a JSONL file. Raises `DataError` with the line that is wrong."""
+    """Yield the questions in a JSONL file. Raises `DataError` with the number of an invalid line."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
@@ -76,7 +75,7 @@ def questions(path: Path) -> Iterator[Question]:
 
 
 def answered(question: Question, result: RunResult, setup: str) -> Answered:
-    """The scores and costs of one run."""
+    """Return the scores and costs of one run."""
     return Answered(
         question.id,
         setup,
@@ -97,8 +96,10 @@ def answered(question: Question, result: RunResult, setup: str) -> Answered:
 
 
 async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path, search: str = "bm25") -> list[Answered]:
-    """Ask what `kept` has no answer to from the same setup and way of searching; one at a time, each kept when
-    it is there."""
+    """Ask the questions that have no answer in the file `kept` from the same setup and search method, one at a time.
+
+    Each answer is stored at once.
+    """
     setup = await setup_of(agent, TOP_K, *(() if search == "bm25" else (search,)))
     done = {record.id: record for record in records(kept, Answered) if record.setup == setup}
     for number, question in enumerate(asked, 1):
@@ -111,7 +112,7 @@ async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path, search: 
 
 
 def report(runs: Mapping[str, Sequence[Answered]], model: str) -> str:
-    """The section for RESULTS.md: a column for each way of searching."""
+    """Return the section for RESULTS.md, with a column for each search method."""
     columns = [_column(records) for records in runs.values()]
     rows = [f"| {name} | {' | '.join(column[name] for column in columns)} |" for name in columns[0]]
     head = f"| search | {' | '.join(runs)} |\n|---|{'---|' * len(columns)}"
@@ -149,7 +150,7 @@ def main(data: Path, out: Path, model: str, base_url: str | None, first: int | N
     engine = PromptModel(model, base_url=base_url)
     asked = list(questions(data / "questions.jsonl"))[:first]
     if not asked:
-        raise DataError(f"{data / 'questions.jsonl'} holds no questions")
+        raise DataError(f"{data / 'questions.jsonl'} contains no questions")
     out.mkdir(parents=True, exist_ok=True)
     runs = {}
     for search in [only] if only else SEARCHES:

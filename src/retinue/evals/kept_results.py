@@ -1,4 +1,4 @@
-"""What an evaluation keeps, a JSON line for each finished run, so that it goes on where it was interrupted."""
+"""Stores an evaluation's results as JSON lines, one for each finished run, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ R = TypeVar("R")
 
 
 def keep(record: DataclassInstance, path: Path) -> None:
-    """Add a record to the file, at once."""
+    """Append a record to the file at once."""
     old = path.read_bytes() if path.exists() else b""
     with path.open("a", encoding="utf-8") as out:
-        out.write("\n" if old and not old.endswith(b"\n") else "")  # the last line was cut short: leave it
+        out.write("\n" if old and not old.endswith(b"\n") else "")  # the last line is truncated; leave it
         out.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 
 
 def records(path: Path, kind: type[R]) -> Iterator[R]:
-    """The records in the file, oldest first."""
+    """Yield the records in the file, oldest first."""
     if path.exists():
         for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
             try:
                 yield kind(**json.loads(line))
             except (ValueError, TypeError):
-                continue  # cut short, or of an older version: asked again
+                continue  # truncated, or from an older version: asked again
 
 
 async def setup_of(agent: Agent, *more: Any) -> str:
-    """A fingerprint of what the answers depend on, so that a changed setup does not resume an old one's."""
+    """Return a fingerprint of everything the answers depend on, so that results of another setup are not reused."""
     await agent.model.abilities()
     tools: Any = [(tool.name, tool.description) for tool in agent.tools]
     parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, *more)
@@ -45,5 +45,5 @@ async def setup_of(agent: Agent, *more: Any) -> str:
 
 
 def unreadable(result: RunResult) -> int:
-    """How many of the model's replies could not be used, and were asked for again."""
+    """Return the number of unusable replies, which were requested again."""
     return sum(isinstance(event, Asked) and bool(event.problem) and not event.aside for event in result.events)

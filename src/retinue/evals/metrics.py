@@ -1,4 +1,4 @@
-"""HotpotQA's answer metrics (Yang et al. 2018; its official evaluation script's normalisation)."""
+"""HotpotQA's answer metrics (Yang et al. 2018; normalization as in its official evaluation script)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _CLOSED = ("yes", "no", "noanswer")
 
 
 def normalise(answer: str) -> str:
-    """Lower case, without punctuation, articles and superfluous space."""
+    """Normalize to lower case, without punctuation, articles and superfluous whitespace."""
     text = answer.lower().translate(_PUNCTUATION)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 def exact_match(answer: str, gold: str) -> bool:
-    """Whether the two are the same when normalised."""
+    """Return whether the normalized answers are equal."""
     return normalise(answer) == normalise(gold)
 
 
 def f1(answer: str, gold: str) -> float:
-    """Harmonic mean of the words' precision and recall, 0 to 1; yes and no agree wholly or not at all."""
+    """Return the harmonic mean of word precision and recall, 0 to 1; yes and no match entirely or not at all."""
     left, right = normalise(answer), normalise(gold)
     if left != right and (left in _CLOSED or right in _CLOSED):
         return 0.0

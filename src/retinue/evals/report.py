@@ -1,4 +1,4 @@
-"""Reports: a section of a Markdown file that a command owns, and a chart as SVG."""
+"""Reports: generated sections of a Markdown file, and charts as SVG."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH, _HEIGHT, _GAP = 720, 120, 30
 
 
 def replace_section(path: Path, name: str, text: str) -> None:
-    """Put `text` between the file's `<!-- name -->` and `<!-- /name -->`, or at its end with them."""
+    """Replace the text between `<!-- name -->` and `<!-- /name -->`, or append it with these markers."""
     section = f"<!-- {name} -->\n{text}<!-- /{name} -->"
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     marked = re.compile(rf"<!-- {name} -->.*?<!-- /{name} -->", re.DOTALL)
@@ -20,7 +20,7 @@ def replace_section(path: Path, name: str, text: str) -> None:
 
 
 def chart(points: Sequence[tuple[float, float]]) -> str:
-    """Two rows of bars, one a question: F1 (0 to 1) above, seconds below."""
+    """Draw two rows of bars, one bar per question: F1 (0 to 1) above, seconds below."""
     longest = max((seconds for _, seconds in points), default=1.0) or 1.0
     scores = _bars([score for score, _ in points], 20, "#2a9d8f")
     times = _bars([seconds / longest for _, seconds in points], 20 + _HEIGHT + _GAP, "#e9a23b")
@@ -36,7 +36,7 @@ def chart(points: Sequence[tuple[float, float]]) -> str:
 
 
 def levels(values: Sequence[tuple[str, float]], title: str) -> str:
-    """Bars that lie, one for each name, from 0 to 1 with their numbers."""
+    """Draw labeled horizontal bars for values from 0 to 1."""
     row, left, longest = 26, 190, _WIDTH - 250
     bars = [
         f'<text x="4" y="{row * at + 17}">{escape(name)}</text>'

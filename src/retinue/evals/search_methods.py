@@ -1,4 +1,4 @@
-"""The ways of searching that are compared: plain BM25, and the best there is."""
+"""The search methods under comparison: plain BM25, and the best available."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..documents.embedding import Embedder, MiniLM
 from ..documents.retrieval import Mode, results_text, retrieve, vectors_of
 from ..tools import passages
 
-RANKED = 20  # documents that the ranker looks at
+RANKED = 20  # documents that are reranked
 TOP_P = 0.97
 
 Search: TypeAlias = Callable[[str], list[Document]]
 
 
 def ways(path: Path, top_k: int) -> Iterator[tuple[str, Search]]:
-    """Each way of finding the `top_k` best of the passages in `path`, each with one thing more than the last."""
+    """Yield the methods of finding the `top_k` best of the passages in `path`; each extends the previous one."""
     embedder = MiniLM()
     store = index_passages(path, embedder)
     ranker, top_p = Ranker("minilm", top_k), TopPSampler(TOP_P)
@@ -44,7 +44,7 @@ def ways(path: Path, top_k: int) -> Iterator[tuple[str, Search]]:
 
 
 def index_passages(path: Path, embedder: Embedder) -> DocumentStore:
-    """The passages in `path`, in memory, with the vectors of their titles and texts."""
+    """Index the passages in `path` in memory, with vectors of titles and texts."""
     with path.open(encoding="utf-8") as lines:
         read = [json.loads(line) for line in lines]
     found = [Document(line["text"], str(number), {"title": line["title"]}) for number, line in enumerate(read)]
@@ -54,19 +54,21 @@ def index_passages(path: Path, embedder: Embedder) -> DocumentStore:
 
 
 def best(path: Path, top_k: int) -> Tool:
-    """A search tool as `passages` is one, but with the best way of searching. Raises `UsageError` if the extras
-    `documents` and `rank`, or MiniLM's weights, are not here."""
+    """Return a search tool like `passages`, but with the best method.
+
+    Raises `UsageError` without the extras `documents` and `rank`, or MiniLM's weights.
+    """
     *_, (_, search) = ways(path, top_k)
 
     def found(query: str) -> str:
         return results_text(search(query), query)
 
-    # A model is told the same of both, so that only what they find differs.
+    # Both tools have the same description, so that only their results differ.
     return replace(bm25(path, top_k), something=found)
 
 
 def bm25(path: Path, top_k: int) -> Tool:
-    """The search tool with plain BM25."""
+    """Return the search tool with plain BM25."""
     return passages(path, top_k=top_k)
 
 

@@ -1,7 +1,7 @@
-"""Ten small tasks of two steps each, for every strategy: which of them carries a small model through?
+"""Ten small two-step tasks for comparing how well strategies support a small model.
 
-`python -m retinue.evals.tasks --strategies react,planexec --out bench` runs each strategy over all tasks,
-keeps each run as a JSON line at once, and writes the report. Run again, it goes on with what is missing.
+`python -m retinue.evals.tasks --strategies react,planexec --out bench` runs each strategy on all tasks, stores each run
+at once as a JSON line, and writes the report. Running it again continues with the missing runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An accepted number; one as near as `within` is accepted too."""
+    """An accepted number, with a tolerance of `within`."""
 
     number: float
     within: float = 0.0
@@ -46,7 +46,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class TwoStep:
-    """One task. An answer is right if it has one of `answers` in it and none of the `rivals`."""
+    """A task. An answer is correct if it contains one of `answers` and none of the `rivals`."""
 
     id: str
     question: str
@@ -56,7 +56,7 @@ class TwoStep:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one strategy made of one task."""
+    """The result of one strategy on one task."""
 
     id: str
     strategy: str
@@ -73,7 +73,7 @@ class Done:
 
 
 def tasks(path: Path) -> Iterator[TwoStep]:
-    """The tasks in a JSONL file. Raises `DataError` with the line that is wrong."""
+    """Yield the tasks in a JSONL file. Raises `DataError` with the number of an invalid line."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
@@ -89,7 +89,7 @@ def _accepted(value: str | Mapping[str, Any]) -> str | Number:
 
 
 def solves(answer: str, task: TwoStep) -> bool:
-    """Whether `answer` is right."""
+    """Return whether `answer` is correct."""
     words = f" {normalise(answer)} "
     if any(f" {normalise(rival)} " in words for rival in task.rivals):
         return False
@@ -103,7 +103,7 @@ def solves(answer: str, task: TwoStep) -> bool:
 
 
 def done(task: TwoStep, result: RunResult, strategy: str, setup: str) -> Done:
-    """The score and the costs of one run."""
+    """Return the score and the costs of one run."""
     return Done(
         task.id,
         strategy,
@@ -121,7 +121,7 @@ def done(task: TwoStep, result: RunResult, strategy: str, setup: str) -> Done:
 
 
 async def evaluate(agent: Agent, given: Sequence[TwoStep], kept: Path) -> list[Done]:
-    """Do the tasks that `kept` has no run of from the same setup; one at a time, each kept when it is done."""
+    """Run the tasks that have no result in the file `kept` from the same setup, one at a time; store each at once."""
     strategy, setup = agent.strategy.name, await setup_of(agent)
     found = {
         record.id: record for record in records(kept, Done) if (record.strategy, record.setup) == (strategy, setup)
@@ -136,7 +136,7 @@ async def evaluate(agent: Agent, given: Sequence[TwoStep], kept: Path) -> list[D
 
 
 def report(by_strategy: Mapping[str, Sequence[Done]], model: str) -> str:
-    """The section for RESULTS.md: a line for each strategy."""
+    """Return the section for RESULTS.md, with a line for each strategy."""
     head = (
         "| strategy | solved | replies a task | unparseable replies | seconds a task | tokens a task | stop reasons |\n"
         "|---|---|---|---|---|---|---|\n"
@@ -167,7 +167,7 @@ def _progress(number: int, count: int, record: Done) -> str:
 
 
 def approving(action: AgentAction, problem: str) -> Decision:
-    """The person of this evaluation: agrees to every plan."""
+    """Simulate the person in this evaluation, who approves every plan."""
     return Decision("approve")
 
 
@@ -190,7 +190,7 @@ def main(data: Path, strategies: str, out: Path, model: str, base_url: str | Non
     names = _names(strategies)
     given = list(tasks(data / "tasks.jsonl"))
     if not given:
-        raise DataError(f"{data / 'tasks.jsonl'} holds no tasks")
+        raise DataError(f"{data / 'tasks.jsonl'} contains no tasks")
     tools = [passages(data / "passages.jsonl"), calculator]
     asked = PromptModel(model, base_url=base_url)
     out.mkdir(parents=True, exist_ok=True)

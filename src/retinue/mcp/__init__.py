@@ -1,6 +1,6 @@
-"""MCP (the Model Context Protocol): other programs' tools in an agent, and ours in other programs.
+"""MCP (the Model Context Protocol): uses other programs' tools in an agent, and offers ours to other programs.
 
-The SDK behind it takes a second to import, so that happens when a server is first used.
+The SDK takes a second to import, so it is imported when a server is first used.
 """
 
 from .mcp_tools import MCPTools as MCPTools

@@ -1,4 +1,4 @@
-"""A call's result as the text that a model reads."""
+"""Converts the result of a tool call to the text that a model reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ MAX_RESULT = 1024 * 1024  # bytes
 
 
 def result_text(result: CallToolResult) -> str:
-    """Its texts; of what is no text a note. Raises `ToolError` if it is an error, or larger than 1 MiB."""
+    """Return the result's text, with notes in place of other content. Raises `ToolError` if the result is an error or
+    larger than 1 MiB."""
     text = "\n".join(_parts(result))
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Why a connection was lost."""
+"""The reason why a connection was lost."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Disconnect:
-    """Set, with the reason that was found first, when a connection cannot be used any more.
+    """Records the first reason why a connection became unusable.
 
-    `complaint` is the last that the server wrote about itself. `unreachable`: nobody listens there, perhaps not yet.
+    `complaint` is the last line the server wrote to its error output. `unreachable` means that nothing listens at the
+    address, perhaps not yet.
     """
 
     event: asyncio.Event = field(default_factory=asyncio.Event)
@@ -19,7 +20,7 @@ class Disconnect:
     unreachable: bool = False
 
     def because(self, reason: str) -> None:
-        """It is lost."""
+        """Mark the connection as lost."""
         self.reason = self.reason or reason
         self.event.set()
 

@@ -1,4 +1,4 @@
-"""What a connection is asked first, and what went wrong in words."""
+"""The handshake with a server, its tool list, and readable connection errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_TOOLS = 500
 
 
 async def shake_hands(session: ClientSession) -> None:
-    """Servers of today know `initialize`; one that knows only what comes next refuses it."""
+    """Initialize the session. Servers that support only the successor of `initialize` refuse it, so that is tried
+    next."""
     try:
         await session.initialize()
     except MCPError as error:
@@ -30,7 +31,7 @@ async def shake_hands(session: ClientSession) -> None:
 
 
 async def list_all(session: ClientSession) -> list[Offer]:
-    """All that the server lists. Raises `ToolError` if that has no end."""
+    """Return all tools that the server lists. Raises `ToolError` if there are too many."""
     offers: list[Offer] = []
     cursor: str | None = None
     while True:
@@ -52,7 +53,7 @@ def _offer(tool: ListedTool) -> Offer:
 
 
 def first_problem(error: Exception, server: Server) -> str:
-    """The first thing that went wrong, in words for a person."""
+    """Return the first cause of an exception, as text for a person."""
     first = next(_leaves(error))
     match first:
         case ToolError():

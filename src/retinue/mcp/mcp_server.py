@@ -1,4 +1,4 @@
-"""Agents, pipelines and tools as an MCP server, so that other programs can use them."""
+"""Serves agents, pipelines and tools to other programs as an MCP server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ..errors import RetinueError, ToolError, UsageError
 from ..pipelines import Pipeline
 
 Report = Callable[[str], Awaitable[None]]
-"""Tells the client what is going on."""
+"""Reports progress to the client."""
 
 Serve = Callable[[dict[str, Any], Report], Awaitable[str]]
 
@@ -40,7 +40,7 @@ PIPELINE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Served:
-    """A tool of our server: how it is listed, and what answers a call."""
+    """A tool of our server: its listing, and the function that handles its calls."""
 
     listed: ListedTool
     call: Serve
@@ -49,19 +49,20 @@ class Served:
 def server_of(
     parts: Iterable[Agent | Pipeline | Tool], name: str = "retinue", descriptions: Mapping[str, str] = {}
 ) -> Server[Any]:
-    """The server: `ask_NAME(question)` for an agent, `run_NAME(query)` for a pipeline, a tool as itself.
+    """Return a server with `ask_NAME(question)` for each agent, `run_NAME(query)` for each pipeline, and tools under
+    their own names.
 
-    `descriptions`, by name, say what agents and pipelines are good for.
-    Raises `UsageError` if there is nothing to serve, or two would have the same name.
+    `descriptions` gives the descriptions of agents and pipelines, by name. Raises `UsageError` if there is nothing to
+    serve, or if two parts would have the same name.
     """
     served: dict[str, Served] = {}
     for part in parts:
         one = _served(part, descriptions.get(part.name, ""))
         if one.listed.name in served:
-            raise UsageError(f"two of what is to be served would be called {one.listed.name!r}")
+            raise UsageError(f"two served parts would both be called {one.listed.name!r}")
         served[one.listed.name] = one
     if not served:
-        raise UsageError("there is nothing to serve: name agents, pipelines or tools")
+        raise UsageError("nothing to serve: name agents, pipelines or tools")
 
     async def list_tools(context: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[one.listed for one in served.values()])
@@ -87,15 +88,15 @@ async def _called(one: Served, arguments: dict[str, Any], report: Report) -> Cal
         reason = str(error)
     except TimedOut:
         reason = "it did not finish in time"
-    except Exception as error:  # a tool may raise anything; the client's model is told
+    except Exception as error:  # a tool may raise anything; the client's model reads it
         reason = describe_error(error)
     return _result(reason, is_error=True)
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serve one client on standard input and output until it leaves; what tools print goes to standard error."""
+    """Serve one client on standard input and output until it disconnects. What tools print goes to standard error."""
     async with stdio_server() as (reading, writing):
-        with redirect_stdout(sys.stderr):  # what is printed would be held back, and come out when we leave
+        with redirect_stdout(sys.stderr):  # standard output belongs to the protocol
             await server.run(reading, writing, server.create_initialization_options())
 
 
@@ -106,7 +107,7 @@ def _served(part: Agent | Pipeline | Tool, said: str) -> Served:
         return Served(_listed(name, said or f"Ask the agent {part.name}.", takes, None), _asking(part, takes))
     if isinstance(part, Pipeline):
         if part.inputs != ("query",):
-            raise UsageError(f"pipeline {part.name} takes other inputs than a query, and cannot be served")
+            raise UsageError(f"pipeline {part.name} cannot be served: its only input must be a query")
         said = said or f"Run the pipeline {part.name}."
         part = Tool(_name(f"run_{part.name}"), part, said, timeout=PIPELINE_SECONDS)
     hints = ToolAnnotations(read_only_hint=part.effects == "read", idempotent_hint=part.effects != "once")
@@ -133,7 +134,7 @@ def _calling(tool: Tool) -> Serve:
 def _asking(agent: Agent, takes: Signature) -> Serve:
     async def ask(arguments: dict[str, Any], report: Report) -> str:
         run = agent.start(takes.arguments(arguments)["question"])
-        async with aclosing(run.events()) as events:  # a call that is cancelled cancels the run
+        async with aclosing(run.events()) as events:  # cancelling the call cancels the run
             async for event in events:
                 if message := _progress(event):
                     await report(message)

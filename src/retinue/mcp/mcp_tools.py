@@ -23,23 +23,27 @@ if TYPE_CHECKING:
 class MCPTools:
     """The tools of an MCP server: `Agent(tools=[*MCPTools("files", command="uvx", args=["…"]).tools()])`.
 
-    The server is a `command`, run with `args` in a process of its own, whose environment is PATH, HOME and the
-    like and what is in `env`; or at a `url` (streamable HTTP), to which `headers` go along. It is started by the
-    first use and lives until `stop`, or until this object or the program ends; if it dies, the next call starts it
-    again. `seconds`: what connecting and listing may take; a call may take its tool's `timeout`.
+    The server is started on first use and runs until `stop`, or until this object or the program ends. If it dies, the
+    next call restarts it. Raises `UsageError` for invalid arguments.
 
-    `pins` is the file of what was approved (`retinue.pins.json`): only its tools are there, described as they were
-    approved, and one that the server describes otherwise by now is disabled. `pin` writes it. Without `pins` the
-    server is taken at its word the first time, and held to it.
-
-    A tool is called `name_tool`. `tools` is a choice of them (the server's names; all if there are none), `options`
-    are those of `Tool` for some: `{"write": {"approval": True, "effects": "idempotent"}}`. Else `effects` are the
-    server's hints.
-
-    Raises `UsageError` for what cannot be.
+    Args:
+        name: The server's name; its tools are called `name_tool`.
+        command: The program of a local server. Its environment is `env` plus PATH, HOME and the like.
+        args: The command's arguments.
+        env: Environment variables of the command.
+        url: The address of a remote server (streamable HTTP); give this or `command`.
+        headers: Headers sent to `url`.
+        tools: The server's tools to use, by the server's names; empty for all.
+        options: Options of `Tool` by tool: `{"write": {"approval": True, "effects": "idempotent"}}`. By default,
+            `effects` are the server's hints.
+        seconds: Time limit for connecting and listing, in seconds. A call is limited by its tool's `timeout`.
+        pins: The file of approved tools (`retinue.pins.json`), written by `pin`. Only approved tools are offered, as
+            approved; a tool whose definition has changed is disabled. Without it, the server's first definitions are
+            trusted and enforced.
+        cwd: The command's working directory.
     """
 
-    def __init__(  # noqa: PLR0913 -- what a file may say of a server
+    def __init__(  # noqa: PLR0913 -- the settings that a file has for a server
         self,
         name: str,
         *,
@@ -54,7 +58,7 @@ class MCPTools:
         pins: str | Path | None = None,
         cwd: str | Path | None = None,
     ) -> None:
-        self.given: dict[str, Any] = {  # for a file
+        self.given: dict[str, Any] = {  # written to a file
             "command": command, "args": list(args), "env": dict(env or {}), "url": url, "headers": dict(headers or {}),
             "tools": list(tools or ()), "options": {name: dict(one) for name, one in (options or {}).items()},
             "seconds": seconds,
@@ -68,9 +72,10 @@ class MCPTools:
         self._session: Session | None = None
 
     async def tools_async(self) -> list[Tool]:
-        """Its tools: the approved ones, without starting the server, or without `pins` those it offers.
+        """Return the tools: the approved ones without starting the server, or without `pins` those the server offers.
 
-        Raises `UsageError` if none is approved, or one is not there; `ToolError` if the server cannot be asked.
+        Raises `UsageError` if none is approved or a chosen one does not exist; `ToolError` if the server cannot be
+        reached.
         """
         if self.pins is None:
             offers = (await self.offered_async()).offers
@@ -85,11 +90,11 @@ class MCPTools:
         return [self._tool(offers[name]) for name in wanted]
 
     def tools(self) -> list[Tool]:
-        """`tools_async`, blocking."""
+        """Blocking version of `tools_async`."""
         return run_blocking(self.tools_async())
 
     async def offered_async(self) -> Offered:
-        """What the server offers now (of the chosen `tools`), whatever was approved. Raises `ToolError`."""
+        """Return what the server offers now (of the chosen `tools`), approved or not. Raises `ToolError`."""
         offered = await run_in_background(self._opened().listed())
         chosen = self.given["tools"] or [*offered.offers, *offered.refused]
         return Offered(
@@ -98,24 +103,24 @@ class MCPTools:
         )
 
     def offered(self) -> Offered:
-        """`offered_async`, blocking."""
+        """Blocking version of `offered_async`."""
         return run_blocking(self.offered_async())
 
     def pin(self, offered: Offered) -> None:
-        """Approve `offered`, in the file `pins`. Raises `UsageError` without such a file."""
+        """Approve `offered` in the file `pins`. Raises `UsageError` if there is no such file."""
         if self.pins is None:
-            raise UsageError(f"{self.name}: say where what you approve is to be kept: pins='retinue.pins.json'")
+            raise UsageError(f"{self.name}: give a file for the approved tools: pins='retinue.pins.json'")
         write_pins(self.pins, read_pins(self.pins) | {self.name: dict(offered.offers)})
         if self._session is not None:
             self._session.approve(offered.offers)
 
     async def stop_async(self) -> None:
-        """End the server's process, or the session with it, and all that it started."""
+        """End the server's process or session, and everything the server started."""
         if self._session is not None:
             await run_in_background(self._session.stop())
 
     def stop(self) -> None:
-        """`stop_async`, blocking."""
+        """Blocking version of `stop_async`."""
         run_blocking(self.stop_async())
 
     def _pinned(self) -> dict[str, Offer]:
@@ -123,7 +128,7 @@ class MCPTools:
         pinned = read_pins(self.pins).get(self.name)
         if pinned is None:
             raise UsageError(
-                f"the tools of the MCP server {self.name} are not approved yet; look at them with: retinue pin FILE"
+                f"the tools of the MCP server {self.name} are not approved yet; review them with: retinue pin FILE"
             )
         return pinned
 
@@ -135,7 +140,7 @@ class MCPTools:
                 raise UsageError("MCP needs the extra 'mcp': pip install 'retinue[mcp]'") from error
             pinned = None if self.pins is None else read_pins(self.pins).get(self.name, {})
             self._session = Session(self._server, pinned)
-            weakref.finalize(self, self._session.let_go).atexit = False  # then, nobody can call it any more
+            weakref.finalize(self, self._session.let_go).atexit = False  # at exit, nobody can call it any more
         return self._session
 
     def _tool(self, offer: Offer) -> Tool:
@@ -151,14 +156,14 @@ class MCPTools:
 
 @dataclass(frozen=True)
 class Remote:
-    """A tool of a server. `repeatable`: it may be called again if the server dies meanwhile."""
+    """A tool on a server. `repeatable` means that a call may be repeated if the server dies during it."""
 
     server: MCPTools
     name: str
     repeatable: bool
 
     async def __call__(self, **arguments: Any) -> str:
-        """Call it. Raises `ToolError`."""
+        """Call the tool. Raises `ToolError`."""
         session = self.server._opened()
         return await run_in_background(_said(session, self.name, arguments, self.repeatable))
 

@@ -1,7 +1,7 @@
-"""A server's JSON Schema as one that models, grammars and checks can be given: small, and without references.
+"""Converts a server's JSON Schema to a small one without references, fit for models, grammars and validation.
 
-A stranger's schema may be deep, circular, or made to blow up; a regular expression in it can stop the process.
-So what is used is what strategies know of it. The rest is left to the server, whose complaint the model reads.
+A foreign schema may be deep, circular or built to explode, and its regular expressions can block the process. Only the
+keywords that strategies know are kept. The server checks the rest, and the model reads its complaint.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import DataError
 
-MAX_NODES = 400  # of the schema that is made
+MAX_NODES = 400  # in the converted schema
 MAX_DEPTH = 8
 MAX_CHARS = 60_000
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
@@ -23,21 +23,21 @@ _NAME = re.compile(r"[\w$@:. -]{1,64}")
 
 
 def convert_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a tool. Raises `DataError` if they are none."""
+    """Return the parameters of a tool as a converted schema. Raises `DataError` if they are invalid or too large."""
     if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), Mapping):
-        raise DataError("its arguments are no object with properties")
+        raise DataError("its arguments are not an object with properties")
     made = _Plain(schema).of(schema, MAX_DEPTH)
     required = schema.get("required", ())
     if missing := [name for name in required if name not in made.get("properties", {})]:
-        raise DataError(f"it requires an argument it does not describe: {missing[0]!r:.80}")
+        raise DataError(f"it requires an argument that it does not describe: {missing[0]!r:.80}")
     made = {"type": "object", "properties": {}} | made
     if len(json.dumps(made)) > MAX_CHARS:
-        raise DataError(f"its arguments take more than {MAX_CHARS:,} characters to describe")
+        raise DataError(f"the description of its arguments exceeds {MAX_CHARS:,} characters")
     return made
 
 
 class _Plain:
-    """Makes one schema; `root` is where its references lead."""
+    """Converts one schema; references are resolved in `root`."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -74,7 +74,7 @@ class _Plain:
         return made
 
     def _referred(self, reference: Any) -> Any:
-        """What a reference such as `#/$defs/city` leads to; nothing if it leads elsewhere."""
+        """Return what a reference such as `#/$defs/city` points to; `None` for other references."""
         begin, *path = str(reference).split("/")
         found: Any = self._root if begin == "#" else None
         for key in (part.replace("~1", "/").replace("~0", "~") for part in path):

@@ -1,4 +1,4 @@
-"""How an MCP server is reached: a command that is run, or an address."""
+"""The address of an MCP server: a command to run, or a URL."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server and how it is reached; `seconds` is what connecting and listing may take.
+    """A server and its address; `seconds` limits connecting and listing.
 
-    What may hold a secret is in no `repr`.
+    Fields that may hold secrets are left out of its `repr`.
     """
 
     name: str
@@ -37,18 +37,18 @@ class Server:
 
 
 def problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What cannot be in what is said of a server: the parameter (`""`: all of it), and why. A `${NAME}` in a text
-    may stand for anything."""
+    """Yield what is wrong with a server's settings: the parameter (`""` for all of them) and the reason. Text with a
+    `${NAME}` is accepted, since it may stand for anything."""
     if not _NAME.fullmatch(name):
         yield "name", f"an MCP server's name: want at most 32 letters, digits and underscores, not {name[:40]!r}"
     if isinstance(seconds := given.get("seconds"), int | float) and seconds <= 0:
         yield "seconds", f"seconds: want more than 0, not {seconds:g}"
     if (given.get("command") is None) == (given.get("url") is None):
-        yield "", "want either a 'command', which is run, or a 'url'"
+        yield "", "want either a 'command' to run or a 'url'"
     elif given.get("command") == "":
         yield "command", "the command is empty"
     elif (url := given.get("url")) is not None and not _is_address(url):
-        yield "url", f"url: want http://… or https://…, without a user's name, not {redacted_excerpt(url)!r}"
+        yield "url", f"url: want http://… or https://…, without a user name, not {redacted_excerpt(url)!r}"
     else:
         yield from _misplaced(given)
 
@@ -63,7 +63,7 @@ def _misplaced(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key in ("env", "headers"):
         pairs = given.get(key) or {}
         if not all(isinstance(one, str) and "\n" not in f"{name}{one}" for name, one in pairs.items()):
-            yield key, f"{key}: want a mapping of names to texts of one line; put numbers in quotes"
+            yield key, f"{key}: want a mapping of names to single-line texts; put numbers in quotes"
 
 
 def _is_address(url: str) -> bool:

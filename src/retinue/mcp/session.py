@@ -1,6 +1,7 @@
-"""A connection to a server that is there when it is needed: opened and closed by one task, watched, opened again.
+"""A connection to a server, opened on demand and reopened when lost. A single task opens, watches and closes it.
 
-All of this runs on the background loop, which outlives a run: what is entered in a task must be left in it.
+Everything runs on the background loop, which outlives a run, because a context must be left in the task that entered
+it.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ from .stdio import over_stdio
 from .streamable_http import over_http
 from .tool_pins import Offer, Offered, usable_offers
 
-_REFUSED = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)  # JSON-RPC's: the call was not begun
-IDLE = 60.0  # seconds without a call, after which it is asked whether it is there and what it offers
-MAX_PAUSE = 30.0  # seconds before a server that could not be reached is tried again
-_CHECK = 10.0  # seconds that one that is there may take to say so
-_LEAVING = 3.0  # seconds that taking leave of a server may take
-_AGAIN = (0.25, 0.5, 1.0)  # pauses between attempts to reach an address, as of a server that is just restarted
+_REFUSED = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)  # JSON-RPC errors: the call was not begun
+IDLE = 60.0  # idle seconds before the connection and the tool list are checked
+MAX_PAUSE = 30.0  # maximum seconds before an unreachable server is tried again
+_CHECK = 10.0  # seconds for the answer to a check
+_LEAVING = 3.0  # seconds for closing the session
+_AGAIN = (0.25, 0.5, 1.0)  # pauses between connection attempts, for a server that is just restarting
 
-logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it has to say, errors say
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # errors report what it logs
 
 
 class Session:
-    """The connection. `pinned`: what was approved; `None`: what the server offers first is taken as that."""
+    """The connection. `pinned` holds the approved tools; `None` approves the server's first offer."""
 
     def __init__(self, server: Server, pinned: Mapping[str, Offer] | None) -> None:
         self.server = server
@@ -62,8 +63,8 @@ class Session:
         self._opened: asyncio.Future[ClientSession]
         self._lost = Disconnect()
         self._stopping = False
-        self._news = asyncio.Event()  # something for the owner to look at
-        self._checked = asyncio.Event()  # what it offers is known, as far as it has said so
+        self._news = asyncio.Event()  # tells the owner to look
+        self._checked = asyncio.Event()  # the tool list is up to date, as far as the server announces changes
         self._under_way = 0
         self._failures = 0
         self._not_before = 0.0
@@ -71,15 +72,15 @@ class Session:
     # ── what others ask of it ────────────────────────────────────────────────────────────────────
 
     async def listed(self) -> Offered:
-        """What the server offers now. Raises `ToolError`."""
+        """Return what the server offers now. Raises `ToolError`."""
         await self._connected()
         assert self.offered is not None
         return self.offered
 
     async def call(self, tool: str, arguments: Mapping[str, Any], *, repeatable: bool) -> CallToolResult:
-        """What `tool` gives. Raises `ToolError`: `NotDone` where the server never got the call, or refused it as such.
+        """Call `tool`. Raises `ToolError`: `NotDone` if the server never received the call, or rejected the request.
 
-        If the server dies meanwhile, it is called once more if that is `repeatable`, or if the server never got it.
+        If the server dies during the call, a call that is `repeatable`, or was never received, is repeated once.
         """
         again = True
         while True:
@@ -90,7 +91,7 @@ class Session:
             try:
                 return await self._call(session, tool, arguments)
             except MCPError as error:
-                unknown = error.message == "Session terminated"  # a server that was restarted: it did nothing
+                unknown = error.message == "Session terminated"  # a restarted server, which did nothing
                 if error.code != CONNECTION_CLOSED and not unknown:
                     detail = f" ({lost.complaint})" if lost.complaint else ""
                     kind = NotDone if error.code in _REFUSED else ToolError
@@ -105,7 +106,7 @@ class Session:
                 raise ToolError(f"{name} answered what is no result of a tool") from error
 
     def problem(self, tool: str) -> str:
-        """Why `tool` cannot be used now; empty if it can."""
+        """Return why `tool` cannot be used now; empty if it can."""
         name = f"{self.server.name}'s tool {tool!r}"
         if tool in self._changed:
             approve = "until a person has looked at it and approved it: retinue pin FILE"
@@ -115,18 +116,18 @@ class Session:
         return ""
 
     def approve(self, offers: Mapping[str, Offer]) -> None:
-        """From now on these are what was approved."""
+        """Replace the approved tools by `offers`."""
         self.pinned = offers
         self._changed.clear()
         self._compare()
 
     async def stop(self) -> None:
-        """End it; a later call opens it again."""
+        """Close the connection; a later call reopens it."""
         self._end()
         await self._over()
 
     def let_go(self) -> None:
-        """End it, from any thread and without waiting."""
+        """Close the connection, from any thread and without waiting."""
         if self._owner is not None and not self._owner.get_loop().is_closed():
             self._owner.get_loop().call_soon_threadsafe(self._end)
 
@@ -157,7 +158,7 @@ class Session:
         return session
 
     async def _over(self) -> None:
-        """Wait until the owner has let go of a connection that is lost."""
+        """Wait until the owner has closed a lost connection."""
         if self._owner is not None:
             await asyncio.wait({self._owner})
 
@@ -185,7 +186,7 @@ class Session:
                 opened.set_exception(NotDone(f"{self.server.name} cannot be used: {self._lost}"))
 
     async def _hold(self, opened: asyncio.Future[ClientSession]) -> None:
-        """Open it, watch it, close it."""
+        """Open the connection, watch it, and close it."""
         transport = over_http if self.server.url else over_stdio
         client = Implementation(name="retinue", version="")
         with anyio.CancelScope() as leaving:
@@ -196,18 +197,21 @@ class Session:
             ):
                 tasks.start_soon(self._tell_when_lost)
                 try:
-                    with anyio.fail_after(self.server.seconds):
-                        await shake_hands(session)
-                        await self._check(session)
-                    self._failures = 0
+                    await self._begin(session)
                     opened.set_result(session)
                     await self._watch(session)
                 finally:
                     leaving.deadline = anyio.current_time() + _LEAVING
                     tasks.cancel_scope.cancel()
 
+    async def _begin(self, session: ClientSession) -> None:
+        with anyio.fail_after(self.server.seconds):
+            await shake_hands(session)
+            await self._check(session)
+        self._failures = 0
+
     async def _watch(self, session: ClientSession) -> None:
-        """Until it is lost or stopped. When there is news, or nothing was asked for a while, look what is offered."""
+        """Wait until the connection is lost or stopped. On news, or after idle time, check the tool list."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE):
@@ -216,12 +220,15 @@ class Session:
                 return
             if self._news.is_set() or not self._under_way:
                 self._news.clear()
-                try:
-                    with anyio.fail_after(min(_CHECK, self.server.seconds)):
-                        await self._check(session)
-                except Exception as error:  # said before those who wait for an answer hear of it
-                    self._lost.because(first_problem(error, self.server))
-                    raise
+                await self._check_again(session)
+
+    async def _check_again(self, session: ClientSession) -> None:
+        try:
+            with anyio.fail_after(min(_CHECK, self.server.seconds)):
+                await self._check(session)
+        except Exception as error:  # recorded before waiting callers see the error
+            self._lost.because(first_problem(error, self.server))
+            raise
 
     async def _tell_when_lost(self) -> None:
         await self._lost.event.wait()
@@ -229,11 +236,11 @@ class Session:
 
     async def _heard(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._checked.clear()  # calls wait until it is known what changed
+            self._checked.clear()  # calls wait until the change is known
             self._news.set()
 
     async def _check(self, session: ClientSession) -> None:
-        """See what is offered now."""
+        """Update the tool list."""
         self.offered = usable_offers(self.server.name, await list_all(session))
         if self.pinned is None:
             self.pinned = self.offered.offers
@@ -241,7 +248,8 @@ class Session:
         self._checked.set()
 
     def _compare(self) -> None:
-        """What is offered with what was approved; what has changed once stays disabled until it is approved."""
+        """Compare the offered tools with the approved ones. A tool that has changed stays disabled until it is approved
+        again."""
         assert self.pinned is not None
         now = self.offered or Offered({}, {})
         for name, offer in self.pinned.items():
@@ -249,12 +257,12 @@ class Session:
                 self._changed.add(name)
 
     async def _call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        # Not session.call_tool: that also runs the server's output schema, with its regular expressions, here.
+        # Not session.call_tool: it would also evaluate the server's output schema, with its regular expressions, here.
         self._under_way += 1
         try:
             params = CallToolRequestParams(name=tool, arguments=dict(arguments))
             return await session.send_request(CallToolRequest(params=params), CallToolResult)
-        except asyncio.CancelledError:  # its time was up, perhaps because nobody is there
+        except asyncio.CancelledError:  # timed out, perhaps because the server is gone
             self._news.set()
             raise
         finally:
@@ -263,7 +271,7 @@ class Session:
 
 @cache
 def _live() -> WeakSet[Session]:
-    """The sessions there are. They end with the program; the loop is there by now, so they end before it does."""
+    """Return the open sessions. They end at exit, before the background loop, since that was registered earlier."""
     atexit.register(_stop_all)
     return WeakSet()
 

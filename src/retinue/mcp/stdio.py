@@ -1,6 +1,6 @@
-"""A server as a process of its own: with an environment of its own, in a group of its own, of which nothing is left.
+"""A server as a child process with its own environment and process group, all of which is ended with it.
 
-The SDK's own transport reads a message of any size and leaves alone what the server started if it ends by itself.
+The SDK's own transport accepts messages of any size, and leaves the server's children running if the server exits.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from ..errors import ToolError
 from .disconnect import Disconnect
 from .server_address import Server
 
-MAX_MESSAGE = 16 * 1024 * 1024  # bytes; an image in a result may be some
-GRACE = 1.0  # seconds to end by itself once its input is closed
-_MAX_GARBAGE = MAX_MESSAGE  # bytes of output that is no message
-_TAIL = 2_000  # bytes of its complaints that are kept
-_LAST_WORDS = 0.5  # seconds to wait for them when it has ended
+MAX_MESSAGE = 16 * 1024 * 1024  # bytes; the result may contain images
+GRACE = 1.0  # seconds to exit after its input is closed
+_MAX_GARBAGE = MAX_MESSAGE  # bytes of output that is not a message
+_TAIL = 2_000  # bytes of error output kept
+_LAST_WORDS = 0.5  # seconds to wait for error output after its exit
 
 
 @asynccontextmanager
 async def over_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of messages from and to a new process of `server`. Raises `ToolError` if it cannot be started."""
+    """Start a process of `server`. Yields the streams of messages from and to it. Raises `ToolError` if it cannot be
+    started."""
     process = await _started(server)
     inward, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writing, outward = anyio.create_memory_object_stream[SessionMessage](0)
@@ -69,20 +70,13 @@ async def _started(server: Server) -> Process:
 async def _read(
     process: Process, inward: MemoryObjectSendStream[SessionMessage | Exception], lost: Disconnect, heard: anyio.Event
 ) -> None:
-    """What the server says; lines that are no messages (some print there) are passed over."""
+    """Read messages from the server. Other lines, which some servers print, are skipped."""
     assert process.stdout is not None
-    garbage = 0
+    garbage = 0  # bytes
     with inward, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         while garbage <= _MAX_GARBAGE:
-            try:
-                line = await process.stdout.readuntil(b"\n")
-            except asyncio.IncompleteReadError:
-                with anyio.move_on_after(_LAST_WORDS):
-                    await heard.wait()
-                lost.because("it ended")
-                return
-            except asyncio.LimitOverrunError:
-                lost.because(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+            line = await _line(process.stdout, lost, heard)
+            if line is None:
                 return
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -93,9 +87,22 @@ async def _read(
         lost.because("it writes what are no messages")
 
 
+async def _line(output: asyncio.StreamReader, lost: Disconnect, heard: anyio.Event) -> bytes | None:
+    """The next line; `None` if there is none, which is said then."""
+    try:
+        return await output.readuntil(b"\n")
+    except asyncio.IncompleteReadError:
+        with anyio.move_on_after(_LAST_WORDS):
+            await heard.wait()
+        lost.because("it ended")
+    except asyncio.LimitOverrunError:
+        lost.because(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+    return None
+
+
 async def _write(process: Process, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
     assert process.stdin is not None
-    with contextlib.suppress(ConnectionError):  # it ended; reading says so
+    with contextlib.suppress(ConnectionError):  # it exited; the reader reports that
         async for message in outward:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             process.stdin.write(text.encode() + b"\n")
@@ -103,7 +110,7 @@ async def _write(process: Process, outward: MemoryObjectReceiveStream[SessionMes
 
 
 async def _listen(process: Process, lost: Disconnect, heard: anyio.Event) -> None:
-    """Keep the last of its complaints, to say why it ended."""
+    """Keep the last line of error output, to explain an exit."""
     assert process.stderr is not None
     kept = b""
     while chunk := await process.stderr.read(65_536):
@@ -114,7 +121,7 @@ async def _listen(process: Process, lost: Disconnect, heard: anyio.Event) -> Non
 
 
 async def _ended(process: Process) -> None:
-    """End it and all that it started."""
+    """End the process and its children."""
     assert process.stdin is not None
     process.stdin.close()
     if process.returncode is None:
@@ -122,6 +129,6 @@ async def _ended(process: Process) -> None:
             await asyncio.wait_for(process.wait(), GRACE)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(TimeoutError):  # what left the group may hold its pipes
+    with contextlib.suppress(TimeoutError):  # a process that left the group may hold its pipes
         await asyncio.wait_for(process.wait(), GRACE)
     process._transport.close()  # type: ignore[attr-defined]

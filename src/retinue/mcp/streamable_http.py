@@ -1,4 +1,4 @@
-"""A server at an address (streamable HTTP). No cookies, proxies or logins of the environment go along."""
+"""A server at a URL (streamable HTTP). No cookies, proxies or credentials of the environment are used."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .disconnect import Disconnect
 from .server_address import Server
 from .stdio import MAX_MESSAGE
 
-_TIMEOUT = httpx2.Timeout(10.0, read=None)  # a call's own limit ends a wait for its answer
+_TIMEOUT = httpx2.Timeout(10.0, read=None)  # a call's timeout limits the wait for its answer
 
 
 @asynccontextmanager
 async def over_http(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of messages from and to `server`."""
+    """Yield the streams of messages from and to `server`."""
     assert server.url is not None
     headers = {**server.headers, "Accept-Encoding": "identity"}
     transport = _Careful(lost)
@@ -30,7 +30,7 @@ async def over_http(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any
 
 
 class _Careful(httpx2.AsyncHTTPTransport):
-    """Refuses what is too large or packed, and notes what was answered instead of an answer."""
+    """Refuses compressed or oversized responses, and records HTTP errors."""
 
     def __init__(self, lost: Disconnect) -> None:
         super().__init__()

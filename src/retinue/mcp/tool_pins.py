@@ -1,4 +1,4 @@
-"""What a server offers, and what of it was approved (pinned): a tool is its name, description and schema."""
+"""The tools a server offers, and those that were approved (pinned): a tool is its name, description and schema."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..errors import DataError
 from .schema_conversion import convert_schema
 
 PINS = "retinue.pins.json"
-MAX_TOOL = 65_536  # characters of one tool's definition
-MAX_FILE = 16_000_000  # bytes of a file of pins
+MAX_TOOL = 65_536  # characters of a tool's definition
+MAX_FILE = 16_000_000  # bytes of a pin file
 _ODD = re.compile(r"[-./ ]")
 _TOOL = re.compile(r"[A-Za-z0-9_]{1,64}")
 _EFFECTS = ("read", "idempotent", "once")
@@ -25,7 +25,8 @@ _EFFECTS = ("read", "idempotent", "once")
 
 @dataclass(frozen=True)
 class Offer:
-    """A tool as a server describes it. `effects` are the server's own hints: they decide on nothing but repeating."""
+    """A tool as its server describes it. `effects` are the server's own hints, which decide only whether calls may be
+    repeated."""
 
     name: str
     description: str
@@ -34,25 +35,26 @@ class Offer:
 
     @cached_property
     def sha256(self) -> str:
-        """Of name, description and schema: what a model is told of it."""
+        """The hash of name, description and schema, which are what a model sees."""
         said = json.dumps([self.name, self.description, self.schema], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(said.encode()).hexdigest()
 
     def called(self, server: str) -> str:
-        """Its name among an agent's tools: `server_tool`."""
+        """Return the tool's name in an agent: `server_tool`."""
         return f"{server}_{_ODD.sub('_', self.name)}"
 
 
 @dataclass(frozen=True)
 class Offered:
-    """What a server offers, by name, and what of it cannot be used and why."""
+    """The usable tools of a server, by name, and the unusable ones with the reason."""
 
     offers: Mapping[str, Offer]
     refused: Mapping[str, str]
 
 
 def usable_offers(server: str, offers: Iterable[Offer]) -> Offered:
-    """Those that can be used, and those that cannot. Of two with one name neither can: one may shadow the other."""
+    """Split tools into usable and unusable ones. If two would have the same name, neither is usable, since one may
+    shadow the other."""
     usable: dict[str, Offer] = {}
     refused: dict[str, str] = {}
     by_name: dict[str, str] = {}
@@ -88,12 +90,12 @@ Pins = dict[str, dict[str, Offer]]
 
 
 def read_pins(path: Path) -> Pins:
-    """What was approved, by server and tool; nothing if there is no such file. Raises `DataError`."""
+    """Read the approved tools, by server and tool; empty if the file does not exist. Raises `DataError`."""
     try:
         if not path.exists():
             return {}
         if path.stat().st_size > MAX_FILE:
-            raise DataError(f"{path}: larger than {MAX_FILE:,} bytes")
+            raise DataError(f"{path}: the file is larger than {MAX_FILE:,} bytes")
         value = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error})") from error
@@ -120,12 +122,12 @@ def _pinned(place: str, name: str, one: Any) -> Offer:
     if offer.effects not in _EFFECTS:
         raise DataError(f"{place}: effects: want {', '.join(_EFFECTS)}")
     if offer.sha256 != sha256:
-        raise DataError(f"{place}: this is not what was approved (its sha256 is another); run: retinue pin FILE")
+        raise DataError(f"{place}: this is not what was approved (its sha256 differs); run: retinue pin FILE")
     return offer
 
 
 def write_pins(path: Path, pins: Pins) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file atomically."""
     servers = {
         server: {
             offer.name: {

@@ -1,4 +1,4 @@
-"""What a conversation leaves behind for its next question."""
+"""Memories, which carry information from one question of a conversation to the next."""
 
 from .conversation_memory import ConversationMemory
 from .entity_extractor import EntityExtractor

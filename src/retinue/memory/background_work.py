@@ -1,4 +1,4 @@
-"""Work that goes on while the conversation does."""
+"""Background work that continues during a conversation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ logger = logging.getLogger(__name__)
 
 
 class Background:
-    """Does `work` as often as it is `due`, once at a time, on the process's own event loop: it goes on when
-    the caller's loop has ended. An error is logged, and ends it until it is nudged again."""
+    """Runs `work` while it is `due`, one call at a time, on the process's background loop, so it outlives the caller's
+    loop.
+
+    An error is logged and stops it until the next nudge.
+    """
 
     def __init__(self, name: str, due: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
         self._name = name
@@ -26,13 +29,13 @@ class Background:
         self._running: Future[None] | None = None
 
     def nudge(self) -> None:
-        """Begin, if there is something to do; does not wait."""
+        """Start if there is something to do, without waiting."""
         with self._lock:
             if self._running is None and self._due():
                 self._running = start_in_background(self._run())
 
     async def settled_async(self) -> None:
-        """Wait until there is nothing to do, or it failed."""
+        """Wait until there is nothing left to do, or it failed."""
         self.nudge()
         if (running := self._running) is not None:
             await asyncio.shield(asyncio.wrap_future(running))

@@ -1,7 +1,7 @@
-"""Whether something still holds, now that something else is said.
+"""Checks whether an older statement still holds, given a newer one.
 
-Asked for a yes or a no, a small model is right about as often as a coin; having said first what each of the
-two is about, it knows (17 of 20 pairs instead of 10).
+Asked for yes or no, a small model is right about half of the time. If it first says what each statement is about, it is
+mostly right (17 of 20 pairs instead of 10).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXAMPLES = (
 
 
 async def are_consistent(model: Model, old: str, new: str) -> bool:
-    """Whether what was said of somebody first, `old`, is still true now that `new` is said. Raises `ModelError`."""
+    """Return whether `old`, said earlier of somebody, is still true given `new`. Raises `ModelError`."""
     reply = await ask_once(model, _HEAD + _asked(neutralize(old), neutralize(new)), max_tokens=64, constraint=_FORM)
     return _OUTDATED not in reply.text.casefold()
 

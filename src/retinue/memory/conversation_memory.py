@@ -17,10 +17,10 @@ from .conversation_turns import BYTES, cut, fitting, messages, tokens, transcrip
 from .json_record import ask_for_record, line, record, text
 from .state_file import StateFile, StoredTurn
 
-_SHARE = 4  # the summary may take one part in so many of the tokens
-_WAITING = 8  # windows of turns that may wait for a summary, should the model fail for long
+_SHARE = 4  # the summary may take 1/4 of the tokens
+_WAITING = 8  # windows of turns that may wait for a summary if the model keeps failing
 _LABEL = "What was said before: "
-_LINE = 200  # tokens of each side of a turn that the summary's model is shown
+_LINE = 200  # tokens of each side of a turn that the summarizing model is shown
 _PROMPT = PromptTemplate(
     prompt_text="""\
 You keep the summary of a conversation between a user and an assistant. Write the new summary: what still \
@@ -45,21 +45,24 @@ New summary as JSON:"""
 
 @dataclass(slots=True)
 class Conversation:
-    """Its state: the turns that are in no summary yet, oldest first, and the summary of those before."""
+    """The state: turns that are not yet summarized, oldest first, and the summary of those before."""
 
     turns: list[StoredTurn] = field(default_factory=list)
     summary: str = ""
 
 
 class ConversationMemory:
-    """The last `window` turns of one conversation, within `max_tokens` (estimated, three bytes each).
+    """The last `window` turns of one conversation, within `max_tokens` (estimated at three bytes each).
 
-    With a model for `summary` (a `Model`, what `PromptModel` takes, or a `PromptNode`), turns that fall
-    out of the window are worked into a running summary, in the background and each time anew; it takes a quarter of the
-    tokens at most. A turn stays as it is until then. With a `path` the memory is kept there, a JSON file
-    that is replaced after each turn, and goes on from it.
+    Raises `UsageError`, and `DataError` for a file that is not such a memory.
 
-    Raises `UsageError`, and `DataError` for a file that is no such memory.
+    Args:
+        window: Number of turns kept verbatim.
+        max_tokens: Limit for turns and summary together.
+        summary: A `Model`, a name that `PromptModel` accepts, or a `PromptNode`. Turns that leave the window are merged
+            into a running summary in the background, and stay verbatim until then. The summary takes at most a quarter
+            of the tokens.
+        path: A JSON file, replaced after each turn, from which the memory continues.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class ConversationMemory:
 
     @property
     def turns(self) -> tuple[StoredTurn, ...]:
-        """The turns that are in no summary, oldest first."""
+        """The turns that are not summarized, oldest first."""
         with self._kept.lock:
             return tuple(self._kept.state.turns)
 
@@ -100,7 +103,7 @@ class ConversationMemory:
         return self._kept.state.summary
 
     async def recall(self, question: str) -> Recalled:
-        """The turns that fit, and the summary; the same for every question."""
+        """Return the turns that fit, and the summary; the same for every question."""
         turns = self.turns
         last = turns[len(turns) - fitting(turns, len(turns), self._for_turns) :]
         if not last and turns:
@@ -109,7 +112,7 @@ class ConversationMemory:
         return Recalled(messages(last), f"{_LABEL}{said}" if said else "")
 
     async def remember(self, question: str, answer: str) -> None:
-        """Take note of a turn, and save. Raises `UsageError` if the file cannot be written."""
+        """Add a turn and save. Raises `UsageError` if the file cannot be written."""
         with self._kept.lock:
             turns = self._kept.state.turns
             turns.append(turn(question, answer))
@@ -119,21 +122,21 @@ class ConversationMemory:
         self._background.nudge()
 
     async def settled_async(self) -> None:
-        """Wait for the summary of what has fallen out of the window, and save it."""
+        """Wait until the turns that have left the window are summarized, and save."""
         await self._background.settled_async()
         await run_in_thread(self._kept.save)
 
     def settled(self) -> None:
-        """`settled_async`, blocking."""
+        """Run `settled_async` and block."""
         run_blocking(self.settled_async())
 
     def _fallen(self) -> Sequence[StoredTurn]:
-        """The turns that are waiting for the summary."""
+        """Return the turns waiting for the summary."""
         turns = self.turns
         return turns[: len(turns) - fitting(turns, self._window, self._for_turns)] if self._node else ()
 
     async def _fold(self) -> None:
-        """Work what fell out of the window into the summary."""
+        """Merge the turns that have left the window into the summary."""
         assert self._node is not None
         fallen = self._fallen()[: self._window]
         said = transcript(fallen, _LINE)
@@ -143,7 +146,7 @@ class ConversationMemory:
         values = await ask_for_record(self._node.model, prompt, self._form, self._for_summary * 2)
         summary = next((str(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
         if not summary:
-            raise ModelUnavailable("the model gave no summary")
+            raise ModelUnavailable("the model returned no summary")
         with self._kept.lock:
             self._kept.state.summary = cut(line(summary), self._for_summary)
             done = {id(one) for one in fallen}

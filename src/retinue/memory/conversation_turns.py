@@ -1,4 +1,4 @@
-"""Turns of a conversation: how many fit, and how they are written down."""
+"""Turns of a conversation: how many fit, and their text forms."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ..core.values import Message
 from ..strategies.prompting.injection_guard import neutralize
 from .state_file import StoredTurn
 
-BYTES = 3  # of UTF-8 to a token, about: somewhat on the safe side for English, and right for most other scripts
+BYTES = 3  # UTF-8 bytes per token: a slight overestimate of tokens for English, accurate for most other scripts
 _GAP = " … "
 
 
 def tokens(text: str) -> int:
-    """An estimate of its tokens, rather too many than too few."""
+    """Estimate the number of tokens, rather too high than too low."""
     return -(-len(text.encode(errors="replace")) // BYTES)
 
 
 def cut(text: str, most: int) -> str:
-    """`text`, or its beginning and end in at most so many tokens."""
+    """Return `text`, or its beginning and end within `most` tokens."""
     if tokens(text) <= most:
         return text
     half = max(0, (most * BYTES - len(_GAP.encode())) // 2)
@@ -27,13 +27,13 @@ def cut(text: str, most: int) -> str:
 
 
 def turn(question: str, answer: str) -> StoredTurn:
-    """A turn as it is kept: text that every file and every engine can take."""
+    """Return a turn as stored: text that is valid for every file and engine."""
     said, replied = (text.encode(errors="replace").decode().strip() for text in (question, answer))
     return StoredTurn(said, replied)
 
 
 def fitting(turns: Sequence[StoredTurn], most: int, budget: int) -> int:
-    """How many of the last turns there may be: `most` of them, and within `budget` tokens."""
+    """Return how many of the last turns fit: at most `most`, and within `budget` tokens."""
     fit = 0
     for one in reversed(turns[max(0, len(turns) - most) :]):
         budget -= tokens(one.question) + tokens(one.answer)
@@ -44,7 +44,7 @@ def fitting(turns: Sequence[StoredTurn], most: int, budget: int) -> int:
 
 
 def messages(turns: Iterable[StoredTurn]) -> tuple[Message, ...]:
-    """The turns as a conversation."""
+    """Return the turns as messages."""
     return tuple(
         message
         for one in turns
@@ -54,7 +54,9 @@ def messages(turns: Iterable[StoredTurn]) -> tuple[Message, ...]:
 
 
 def transcript(turns: Iterable[StoredTurn], most: int) -> str:
-    """The turns as lines of text, each side in at most so many tokens; nothing said can pass for a line of its own."""
+    """Return the turns as lines of text, each side within `most` tokens; their content cannot imitate a line of its
+    own.
+    """
     return "".join(
         f"{speaker}: {' '.join(neutralize(cut(text, most)).split())}\n"
         for one in turns

@@ -1,4 +1,4 @@
-"""`EntityExtractor`: who and what a conversation is about, and what is said of them, as a component."""
+"""`EntityExtractor`: a component that extracts the entities of a conversation, and what is said about them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .known_entities import USER, content, words
 
 KINDS = ("person", "place", "organization", "animal", "event", "other")
 ABOUT = ("name", "home", "work", "origin", "relation", "plans", "date", "age", "health", "likes", "other")
-_PLAIN_QUESTION = re.compile(r"(?:[^.!?,;:。！？，；：؟]{1,80}[?？؟]\s*)+")  # nothing is said beside it
+_PLAIN_QUESTION = re.compile(r"(?:[^.!?,;:。！？，；：؟]{1,80}[?？؟]\s*)+")  # contains no statements
 _NAME_CHARS, _FACT_CHARS, _FACTS = 40, 100, 6
 _USERS, _ASSISTANTS = ("user", "human"), ("assistant", "ai")
-_SAID, _BEFORE, _TOKENS = 400, 80, 320  # tokens: of what the user says, of what was said before, and of a reply
+_SAID, _BEFORE, _TOKENS = 400, 80, 320  # tokens: of what the user says, of the context before, and of a reply
 
 
 class SaidOf(TypedDict):
-    """Something said of an entity: `about` is one of `ABOUT`."""
+    """A statement about an entity: `about` is one of `ABOUT`."""
 
     about: str
     fact: str
 
 
 class FoundEntity(TypedDict):
-    """An entity of a conversation; its kind is one of `KINDS`, and who speaks to the assistant is called User."""
+    """An entity of a conversation; its kind is one of `KINDS`, and whoever talks to the assistant is called User."""
 
     name: str
     kind: str
@@ -41,7 +41,7 @@ class FoundEntity(TypedDict):
 
 
 class Extracted(TypedDict):
-    """What an extractor gives."""
+    """The outputs of an extractor."""
 
     entities: list[FoundEntity]
 
@@ -49,10 +49,10 @@ class Extracted(TypedDict):
 class EntityExtractor:
     """Extracts entities from a conversation's transcript, with what the user says of them.
 
-    `model` is a `Model` or what `PromptModel` takes; where its engine can, it is held to the form, so a small
-    one will do. It is asked once for each thing that the user says, except for plain questions, and what was said
-    before only shows it who is meant. So what an assistant found somewhere does not become a fact; and what has
-    no word of the user's in it is left out: it was made up.
+    `model` is a `Model` or a name that `PromptModel` accepts. The format is constrained if the engine supports it, so a
+    small model suffices. It is asked once for each of the user's messages, except plain questions; earlier text only
+    resolves references. So an assistant's findings do not become facts, and facts without any of the user's words are
+    dropped as made up.
     """
 
     output_variable = "entities"
@@ -84,15 +84,17 @@ class EntityExtractor:
         return Extracted(entities=list(found.values()))
 
     def run(self, query: str, before: str = "") -> Extracted:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(query, before))
 
     async def run_batch_async(self, transcripts: Iterable[str], *, at_once: int = 4) -> list[Extracted]:
-        """`run_async` for each transcript, at most `at_once` at a time; results in their order."""
+        """Call `run_async` for each transcript, at most `at_once` at a time. Results are in the order of the
+        transcripts.
+        """
         return await gather_bounded(self.run_async, transcripts, at_once)
 
     def run_batch(self, transcripts: Iterable[str], *, at_once: int = 4) -> list[Extracted]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(transcripts, at_once=at_once))
 
     async def _rows(self, said: str, last: tuple[str, str]) -> list[_Row]:
@@ -180,7 +182,7 @@ _HEAD = (
 
 
 def _form() -> Constraint:
-    """Rows, which cost half the tokens of objects; of engines that know only JSON Schema, objects."""
+    """Return the constraint: rows, with half the tokens of objects; for engines with JSON Schema only, objects."""
     said = {"entity": text(_NAME_CHARS), "kind": {"enum": KINDS}, "fact": text(_FACT_CHARS), "about": {"enum": ABOUT}}
     cells: list[Pattern | str] = [", "] * 7
     cells[::2] = [json_pattern(schema) for schema in said.values()]
@@ -194,7 +196,7 @@ def _form() -> Constraint:
 
 
 def _pieces(transcript: str) -> list[tuple[str, str]]:
-    """What the user says each time, and the answers to it."""
+    """Return each of the user's messages with the text before it."""
     pieces: list[tuple[str, str]] = []
     for spoken in transcript.splitlines():
         speaker, colon, said = (part.strip() for part in spoken.partition(":"))
@@ -210,7 +212,7 @@ def _pieces(transcript: str) -> list[tuple[str, str]]:
 
 
 def _rows(values: Iterable[Any]) -> Iterator[_Row]:
-    """The rows in what the model wrote; what is none is left out."""
+    """Yield the valid rows of the model's output."""
     for value in values:
         if isinstance(value, Mapping):
             inner = value.get("facts")
@@ -234,8 +236,9 @@ def _row(cells: list[Any]) -> Iterator[_Row]:
 
 
 def _is_said(row: _Row, said: str, before: str) -> bool:
-    """Whether the user said that: the entity has a name that was named, and the fact has words in common with
-    what was said, beside that name. Whose relation somebody is may have been said before."""
+    """Return whether the user said that: the entity was named, and the fact shares words with the user's text beyond
+    the name. Relations of a person may come from the text before.
+    """
     named = set(words(row.entity)) - {"s"}
     if not any(word[0].isalpha() for word in named) or not named <= set(words(f"{said} {before} {USER}")):
         return False

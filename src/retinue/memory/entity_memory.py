@@ -1,4 +1,4 @@
-"""`EntityMemory`: who and what a conversation is about."""
+"""`EntityMemory`: the entities of a conversation."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .entity_summarizer import EntitySummarizer
 from .known_entities import Entity, forget, merge, select
 from .state_file import StateFile, StoredTurn
 
-_WAITING = 50  # turns that may wait for their extraction, should the model fail for long
-_PLAIN = 60  # tokens: an entity of which more is known than that gets a summary
+_WAITING = 50  # turns that may wait for extraction if the model keeps failing
+_PLAIN = 60  # tokens of facts about an entity, above which it gets a summary
 _LINE = 400  # tokens of each side of a turn that the extractor is shown
 _ENTITIES = 200
 
 
 @dataclass(slots=True)
 class Entities:
-    """Its state: how many turns there were, those whose entities are not extracted yet, and the one before these."""
+    """The state: number of turns, turns that are not yet extracted, and the one before these."""
 
     turn: int = 0
     waiting: list[StoredTurn] = field(default_factory=list)
@@ -37,14 +37,13 @@ class Entities:
 class EntityMemory:
     """The people, places, organizations and other entities of one conversation, and what the user said of them.
 
-    After each `every` turns, in the background, an `EntityExtractor` (or a model for one) finds what is new, which
-    takes the place of what it makes outdated; of whom much is known, an `EntitySummarizer` (by default of the
-    same model) keeps a summary. For a question, `recall` chooses in `max_tokens` (estimated, three bytes each): whom
-    the question names, then the user, then the most important, by mentions, halved in `half_life` turns
-    without one. With a `path` the memory is kept there, a JSON file that is replaced after each turn, and goes on
-    from it.
+    After each `every` turns, an `EntityExtractor` (or a model for one) extracts new facts in the background, which
+    replace those they outdate. If much is known of an entity, an `EntitySummarizer` (by default with the same model)
+    keeps a summary. `recall` selects entities for a question within `max_tokens` (estimated at three bytes each): those
+    that the question names, then the user, then by importance, which is the number of mentions, halved in `half_life`
+    turns without one. `path` is a JSON file, replaced after each turn, from which the memory continues.
 
-    Raises `UsageError`, and `DataError` for a file that is no such memory.
+    Raises `UsageError`, and `DataError` for a file that is not such a memory.
     """
 
     def __init__(
@@ -78,13 +77,13 @@ class EntityMemory:
 
     @property
     def entities(self) -> tuple[Entity, ...]:
-        """What is known, the most important first."""
+        """The known entities, most important first."""
         with self._kept.lock:
             state = self._kept.state
             return tuple(sorted(state.entities, key=lambda one: -one.importance(state.turn, self._half_life)))
 
     async def recall(self, question: str) -> Recalled:
-        """What is known of the entities that are worth their space for `question`, a line each."""
+        """Return the facts about the entities most relevant to `question`, one line each."""
         with self._kept.lock:
             state = self._kept.state
             return Recalled(
@@ -92,7 +91,7 @@ class EntityMemory:
             )
 
     async def remember(self, question: str, answer: str) -> None:
-        """Take note of a turn, and save. Raises `UsageError` if the file cannot be written."""
+        """Add a turn and save. Raises `UsageError` if the file cannot be written."""
         with self._kept.lock:
             state = self._kept.state
             state.turn += 1
@@ -104,7 +103,7 @@ class EntityMemory:
         self._background.nudge()
 
     async def settled_async(self) -> None:
-        """Wait until all that was said is extracted, also what `every` would leave waiting, and save it."""
+        """Wait until all turns are extracted, including those that `every` would delay, and save."""
         self._settling = True
         try:
             await self._background.settled_async()
@@ -113,7 +112,7 @@ class EntityMemory:
         await run_in_thread(self._kept.save)
 
     def settled(self) -> None:
-        """`settled_async`, blocking."""
+        """Run `settled_async` and block."""
         run_blocking(self.settled_async())
 
     # ── in the background ────────────────────────────────────────────────────────────────────────
@@ -124,8 +123,10 @@ class EntityMemory:
         return waiting >= (1 if self._settling else self._every)
 
     async def _catch_up(self) -> None:
-        """Extract the entities of the turns that are waiting; then compare what is new with what was known, and
-        renew the summaries. In this order, because an engine keeps only the last prompt's beginning."""
+        """Extract the entities of the waiting turns; then compare new facts with old ones, and update the summaries.
+
+        The work is in this order because an engine caches only the beginning of the last prompt.
+        """
         while (first := self._first_waiting()) is not None:
             await self._extract(*first)
         for entity in self.entities:
@@ -135,7 +136,7 @@ class EntityMemory:
                 await self._summarize(entity)
 
     def _first_waiting(self) -> tuple[StoredTurn, int] | None:
-        """The turn that has waited longest, and its number."""
+        """Return the turn that has waited longest, and its number."""
         with self._kept.lock:
             state = self._kept.state
             return (state.waiting[0], state.turn - len(state.waiting) + 1) if state.waiting else None
@@ -153,13 +154,14 @@ class EntityMemory:
     async def _compare(self, entity: Entity) -> None:
         for fact in entity.holding:
             for old in [] if fact.compared else entity.doubtful(fact):
-                if not await are_consistent(self._extractor.model, old.fact, fact.fact):
-                    with self._kept.lock:
-                        entity.outdate(old, fact)
+                if await are_consistent(self._extractor.model, old.fact, fact.fact):
+                    continue
+                with self._kept.lock:
+                    entity.outdate(old, fact)
             fact.compared = True
 
     async def _summarize(self, entity: Entity) -> None:
-        """Of all facts that hold, not of the former summary: that may have in it what is outdated."""
+        """Summarize all current facts, without the old summary, which may contain outdated ones."""
         with self._kept.lock:
             facts = [one.fact for one in entity.holding]
         given = {"name": entity.name, "kind": entity.kind, "facts": facts}

@@ -1,4 +1,4 @@
-"""`EntitySummarizer`: what is known of an entity, in a sentence or two, as a component."""
+"""`EntitySummarizer`: a component that summarizes what is known of an entity in a sentence or two."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = re.compile(r"[A-Z]\w*|\d+")
 
 
 class Summary(TypedDict):
-    """An entity's new summary."""
+    """The new summary of an entity."""
 
     name: str
     kind: str
@@ -30,16 +30,16 @@ class Summary(TypedDict):
 
 
 class Summarized(TypedDict):
-    """What a summarizer gives."""
+    """The outputs of a summarizer."""
 
     entities: list[Summary]
 
 
 class EntitySummarizer:
-    """Summarizes entities: of what is known of one and what is new, a new summary of at most `characters`.
+    """Summarizes entities: merges known and new facts into a summary of at most `characters`.
 
-    `model` is a `Model` or what `PromptModel` takes. In a pipeline it stands behind an `EntityExtractor`. A summary
-    with a name or a number in it that is not in what it is made of is not taken: then the facts stand for it.
+    `model` is a `Model` or a name that `PromptModel` accepts. In a pipeline it follows an `EntityExtractor`. A summary
+    with a name or a number that its sources do not contain is rejected in favor of the facts themselves.
     """
 
     output_variable = "entities"
@@ -69,17 +69,19 @@ class EntitySummarizer:
         return Summarized(entities=[await self._summary(entity) for entity in given])
 
     def run(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(entities))
 
     async def run_batch_async(
         self, batch: Iterable[Sequence[Mapping[str, Any]] | str], *, at_once: int = 4
     ) -> list[Summarized]:
-        """`run_async` for each of `batch`, at most `at_once` at a time; results in their order."""
+        """Call `run_async` for each item of `batch`, at most `at_once` at a time. Results are in the order of the
+        batch.
+        """
         return await gather_bounded(self.run_async, batch, at_once)
 
     def run_batch(self, batch: Iterable[Sequence[Mapping[str, Any]] | str], *, at_once: int = 4) -> list[Summarized]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(batch, at_once=at_once))
 
     async def _summary(self, entity: Mapping[str, Any]) -> Summary:
@@ -95,7 +97,7 @@ class EntitySummarizer:
 
 
 def _invents(summary: str, source: str) -> bool:
-    """Whether a name or a number stands in the summary that was in nothing it is made of."""
+    """Return whether the summary contains a name or a number that its sources do not."""
     there = {*words(source), *_BEGINNINGS}
     return any(word.casefold() not in there for word in _NAMES.findall(summary))
 

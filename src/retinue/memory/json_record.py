@@ -1,4 +1,4 @@
-"""JSON from a model that is held to it, where its engine can; read tolerantly, where it cannot."""
+"""JSON output of a model: constrained if its engine supports it, otherwise parsed tolerantly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..strategies.parsing.lenient_json import Truncated, find_values
 
 
 async def ask_for_record(model: Model, prompt: str, form: Constraint, max_tokens: int) -> list[Any]:
-    """The whole values in the model's reply to `prompt`, of one that was cut off those within it.
+    """Return the complete values in the model's reply to `prompt`; of a truncated value, the complete ones within it.
 
     Raises `ModelError`.
     """
@@ -21,16 +21,16 @@ async def ask_for_record(model: Model, prompt: str, form: Constraint, max_tokens
 
 
 def record(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an object with exactly these."""
+    """Return the schema of an object with exactly these properties."""
     needed = {"required": list(properties), "additionalProperties": False}
     return {"type": "object", "properties": properties} | needed
 
 
 def line(value: Any) -> str:
-    """A text as it is kept: on one line, and such as every file and every engine can take."""
+    """Return a text as stored: on one line, and valid for every file and engine."""
     return " ".join(str(value).encode(errors="replace").decode().split())
 
 
 def text(most: int) -> dict[str, Any]:
-    """The schema of a text of so many characters at most."""
+    """Return the schema of a text with at most `most` characters."""
     return {"type": "string", "minLength": 1, "maxLength": most}

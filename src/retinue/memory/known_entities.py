@@ -1,4 +1,4 @@
-"""The entities that a conversation has brought up: what is known of each, and which are worth a prompt's space."""
+"""The entities of a conversation: what is known of each, and which of them belong in a prompt."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from .conversation_turns import cut, tokens
 
 USER = "User"
-CHANGING = (("home", "origin", "plans"), ("work",), ("age",), ("date",))  # kinds of facts; a model confuses some
-_FACTS = 24  # of an entity that hold; the oldest give way, but not its name
-_OUTDATED = 4  # of an entity that are kept to be seen
-_SAME = 0.3  # of their words that two facts share, if one may take the other's place
+CHANGING = (("home", "origin", "plans"), ("work",), ("age",), ("date",))  # models confuse those in a group
+_FACTS = 24  # current facts of an entity; the oldest are dropped, but not its name
+_OUTDATED = 4  # outdated facts that are kept for inspection
+_SAME = 0.3  # share of common words above which one fact may replace another
 _FIRST = 1_000.0
-_FADED = 0.05  # as important as that, an entity is not shown unless it is mentioned
+_FADED = 0.05  # below this importance, an entity is only shown if it is mentioned
 _NAME = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*")
 _WORD = re.compile(r"\w+")
 _SMALL = frozenset(
@@ -27,8 +27,9 @@ _SMALL = frozenset(
 
 @dataclass(slots=True)
 class Fact:
-    """Something said of an entity: `about` is what kind of fact it is; it held from the turn `since` on, `until`
-    another was said. `compared`: with those before it."""
+    """A fact about an entity; `about` is its kind. It holds from the turn `since` until the turn `until`, when another
+    replaced it. `compared`: with earlier facts.
+    """
 
     about: str
     fact: str
@@ -39,9 +40,9 @@ class Fact:
 
 @dataclass(slots=True)
 class Entity:
-    """Somebody or something: its names, what is known of it, and when it was spoken of.
+    """An entity: its names, what is known of it, and when it was mentioned.
 
-    `summary` stands for the facts where it is not empty. `first` and `last` are turns, `mentions` counts them.
+    A `summary` that is not empty replaces the facts. `first` and `last` are turns; `mentions` counts mentions.
     """
 
     name: str
@@ -59,22 +60,22 @@ class Entity:
         return [one for one in self.facts if one.until is None]
 
     def importance(self, turn: int, half_life: float) -> float:
-        """Grows with its mentions, and halves in `half_life` turns without one."""
+        """Return its importance, which grows with mentions, and halves in `half_life` turns without one."""
         return log2(1 + self.mentions) * float(0.5 ** ((turn - self.last) / half_life))
 
     @property
     def line(self) -> str:
-        """What a prompt says of it."""
+        """The line about it in a prompt."""
         who = "The user, who asks this" if self.name == USER else f"{self.name} ({self.kind})"
         return f"{who}: {self.summary or '; '.join(one.fact for one in self.holding)}"
 
     def is_in(self, text: str) -> bool:
-        """Whether a text names it."""
+        """Return whether a text names it."""
         spoken = f" {' '.join(words(text))} "
         return any(f" {' '.join(words(name))} " in spoken for name in (self.name, *self.others) if words(name))
 
     def learn(self, about: str, fact: str, turn: int) -> None:
-        """Take in a fact, if it is news."""
+        """Add a fact, if it is new."""
         if any(words(one.fact) == words(fact) for one in self.holding):
             return
         self.facts.append(Fact(about, fact, turn))
@@ -86,25 +87,24 @@ class Entity:
         self.facts = [one for one in self.facts if not any(one is other for other in gone)]
 
     def doubtful(self, fact: Fact) -> list[Fact]:
-        """What may hold no longer, now that `fact` is said: older facts of a kind that changes, or in much the same
-        words."""
+        """Return facts that `fact` may outdate: older ones of a kind that changes, or in similar words."""
         said, kinds = content(fact.fact), next((kinds for kinds in CHANGING if fact.about in kinds), ())
         older = [one for one in self.holding if one.since < fact.since]
         return [one for one in older if one.about in kinds or _alike(content(one.fact), said)]
 
     def outdate(self, old: Fact, by: Fact) -> None:
-        """`old` holds no longer."""
+        """Mark `old` as outdated."""
         old.until = by.since
         self.summary = ""
 
 
 def words(text: str) -> list[str]:
-    """Its words, in small letters."""
+    """Return the words in lower case."""
     return _WORD.findall(text.casefold())
 
 
 def content(text: str) -> frozenset[str]:
-    """Its words that matter, without most of their endings."""
+    """Return the significant words, approximately stemmed."""
     return frozenset(word[:5] for word in words(text) if word not in _SMALL)
 
 
@@ -113,7 +113,7 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def find(entities: Iterable[Entity], name: str, kind: str) -> Entity | None:
-    """The entity of that name; or the only one of its kind whose name says more, or less, of the same."""
+    """Return the entity of that name, or the only one of its kind with a longer or shorter form of the name."""
     wanted = words(name)
     near = []
     for one in entities:
@@ -126,7 +126,7 @@ def find(entities: Iterable[Entity], name: str, kind: str) -> Entity | None:
 
 
 def merge(entities: list[Entity], found: Iterable[Mapping[str, Any]], turn: int) -> None:
-    """Take in what was found in a turn: `name`, `kind` and `facts` of each."""
+    """Merge the entities found in a turn, each with `name`, `kind` and `facts`."""
     for one in found:
         entity = find(entities, one["name"], one["kind"])
         if entity is None:
@@ -142,16 +142,18 @@ def merge(entities: list[Entity], found: Iterable[Mapping[str, Any]], turn: int)
 
 
 def forget(entities: list[Entity], most: int, turn: int, half_life: float) -> None:
-    """Keep at most so many of them: the most important."""
+    """Keep only the `most` most important entities."""
     ranked = sorted(entities, key=lambda one: -one.importance(turn, half_life))
     gone = {id(one) for one in ranked[most:] if one.name != USER}
     entities[:] = [one for one in entities if id(one) not in gone]
 
 
 def select(entities: Iterable[Entity], question: str, turn: int, half_life: float, budget: int) -> list[str]:
-    """The lines of a prompt about the entities that are worth it, in `budget` tokens: first those that `question`
-    names, then the user, then by importance. One of which nothing is known, such as a city that everybody
-    knows, needs no line, and neither does one that has faded."""
+    """Return the prompt's lines about the most relevant entities within `budget` tokens.
+
+    Those that `question` names come first, then the user, then the others by importance. Entities without facts, such
+    as well-known cities, and faded ones are omitted.
+    """
     ranked = []
     for one in entities:
         importance = one.importance(turn, half_life)
@@ -164,7 +166,7 @@ def select(entities: Iterable[Entity], question: str, turn: int, half_life: floa
     lines, most = [], budget // 2
     for _, one in sorted(ranked, key=lambda pair: -pair[0]):
         line = cut(one.line, most)
-        if tokens(line) + 1 <= budget:  # and the line's break
+        if tokens(line) + 1 <= budget:  # plus the line break
             budget -= tokens(line) + 1
             lines.append(line)
     return lines

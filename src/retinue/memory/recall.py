@@ -1,4 +1,4 @@
-"""What a run recalls before it begins, and what is remembered of it. Memories are data, and are quoted here."""
+"""Recalls memories before a run, and stores the turn after it. Memories are untrusted data, so they are quoted here."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ _UNKNOWN = "(Whether this call took effect is not known: {})"
 
 
 def as_tuple(memory: Memory | Sequence[Memory]) -> tuple[Memory, ...]:
-    """One memory, or several, as several."""
+    """Return one or several memories as a tuple."""
     return tuple(memory) if isinstance(memory, Sequence) else (memory,)
 
 
 async def recall_history(memories: Sequence[Memory], question: str) -> tuple[Message, ...]:
-    """What the memories have for `question`, as the beginning of its history: the facts in one labelled
-    message, then the turns; nothing in them can pass for a turn, an action or an answer. Raises `RetinueError` if one
-    of them fails."""
+    """Return what the memories recall for `question`, as the beginning of its history: the facts in one labeled
+    message, then the turns.
+
+    Nothing in them can pass for a turn, an action or an answer. Raises `RetinueError` if a memory fails.
+    """
     found = [await _recalled(memory, question) for memory in memories]
     turns = [replace(message, content=neutralize(message.content)) for one in found for message in one.history]
     return (*_notes(found), *turns)
@@ -49,9 +51,11 @@ def _notes(found: Sequence[Recalled]) -> tuple[Message, ...]:
 
 
 async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Sequence[Event] = ()) -> None:
-    """Have a turn remembered that has come to its end with the last event of `log`; `before` is as much of the
-    log as the run went on from. A call whose outcome is not known is part of it. What a memory raises is logged: it is
-    not the run's affair."""
+    """Store the turn that ended with the last event of `log`; `before` is the part of the log that the run continued
+    from.
+
+    A call with an unknown outcome is included. Errors of a memory are logged and do not affect the run.
+    """
     if not memories:
         return
     run = result(log)
@@ -70,7 +74,7 @@ def _is_over(run: RunResult) -> bool:
 
 
 def _unknown(log: Sequence[Event]) -> list[str]:
-    """The calls of which nobody knows whether they took effect."""
+    """Return the calls with an unknown outcome."""
     called: dict[str, str] = {}
     unknown: dict[str, None] = {}
     for event in log:

@@ -1,4 +1,4 @@
-"""A memory's state in a file: JSON, replaced whole or not at all, and read strictly."""
+"""A memory's state in a file: JSON, replaced atomically and parsed strictly."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class StoredTurn:
 
 
 class StateFile(Generic[S]):
-    """The state of one memory, a dataclass; in the file at `path`, or nowhere but here.
+    """The state of one memory, a dataclass, in the file at `path`, or in memory only.
 
-    Raises `DataError` if there is a file that is not such a state.
+    Raises `DataError` if the file exists and does not contain such a state.
     """
 
     def __init__(self, kind: type[S], path: str | Path | None) -> None:
         self.path = None if path is None else Path(path).expanduser()
-        self.lock = threading.Lock()  # for what reads and changes the state, from any thread
+        self.lock = threading.Lock()  # for reading and changing the state from any thread
         self._saving = threading.Lock()
         self.state = kind() if self.path is None or not self.path.exists() else _read(kind, self.path)
 
     def save(self) -> None:
-        """Write the state as it is now, if it has a file. Raises `UsageError`."""
+        """Write the current state, if there is a file. Raises `UsageError`."""
         if self.path is None:
             return
         with self._saving:
@@ -55,7 +55,7 @@ def _read(kind: type[S], path: Path) -> S:
         content = path.read_bytes()
         value = json.loads(content)
         if not isinstance(value, dict) or (value.get("retinue"), value.get("memory")) != (VERSION, kind.__name__):
-            raise ValueError(f"it is no {kind.__name__} of version {VERSION}")
+            raise ValueError(f"it is not a {kind.__name__} of version {VERSION}")
         state: S = TypeAdapter(kind).validate_json(content, strict=True)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
@@ -66,11 +66,11 @@ def _read(kind: type[S], path: Path) -> S:
 
 
 def _unreadable(path: Path, problem: str) -> DataError:
-    return DataError(f"{path} is not a memory that can be read: {problem} (move it away to begin a new one)")
+    return DataError(f"{path} is not a readable memory: {problem} (move it away to start a new one)")
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Replace the file: after a crash at any moment there is the old one or the new one, on the disk."""
+    """Replace the file atomically and durably: after a crash, it has either the old or the new content."""
     beside = path.with_name(f"{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -124,7 +124,7 @@ class PromptModel:
     async def run_async(
         self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None
     ) -> Reply:
-        """Return the model's reply to a text or a conversation, without an agent. Raises `ModelError`."""
+        """The model's reply to a text or a conversation, without any agent. Raises `ModelError`."""
         return await ask_once(self, prompt, stop=stop, max_tokens=max_tokens)
 
     def run(self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None) -> Reply:

@@ -31,14 +31,18 @@ async def problem_with_calls(ask: Callable[[Ask], Chunks]) -> str:
     """
     request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), max_tokens=_MAX_TOKENS, tools=(_ADD,))
     try:
-        async with aclosing(ask(request)) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, Reply):
-                    return _problem(chunk)
+        return _problem(await _whole_reply(ask(request)))
     except ModelNotFound:
         raise
     except ModelRefused as refused:
         return f"tool calls are refused: {refused}"
+
+
+async def _whole_reply(chunks: Chunks) -> Reply:
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if isinstance(chunk, Reply):
+                return chunk
     raise AssertionError("a reply ends with a Reply")
 
 

@@ -227,11 +227,15 @@ def _watched(pip: subprocess.Popen[str], scratch: Path, told: Callable[[int], No
             try:
                 return pip.communicate(timeout=_LOOK)[1]
             except subprocess.TimeoutExpired:
-                with contextlib.suppress(OSError):  # moved in the meantime
-                    told(max((file.stat().st_size for file in scratch.rglob("*.whl")), default=0))
+                _tell_size(scratch, told)
     except BaseException:
         pip.kill()
         raise
+
+
+def _tell_size(scratch: Path, told: Callable[[int], None]) -> None:
+    with contextlib.suppress(OSError):  # the wheel was moved in the meantime
+        told(max((file.stat().st_size for file in scratch.rglob("*.whl")), default=0))
 
 
 def so_far(progress: Progress, what: str, begin: int, size: int, part: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -48,14 +47,16 @@ async def with_retries(attempt: Callable[[], Chunks], retries: Retries) -> Chunk
     """Yield from `attempt`. After a `ModelUnavailable`, yield a `Retry` and start the next attempt from scratch."""
     failures = 0
     while True:
+        chunks = attempt()
         try:
-            async with aclosing(attempt()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            async for chunk in chunks:
+                yield chunk
             return
         except ModelUnavailable as error:
             failures += 1
             retry = next_retry(failures, error, retries)
+        finally:
+            await chunks.aclose()
         yield retry
         await asyncio.sleep(retry.seconds)
 

@@ -1,4 +1,4 @@
-"""Tools whose pipelines run with parameters for their nodes."""
+"""Tools whose pipelines run with bound parameters for their nodes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class BoundPipeline:
 
 
 def bind_parameters(tools: Iterable[Tool], params: Mapping[str, Mapping[str, Any]]) -> list[Tool]:
-    """`tools`, of which each pipeline gets those of `params` that are for its nodes. Raises `UsageError` for a node
-    that none of them has."""
+    """Return `tools`, with each pipeline bound to the `params` for its nodes.
+
+    Raises `UsageError` for a node that no pipeline has.
+    """
     tools = list(tools)
     names = {id(tool): {node.name for node in tool.something.nodes} for tool in tools if _is_pipeline(tool)}
     known = set().union(*names.values())

@@ -1,4 +1,4 @@
-"""Pictures of a pipeline: text, and SVG. Both are drawn layer by layer, from the root down."""
+"""Diagrams of a pipeline as text and SVG, both drawn layer by layer from the root down."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .graph import ROOT, Node, Wire, root_of
 from .graph_check import topological_order
 
 _WIDTH = 100  # of a line of text
-_BOX, _LAYER, _GAP, _MARGIN = 34, 78, 28, 16  # heights of a box and a layer; between boxes; around all
+_BOX, _LAYER, _GAP, _MARGIN = 34, 78, 28, 16  # height of a box, height of a layer, gap between boxes, outer margin
 _LETTER = 7.6
 
 
 def text(nodes: Iterable[Node]) -> str:
-    """A layer a line; beside a node, in brackets, what it comes from."""
+    """Draw one layer per line; each node is followed by its sources in brackets."""
     ordered = topological_order(nodes)
     lines = [root_of(ordered)]
     for layer in _layers(ordered):
@@ -37,7 +37,7 @@ def _label(wire: Wire) -> str:
 
 
 def _layers(nodes: Sequence[Node]) -> list[list[Node]]:
-    """Each node one layer below the lowest of those before it. `nodes`: in order."""
+    """Assign each node to the layer below its lowest source. `nodes` must be in topological order."""
     depth = {ROOT: 0}
     layers: list[list[Node]] = []
     for node in nodes:
@@ -50,10 +50,10 @@ def _layers(nodes: Sequence[Node]) -> list[list[Node]]:
 
 @dataclass(eq=False)
 class _Place:
-    """Something in a layer: a node's box, or, without a name, where a line passes."""
+    """An element of a layer: a node's box, or, without a name, a point where an edge passes through."""
 
     name: str = ""
-    above: list[tuple[_Place, str]] = field(default_factory=list)  # with the line's label
+    above: list[tuple[_Place, str]] = field(default_factory=list)  # with the edge's label
     x: float = 0.0
     y: float = 0.0
     round: bool = False
@@ -64,7 +64,7 @@ class _Place:
 
 
 def svg(nodes: Iterable[Node]) -> str:
-    """Boxes in layers, with arrows between them; no script, no reference to anything outside."""
+    """Draw boxes in layers with arrows between them, without scripts or external references."""
     ordered = topological_order(nodes)
     layers = _placed(_layers(ordered), _Place(root_of(ordered), round=True))
     width = max(_MARGIN * 2 + sum(place.width + _GAP for place in layer) - _GAP for layer in layers)
@@ -88,9 +88,9 @@ def svg(nodes: Iterable[Node]) -> str:
 
 
 def _placed(layers: list[list[Node]], root: _Place) -> list[list[_Place]]:
-    """The layers' places: the boxes, and one in each layer that a line passes on its way down.
+    """Return the elements of all layers: boxes, and points where edges pass through.
 
-    Lines that come out of one node by one branch go down together.
+    Edges from the same branch of a node share their points.
     """
     places: list[list[_Place]] = [[root], *([] for _ in layers)]
     bends: dict[tuple[str, str, int], _Place] = {}
@@ -109,7 +109,7 @@ def _placed(layers: list[list[Node]], root: _Place) -> list[list[_Place]]:
 def _led_down(
     wire: Wire, depth: int, above: _Place, places: list[list[_Place]], bends: dict[tuple[str, str, int], _Place]
 ) -> _Place:
-    """The place in the last of the layers `places` on a line from `above`, which is in the layer `depth`."""
+    """Return the element in the last of the layers `places` on an edge from `above`, which is in the layer `depth`."""
     for passed in range(depth + 1, len(places)):
         way = wire.source, wire.branch, passed
         if way not in bends:
@@ -120,7 +120,7 @@ def _led_down(
 
 
 def _spread(layer: list[_Place], number: int, width: float) -> None:
-    """Put a layer's places side by side, in the order of those above them, and centred."""
+    """Place a layer's elements side by side, centered, in the order of their sources."""
     layer.sort(key=lambda place: sum(above.x for above, _ in place.above) / max(1, len(place.above)))
     x = (width - sum(place.width + _GAP for place in layer) + _GAP) / 2
     for place in layer:
@@ -132,7 +132,7 @@ def _spread(layer: list[_Place], number: int, width: float) -> None:
 def _line(above: _Place, below: _Place, label: str) -> str:
     x1, y1, x2, y2 = above.x, above.y + _BOX, below.x, below.y
     middle = (y1 + y2) / 2
-    through = "" if below.name else f" L{x2:.1f},{y2 + _BOX:.1f}"  # a line that passes goes on to the next layer
+    through = "" if below.name else f" L{x2:.1f},{y2 + _BOX:.1f}"  # a passing edge continues
     arrow = ' marker-end="url(#arrow)"' if below.name else ""
     path = (
         f'<path d="M{x1:.1f},{y1:.1f} C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}{through}" '

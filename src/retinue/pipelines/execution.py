@@ -1,4 +1,4 @@
-"""One run of a pipeline. All of its state is here."""
+"""The state of one run of a pipeline."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .variables import Seen, bare_values, merge, with_outputs
 
 
 class Execution:
-    """A run: `plan`, what it begins with, and the parameters of single nodes.
+    """A run with its `plan`, its inputs, and the parameters of individual nodes.
 
-    A chain runs when all before it have ended; one after which several can run goes on with the first
-    of them itself and starts a task for each of the others. So a pipeline without branches needs no task.
+    A chain starts once all chains before it have ended. If several can start, the current task continues with the first
+    and starts a new task for each of the others. So a pipeline without branches needs no extra tasks.
     """
 
     def __init__(self, plan: Plan, values: Mapping[str, Any], params: Mapping[str, Mapping[str, Any]]) -> None:
         self._plan = plan
         self._params = params
-        self._seen: list[Seen | None] = [None] * len(plan.names)  # after each node that has run
+        self._seen: list[Seen | None] = [None] * len(plan.names)  # by node, once it has run
         self._seen[0] = {name: (0, value) for name, value in values.items()}
         self._branches = [FIRST] * len(plan.names)
         self._arriving: dict[int, Seen] = {}
@@ -33,7 +33,9 @@ class Execution:
         self._stopped = False
 
     async def finish(self) -> dict[str, Any]:
-        """Run all; what is visible at the ends. Raises `NodeFailed` and `UsageError`, for the first that fails."""
+        """Run all nodes and return the values visible at the ends. Raises the first node's `NodeFailed` or
+        `UsageError`.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 await self._follow(0, group)
@@ -45,7 +47,7 @@ class Execution:
         return bare_values(merge(here, ends, self._plan.before))
 
     def _ends(self) -> list[int]:
-        """Where the run ended: at its targets, or after the nodes whose branch nobody listens to."""
+        """Return the nodes where the run ended: its targets, or nodes whose chosen branch has no successor."""
         if self._plan.ends:
             return list(self._plan.ends)
         listeners = self._plan.listeners
@@ -62,7 +64,7 @@ class Execution:
                     group.create_task(self._follow(other, group))
                 chain = ready[0]
         except BaseException:
-            self._stopped = True  # also for what runs in a thread
+            self._stopped = True  # also stops synchronous nodes in threads
             raise
 
     def _ready_after(self, chain: int) -> list[int]:
@@ -74,7 +76,7 @@ class Execution:
         return ready
 
     async def _run(self, chain: tuple[int, ...]) -> None:
-        """One node after the other; those without async, as many as follow each other, in one thread."""
+        """Run the nodes of a chain; consecutive synchronous ones share a thread."""
         at = 1 if chain[0] == 0 else 0
         while at < len(chain):
             node, component = chain[at], self._component(chain[at])
@@ -111,11 +113,11 @@ class Execution:
 
     def _component(self, node: int) -> DeclaredComponent:
         component = self._plan.components[node]
-        assert component is not None, "the root runs nothing"
+        assert component is not None, "the root cannot be run"
         return component
 
     def _reached(self, node: int) -> bool:
-        """Whether one of a node's inputs was chosen. The others were not, or the nodes there did not run."""
+        """Return whether one of a node's inputs was chosen; other inputs were not, or their nodes did not run."""
         return any(self._is_live(source, wire.branch) for source, wire in self._plan.wires[node])
 
     def _is_live(self, source: int, branch: str) -> bool:
@@ -136,7 +138,7 @@ class Execution:
         arriving = merge(node, list(inputs.values()), self._plan.before)
         self._arriving[node] = arriving
         if component.takes_all or not component.required <= arriving.keys():
-            values = bare_values(arriving)  # all of it: to be taken, or to say what there is
+            values = bare_values(arriving)  # all values: to select from, or to list in an error
         else:
             values = {name: arriving[name][1] for name in component.inputs if name in arriving}
         if "inputs" in component.inputs and "inputs" not in values:

@@ -1,4 +1,4 @@
-"""What a pipeline is defined by: nodes, and where each takes its values from."""
+"""The definition of a pipeline: nodes, and where each takes its inputs from."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..core.component_declaration import component
 from ..errors import UsageError
 
 ROOT = "Query"
-INPUTS = {ROOT: ("query",), "File": ("file_paths",)}  # by what the root may be called: what it hands on
+INPUTS = {ROOT: ("query",), "File": ("file_paths",)}  # by the root's name: the values it provides
 _WIRE = re.compile(r"(?P<source>[^.]+)(\.(?P<branch>output_[1-9][0-9]*))?(\.(?P<key>(?!output_[1-9])[^.]+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One of a node's inputs: all that is visible after `source`, if that chose `branch`.
+    """An input of a node: all values visible after `source`, if it chose `branch`.
 
-    With a `parameter`, this gets the value `key` of it. `explicit`: the branch was written down. `shown` is
-    what the source is called where it is written; the root's other name is `ROOT` here.
+    With a `parameter`, only that one is set, to the value `key`. `explicit`: the branch was written out. `shown` is the
+    source as written; the alternative name of the root is `ROOT` here.
     """
 
     source: str
@@ -39,10 +39,10 @@ class Wire:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a pipeline as it is written down.
+    """The definition of a node.
 
-    `inputs`: the names of nodes (`"Query"` is the root, `"Classify.output_2"` a branch), or a mapping of
-    parameters to single values: `{"text": "Summary.results"}`.
+    `inputs`: names of nodes (`"Query"` is the root, `"Classify.output_2"` a branch), or a mapping of parameters to
+    single values: `{"text": "Summary.results"}`.
     """
 
     something: Any
@@ -51,26 +51,26 @@ class Node:
 
     @cached_property
     def component(self) -> DeclaredComponent:
-        """What it runs, under the node's name. Raises `UsageError` if it is no component."""
+        """The component under the node's name. Raises `UsageError` if it is not one."""
         return replace(component(self.something), name=self.name)
 
     @cached_property
     def wires(self) -> tuple[Wire, ...]:
-        """Its inputs, read. Raises `UsageError` for one that cannot be."""
+        """The parsed inputs. Raises `UsageError` for an invalid one."""
         if isinstance(self.inputs, str):
-            raise UsageError(f"node {self.name!r}: inputs are a list: [{self.inputs!r}]")
+            raise UsageError(f"node {self.name!r}: inputs must be a list: [{self.inputs!r}]")
         named = isinstance(self.inputs, Mapping)
         items = self.inputs.items() if isinstance(self.inputs, Mapping) else [("", text) for text in self.inputs]
         return tuple(_wire(self.name, text, parameter, named) for parameter, text in items)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """The names of the nodes before it, each once."""
+        """The names of the source nodes, without duplicates."""
         return tuple(dict.fromkeys(wire.source for wire in self.wires))
 
 
 def root_of(nodes: Iterable[Node]) -> str:
-    """What the nodes call the root."""
+    """Return the name that the nodes use for the root."""
     named = (wire.shown for node in nodes for wire in node.wires if wire.source == ROOT)
     return next(named, ROOT)
 

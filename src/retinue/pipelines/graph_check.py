@@ -1,4 +1,4 @@
-"""What is wrong with the definition of a pipeline: all of it, in sentences."""
+"""Validation of a pipeline's definition; reports all problems as sentences."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..core.component import FIRST
 from ..errors import UsageError
 from .graph import INPUTS, ROOT, Node, Wire, root_of
 
-Visible = frozenset[str] | None  # the values there are after a node; None: it may give any
+Visible = frozenset[str] | None  # values available after a node; None: unknown
 
 
 def inputs_of(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """What the root hands on, by what these nodes call it; of a node that cannot be read, nothing is known."""
+    """Return what the root provides under the name that these nodes use; unreadable nodes are ignored."""
     return INPUTS[root_of(node for node in nodes if not any(unreadable(node)))]
 
 
 def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> list[str]:
-    """All that is wrong with a pipeline of `nodes`, which may stand in any order. Nothing is run."""
+    """Return all problems of a pipeline with these `nodes`, in any order. Nothing is run."""
     found: list[str] = []
     nodes = list(nodes)
     inputs = inputs_of(nodes) if inputs is None else inputs
@@ -34,9 +34,9 @@ def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> li
     used = {source for node in readable.values() for source in node.sources}
     for node in readable.values():
         if not node.wires and node.name in used:
-            found.append(f"node {node.name!r} has no inputs, so it is a second root beside {ROOT!r}; there is only one")
+            found.append(f"node {node.name!r} has no inputs, so it is a second root beside {ROOT!r}; want only one")
         found += bad_wires(node, readable, names, used)
-    found += [f"{' → '.join([*loop, loop[0]])} is a cycle; a pipeline has none" for loop in cycles(readable)]
+    found += [f"{' → '.join([*loop, loop[0]])} is a cycle; a pipeline may not have one" for loop in cycles(readable)]
     if not found:
         visible: dict[str, Visible] = {ROOT: frozenset(inputs)}
         for node in topological_order(readable.values()):
@@ -46,17 +46,17 @@ def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> li
 
 
 def bad_name(name: str, taken: Collection[str]) -> Iterator[str]:
-    """Why `name` cannot be a node's."""
+    """Yield why `name` is not valid for a node."""
     if not isinstance(name, str) or not name.isprintable() or not name.strip() or "." in name:
         yield f"a node cannot be called {name!r}: want a text without dots and line breaks"
     elif name in INPUTS:
         yield f"a node cannot be called {name!r}: that is the root's name"
     elif name in taken:
-        yield f"two nodes are called {name!r}; a name stands for one"
+        yield f"two nodes are called {name!r}; names must be unique"
 
 
 def unreadable(node: Node) -> Iterator[str]:
-    """Why a node's component or its inputs cannot be read."""
+    """Yield why a node's component or inputs cannot be read."""
     try:
         _ = node.component
     except UsageError as error:
@@ -70,24 +70,24 @@ def unreadable(node: Node) -> Iterator[str]:
 def bad_wires(
     node: Node, nodes: Mapping[str, Node], names: Collection[str], used: Collection[str] = ()
 ) -> Iterator[str]:
-    """What is wrong with one node's inputs. `names`: also those of nodes that cannot be read."""
+    """Yield problems of one node's inputs. `names` includes unreadable nodes."""
     if not node.wires and node.name not in used:
         yield f"node {node.name!r} is not connected: it has no inputs; the root is {ROOT!r}"
     seen: set[str] = set()
     for wire in node.wires:
         yield from _bad_source(node, wire, nodes, names)
         if not wire.parameter and str(wire) in seen:
-            yield f"node {node.name!r}: its input {str(wire)!r} stands there twice"
+            yield f"node {node.name!r}: its input {str(wire)!r} is listed twice"
         seen.add(str(wire))
         if wire.parameter and wire.parameter not in node.component.inputs and not node.component.takes_all:
-            yield f"node {node.name!r} takes no {wire.parameter!r}; it takes: {_listed(node.component.inputs)}"
+            yield f"node {node.name!r} has no input {wire.parameter!r}; it has: {_listed(node.component.inputs)}"
 
 
 def _bad_source(node: Node, wire: Wire, nodes: Mapping[str, Node], names: Collection[str]) -> Iterator[str]:
     if wire.source not in names:
         near = get_close_matches(wire.source, names, 1)
         known = f"do you mean {near[0]!r}?" if near else f"there are: {_listed(names)}"
-        yield f"node {node.name!r}: its input {wire.source!r} is no node of this pipeline; {known}"
+        yield f"node {node.name!r}: its input {wire.source!r} is not a node of this pipeline; {known}"
     elif wire.source == ROOT:
         if wire.branch != FIRST:
             yield f"node {node.name!r}: {ROOT!r} has no {wire.branch}"
@@ -101,7 +101,7 @@ def _bad_source(node: Node, wire: Wire, nodes: Mapping[str, Node], names: Collec
 
 
 def cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
-    """The cycles among `nodes`: one of each knot, in the direction of the values."""
+    """Return cycles among `nodes`, one per strongly connected component, in the direction of the values."""
     left = {name: [source for source in node.sources if source in nodes] for name, node in nodes.items()}
     found: list[list[str]] = []
     while True:
@@ -116,7 +116,7 @@ def cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
 
 
 def topological_order(nodes: Iterable[Node]) -> list[Node]:
-    """`nodes` so that each comes after those it takes values from; otherwise as they stand."""
+    """Sort `nodes` topologically; otherwise their order is kept."""
     nodes = list(nodes)
     place = {node.name: at for at, node in enumerate(nodes)}
     sorter = TopologicalSorter(
@@ -135,34 +135,34 @@ def topological_order(nodes: Iterable[Node]) -> list[Node]:
 
 
 def missing_inputs(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
-    """What a node needs and nothing before it gives."""
+    """Yield required inputs of a node that nothing before it provides."""
     mapped = set()
     for wire in node.wires:
         given = visible[wire.source]
         if wire.parameter:
             mapped.add(wire.parameter)
             if given is not None and wire.key not in given:
-                yield f"node {node.name!r}: {wire.source!r} gives no {wire.key!r}; it gives: {_listed(given)}"
+                yield f"node {node.name!r}: {wire.source!r} has no output {wire.key!r}; it has: {_listed(given)}"
     there = _before(node, visible)
     if there is None:
         return
     for name in node.component.inputs:
         if name in node.component.required and name not in there | mapped | {"inputs"}:
             yield (
-                f"node {node.name!r} needs {name!r}, which nothing before it gives (there is: {_listed(there)}); "
-                f'rename one of them, or say inputs={{"{name}": "{node.sources[0]}.…"}}'
+                f"node {node.name!r} needs {name!r}, which nothing before it provides (available: {_listed(there)}); "
+                f'rename one of them, or set inputs={{"{name}": "{node.sources[0]}.…"}}'
             )
 
 
 def visible_after(node: Node, visible: Mapping[str, Visible]) -> Visible:
-    """The values there are after `node`."""
+    """Return the values available after `node`."""
     before = _before(node, visible)
     outputs = node.component.outputs
     return None if before is None or outputs is None else before | outputs.keys()
 
 
 def from_root(nodes: Iterable[Node], inputs: Collection[str]) -> frozenset[str]:
-    """Those of `inputs` that some node needs and only the root gives. `nodes`: in order."""
+    """Return those of `inputs` that a node needs and only the root provides. `nodes` must be in topological order."""
     needed: set[str] = set()
     visible: dict[str, Visible] = {ROOT: frozenset()}
     for node in nodes:
@@ -190,6 +190,6 @@ def _listed(names: Collection[str]) -> str:
 
 
 def raise_problems(pipeline: str, found: Sequence[str]) -> None:
-    """Raise `UsageError` with all of `found`, if there is anything."""
+    """Raise `UsageError` with all problems in `found`, if there are any."""
     if found:
         raise UsageError(f"pipeline {pipeline!r}: " + "\n".join(found))

@@ -23,13 +23,13 @@ Params = Mapping[str, Mapping[str, Any]]
 
 
 class Pipeline(YamlSerializable):
-    """Components put together: each takes its inputs, by name, from what is visible after those before it.
+    """A graph of components. Each takes its inputs, by name, from the values visible after those before it.
 
-    `inputs` are the values a run may be given; the root `"Query"` hands them on: `query`, or `file_paths` if
-    the nodes call the root `"File"`. `nodes`, in any order, are those of a definition; in code, use
-    `add_node`. Raises `UsageError` with all that is wrong.
+    `inputs` are the values that a run may be given. The root `"Query"` provides them: `query`, or `file_paths` if the
+    nodes call the root `"File"`. `nodes` come from a definition, in any order; in code, use `add_node`. Raises
+    `UsageError` with all problems.
 
-    A pipeline keeps nothing of its runs. It may be a node of another, and a tool.
+    A pipeline is stateless. It may be a node of another pipeline, and a tool.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Pipeline(YamlSerializable):
 
     @classmethod
     def load_from_yaml(cls, path: str | Path, pipeline_name: str | None = None) -> Self:
-        """The pipeline in a file; of several, the one called `pipeline_name`. Raises `DataError` and `UsageError`."""
+        """Load a pipeline from a file; `pipeline_name` selects one of several. Raises `DataError` and `UsageError`."""
         pipeline: Self = load_section(path, "pipelines", pipeline_name)
         return pipeline
 
@@ -56,7 +56,7 @@ class Pipeline(YamlSerializable):
         return one_line_repr(self, self.name, inputs=list(self.inputs), nodes=list(self._nodes))
 
     def state(self) -> Any:
-        """What may have changed since it was made."""
+        """Return the settings, which may have changed since construction."""
         return [(node.name, node.wires) for node in self._nodes.values()]
 
     # ── building ─────────────────────────────────────────────────────────────────────────────────
@@ -64,11 +64,11 @@ class Pipeline(YamlSerializable):
     def add_node(
         self, component: Any, name: str | None = None, inputs: Sequence[str] | Mapping[str, str] | None = None
     ) -> None:
-        """Add a component: a function, or anything with `run` or `run_async`.
+        """Add a component: a function, or an object with `run` or `run_async`. Raises `UsageError`.
 
-        `inputs` names nodes that are there: `["Query"]`, `["Classify.output_2"]`, or for single values
-        `{"text": "Summary.results"}`. Without it, the node comes after the last one added, or the root.
-        Without `name`, it is called after the component. Raises `UsageError`.
+        `inputs` names existing nodes: `["Query"]`, `["Classify.output_2"]`, or for single values `{"text":
+        "Summary.results"}`. By default the node follows the last one added, or the root. `name` defaults to the
+        component's.
         """
         name = name if name is not None else self._name_for(component)
         if inputs is None:
@@ -82,7 +82,7 @@ class Pipeline(YamlSerializable):
 
     def _add(self, node: Node) -> None:
         if isinstance(node.something, Pipeline) and node.something.holds(self):
-            raise UsageError(f"pipeline {self.name!r}: node {node.name!r} would make it a part of itself")
+            raise UsageError(f"pipeline {self.name!r}: node {node.name!r} would make it contain itself")
         self._nodes[node.name] = node
         self._visible[node.name] = graph_check.visible_after(node, self._visible)
         self._plans.clear()
@@ -94,11 +94,11 @@ class Pipeline(YamlSerializable):
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Its nodes, as they were added."""
+        """The nodes, in the order they were added."""
         return tuple(self._nodes.values())
 
     def holds(self, other: Pipeline) -> bool:
-        """Whether `other` is this pipeline or a node in it, at any depth."""
+        """Return whether `other` is this pipeline or a node in it, at any depth."""
         inner = (node.something for node in self._nodes.values() if isinstance(node.something, Pipeline))
         return other is self or any(pipeline.holds(other) for pipeline in inner)
 
@@ -114,16 +114,16 @@ class Pipeline(YamlSerializable):
     ) -> dict[str, Any]:
         """Run it; what is visible where it ends, by name.
 
-        `values` are further inputs. `params`, by node, override what a node takes: `{"Retriever": {"top_k":
-        3}}`. With `targets` only these nodes run, and those before them. Raises `UsageError` for a wrong
-        input, and `NodeFailed` for the first node that fails; the others are cancelled.
+        Raises `UsageError` for an invalid input, and `NodeFailed` for the first node that fails; the others are
+        cancelled. `values` are further inputs. `params`, by node, override a node's inputs: `{"Retriever": {"top_k":
+        3}}`. With `targets`, only these nodes and those before them run.
         """
         values = {name: value for name, value in (values | {"query": query}).items() if value is not None}
         unknown = [name for name in values if name not in self.inputs]
         if unknown:
             takes = ", ".join(self.inputs) or "nothing"
             raise UsageError(
-                f"pipeline {self.name!r} takes no {unknown[0]!r} (it takes: {takes}); see Pipeline(inputs=…)"
+                f"pipeline {self.name!r} has no input {unknown[0]!r} (its inputs are: {takes}); see Pipeline(inputs=…)"
             )
         self._check_params(params or {})
         return await Execution(self._plan(targets), values, params or {}).finish()
@@ -136,15 +136,15 @@ class Pipeline(YamlSerializable):
         targets: str | Sequence[str] | None = None,
         **values: Any,
     ) -> dict[str, Any]:
-        """`run_async`, blocking."""
+        """Run `run_async` and block."""
         return run_blocking(self.run_async(query, params=params, targets=targets, **values))
 
     async def run_batch_async(
         self, queries: Iterable[Any | Mapping[str, Any]], *, at_once: int = 4, **options: Any
     ) -> list[dict[str, Any]]:
-        """`run_async` for each query, at most `at_once` at a time; results in their order.
+        """Call `run_async` for each query, at most `at_once` at a time. Results are in the order of the queries.
 
-        A query may be a mapping of several inputs. `options` are those of `run_async`, the same for all.
+        A query may be a mapping of several inputs. `options` are those of `run_async`, shared by all.
         """
 
         async def one(query: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Pipeline(YamlSerializable):
     def run_batch(
         self, queries: Iterable[Any | Mapping[str, Any]], *, at_once: int = 4, **options: Any
     ) -> list[dict[str, Any]]:
-        """`run_batch_async`, blocking."""
+        """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(queries, at_once=at_once, **options))
 
     def _plan(self, targets: str | Sequence[str] | None) -> Plan:
@@ -172,7 +172,7 @@ class Pipeline(YamlSerializable):
         self._check_names(params, "params")
         for name, given in params.items():
             if not isinstance(given, Mapping):
-                raise UsageError(f"pipeline {self.name!r}: params are by node: {{{name!r}: {{'parameter': value}}}}")
+                raise UsageError(f"pipeline {self.name!r}: want params by node: {{{name!r}: {{'parameter': value}}}}")
             try:
                 self._nodes[name].component.check_names(given)
             except UsageError as error:
@@ -184,7 +184,7 @@ class Pipeline(YamlSerializable):
             takers = (
                 [node.name for node in self.nodes if unknown[0] in node.component.inputs] if what == "params" else []
             )
-            hint = f"{takers[0]!r} takes it: params={{{takers[0]!r}: {{{unknown[0]!r}: …}}}}" if takers else ""
+            hint = f"{takers[0]!r} has it: params={{{takers[0]!r}: {{{unknown[0]!r}: …}}}}" if takers else ""
             hint = hint or suggestion(unknown[0], self._nodes)
             raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; {hint}")
 
@@ -192,22 +192,22 @@ class Pipeline(YamlSerializable):
 
     @property
     def output_variable(self) -> str:
-        """The name of its main output, which a tool shows the model: that of its last node."""
+        """The name of the main output, which a tool shows the model: that of the last node."""
         return self._ends()[-1].component.output if self._nodes else "results"
 
     @property
     def effects(self) -> str:
-        """`read` if all of its nodes say that they change nothing, else `once`."""
+        """`read` if all nodes declare that they change nothing, otherwise `once`."""
         reads = all(getattr(node.something, "effects", "") == "read" for node in self.nodes)
         return "read" if reads and self.nodes else "once"
 
     @property
     def output_variables(self) -> tuple[str, ...]:
-        """The main outputs of all nodes at which it ends."""
+        """The main outputs of all nodes at which the pipeline ends."""
         return tuple(dict.fromkeys(node.component.output for node in self._ends())) or ("results",)
 
     def as_component(self) -> DeclaredComponent:
-        """What another pipeline is told of this one."""
+        """Return this pipeline's declaration as a component of another."""
         needs = graph_check.from_root(self._nodes.values(), self.inputs)
         inputs = {name: Input(required=name in needs) for name in self.inputs}
         inputs |= {"params": Input(required=False, default=None)}
@@ -221,11 +221,11 @@ class Pipeline(YamlSerializable):
         return [node for name, node in self._nodes.items() if name not in used]
 
     def draw(self) -> str:
-        """A picture of it in text: layer by layer, from the root down."""
+        """Draw a diagram as text: layer by layer, from the root down."""
         return diagram.text(self.nodes)
 
     def draw_svg(self) -> str:
-        """A picture of it as SVG."""
+        """Draw a diagram as SVG."""
         return diagram.svg(self.nodes)
 
     def _repr_svg_(self) -> str:

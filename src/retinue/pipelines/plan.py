@@ -1,4 +1,4 @@
-"""A pipeline made ready to run: its nodes by number, in order, and gathered into chains."""
+"""The execution plan of a pipeline: its nodes by number, in topological order, grouped into chains."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from .graph_check import topological_order
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run needs to know, by the number of a node; a node comes after those it takes values from.
+    """The data that a run needs, by node number. Nodes are in topological order; number 0 is the root.
 
-    Number 0 is the root. `wires`: each with the number of its source. `before`: a bit for each node
-    before it. `chains`: nodes of which each has only the next after it, and the next only that one before
-    it, so a chain runs as one; `after` and `waits` count between chains. `ends`: where the run is to end,
-    if it is said, else empty.
+    `wires` have the number of their source. `before` is a bit set of the nodes before each node. `chains` are sequences
+    of nodes with exactly one successor and one predecessor each, which run as a unit; `after` and `waits` count between
+    chains. `ends`: the requested targets, or empty.
     """
 
     names: tuple[str, ...]
@@ -32,7 +31,7 @@ class Plan:
 
 
 def needed(nodes: Mapping[str, Node], targets: Iterable[str]) -> list[Node]:
-    """`targets` and all nodes before them."""
+    """Return `targets` and all nodes before them."""
     found: set[str] = set()
     todo = list(targets)
     while todo:
@@ -44,7 +43,7 @@ def needed(nodes: Mapping[str, Node], targets: Iterable[str]) -> list[Node]:
 
 
 def plan(nodes: Iterable[Node], targets: Iterable[str] = ()) -> Plan:
-    """The plan of a pipeline whose definition is without problems."""
+    """Return the plan of a valid pipeline."""
     ordered = topological_order(nodes)
     number = {ROOT: 0} | {node.name: at for at, node in enumerate(ordered, 1)}
     sources = [(), *(tuple(number[name] for name in node.sources) for node in ordered)]
@@ -75,7 +74,7 @@ def plan(nodes: Iterable[Node], targets: Iterable[str] = ()) -> Plan:
 def _chains(
     sources: list[tuple[int, ...]],
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """The chains, the chains after each, and how many each waits for. The first chain begins with the root."""
+    """Return the chains, the chains after each, and how many each waits for. The first chain begins with the root."""
     following: list[list[int]] = [[] for _ in sources]
     for node, mine in enumerate(sources):
         for source in mine:

@@ -1,4 +1,4 @@
-"""The values that are visible at a place of a pipeline, and what becomes of them where inputs meet."""
+"""The values visible at a point of a pipeline, and how they are merged where inputs meet."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 
 from ..core.values import Document
 
-Seen = Mapping[str, tuple[int, Any]]  # by name: which node gave the value, and the value
+Seen = Mapping[str, tuple[int, Any]]  # by name: the node that produced the value, and the value
 
 
 def bare_values(seen: Seen) -> dict[str, Any]:
-    """The values alone."""
+    """Return the values without their nodes."""
     return {name: value for name, (_, value) in seen.items()}
 
 
 def with_outputs(seen: Seen, node: int, outputs: Mapping[str, Any]) -> Seen:
-    """What is visible after `node`, which gave `outputs`."""
+    """Return the values visible after `node`, which produced `outputs`."""
     return {**seen, **{name: (node, value) for name, value in outputs.items()}}
 
 
 def merge(node: int, inputs: Sequence[Seen], before: Sequence[int]) -> Seen:
-    """What is visible at `node`, where `inputs` meet, in their order. `before`: bits of the nodes before each.
+    """Merge the values of `inputs` at `node`, in order. `before` has the bit set of the nodes before each node.
 
-    A value is superseded by one that a later node on its way gave. Of those that remain under one name,
-    lists of documents are joined in the order of the inputs; of others the last counts.
+    A value is superseded by one from a later node on its path. If several remain under one name, lists of documents are
+    concatenated in the order of the inputs; of other values, the last wins.
     """
     if len(inputs) == 1:
         return inputs[0]

@@ -50,9 +50,9 @@ def fail_run(connection: Connection, run: RunRow, problem: str, code: str = "ser
 
 def fail_drive(connection: Connection, held: RunRow, problem: str) -> RunRow:
     """Fail the run acquired as `held`, whatever its status became meanwhile. Raises `Fenced` if another drive has it by
-    now."""
+    now, or it has ended."""
     run = find_run(connection, held.id, held.request, lock=True)
-    if run is None or run.epoch != held.epoch:
+    if run is None or run.epoch != held.epoch or not run.active:
         raise Fenced(held.id)
     return fail_run(connection, run, problem)
 

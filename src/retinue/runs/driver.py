@@ -88,7 +88,7 @@ class Runs:
         task = self._tasks.get(run_id)
         self._wanted.add(run_id)
         if task is None or task.done():
-            work = supervise(f"the driving of {run_id}", partial(self._keep_driving, run_id, run))
+            work = supervise(f"driving the run {run_id}", partial(self._keep_driving, run_id, run))
             task = self._tasks[run_id] = asyncio.create_task(work, name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
@@ -216,7 +216,13 @@ class Runs:
         self._live[run.id] = live
         if run.id in self._interrupted:
             live.cancel()
-        return await self._follow(run, writer, live, tools)
+        try:
+            return await self._follow(run, writer, live, tools)
+        except (StoreUnavailable, StoreConflict, Fenced):
+            raise
+        except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
+            logger.warning("the run %s failed: %s", run.id, error)
+            return await self._end(run, writer, stopped_by(error))
 
     async def _begin(self, run: RunRow, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]]:
         """Return the replayed run and its tools."""
@@ -233,20 +239,14 @@ class Runs:
         free = {name for name, tool in tools.items() if tool.effects == "read"}  # may run before the call is written
         if is_suspect(run.attempts):  # write calls first, to know which one killed the process
             free.clear()
-        try:
-            async with aclosing(live.events()) as events:
-                async for event in events:
-                    if self._parking and isinstance(event, Stopped):
-                        return "parked"
-                    if isinstance(event, Finished | Stopped):
-                        return await self._end(run, writer, event, tools=tools)
-                    await self._note(writer, event, free)
-        except (StoreUnavailable, StoreConflict, Fenced):
-            raise
-        except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
-            logger.warning("the run %s failed: %s", run.id, error)
-            return await self._end(run, writer, stopped_by(error))
-        return "parked"  # its events ended without an end: closed by a shutdown
+        async with aclosing(live.events()) as events:
+            async for event in events:
+                if self._parking and isinstance(event, Stopped):
+                    break
+                if isinstance(event, Finished | Stopped):
+                    return await self._end(run, writer, event, tools=tools)
+                await self._note(writer, event, free)
+        return "parked"
 
     async def _note(self, writer: LogWriter, event: Event | Delta, free: Set[str]) -> None:
         match event:

@@ -73,7 +73,7 @@ _TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and addr
         "invalid_prompt",
         "This model's maximum context length is exceeded. Please reduce the length of the messages.",
     ),
-    "invalid_request": ("invalid_prompt", "The model behind this agent does not take this request."),
+    "invalid_request": ("invalid_prompt", "The model behind this agent does not accept this request."),
     "model_refused": ("server_error", "The model behind this agent cannot be used. Please contact the operator."),
     "server_error": ("server_error", "The run failed because of a server error. Please contact the operator."),
     "model_unavailable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),

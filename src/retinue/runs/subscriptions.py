@@ -70,8 +70,8 @@ class Subscriptions:
                     return
                 async for item in reader.items():
                     yield item
-                    if isinstance(item, RunRow) and not item.active:
-                        return
+                if reader.over:
+                    return
 
     @contextmanager
     def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
@@ -102,6 +102,7 @@ class _Reader:
     def __init__(self, after: int, listens: bool) -> None:
         self.after = after  # the number of the last entry delivered
         self.listens = listens
+        self.over = False  # the row of an ended run was delivered
         self._items: list[Followed] = []
         self._behind = False
         self._more = asyncio.Event()
@@ -126,16 +127,23 @@ class _Reader:
         self._more.clear()
 
     async def items(self) -> AsyncGenerator[Followed, None]:
-        """Yield items as they arrive, until the buffer overflows."""
+        """Yield items as they arrive, until the run is over or the buffer overflows."""
         while True:
             await self._more.wait()
             self._more.clear()
             if self._behind:
                 return
             items, self._items = self._items, []
-            for item in items:
-                if isinstance(item, RunRow):
-                    yield item
-                elif item.seq > self.after:
-                    self.after = item.seq
-                    yield item
+            for item in filter(self._is_new, items):
+                yield item
+                if self.over:
+                    return
+
+    def _is_new(self, item: Followed) -> bool:
+        """Whether `item` was not delivered before; marks it as delivered."""
+        if isinstance(item, RunRow):
+            self.over = not item.active
+            return True
+        new = item.seq > self.after
+        self.after = max(self.after, item.seq)
+        return new

@@ -28,7 +28,7 @@ async def watch(database: Database, runs: Runs) -> None:
             if problem:
                 logger.warning("ready again: the database is available")
             if now != retaken:
-                logger.warning("the lock of the database was lost with its connection, and taken again")
+                logger.warning("the database lock was lost with its connection, and has been retaken")
                 await recover_runs(runs)
             problem, retaken = "", now
         await asyncio.sleep(_EVERY)

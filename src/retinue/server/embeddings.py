@@ -102,7 +102,7 @@ def _texts(body: EmbeddingsCreate) -> list[str]:
 
 def _check(context: Context, texts: int) -> None:
     if context.server.batches.of(context.scope.tenant) + texts // _BATCH > _WAITING:
-        raise too_many("embeddings that wait", _WAITING)
+        raise too_many("queued embeddings", _WAITING)
 
 
 def _pieces(texts: Sequence[str], dimensions: int | None) -> list[list[tuple[str, int]]]:

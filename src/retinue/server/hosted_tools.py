@@ -47,7 +47,7 @@ class Hosted:
     def of(cls, enabled: Sequence[str], searching: VectorSearch) -> Hosted:
         """Set up the enabled tools. Raises `UsageError` if a tool is unknown or its extra is not installed."""
         if unknown := [name for name in enabled if name not in HOSTED]:
-            raise UsageError(f"no hosted tool {unknown[0]!r}; there are: {', '.join(HOSTED)}")
+            raise UsageError(f"unknown hosted tool {unknown[0]!r}; there are: {', '.join(HOSTED)}")
         return cls(tuple(enabled), searching, CodeInterpreter() if CODE_INTERPRETER in enabled else None)
 
     async def tools(self, scope: TenantView, wishes: Sequence[Mapping[str, Any]], resources: Resources) -> list[Tool]:

@@ -68,7 +68,7 @@ class Indexer:
         self._woken.set()
         self._changed |= set(changed)
         if self._task is None or self._task.done():
-            work = supervise("the indexing of files", self._work)
+            work = supervise("indexing files", self._work)
             self._task = asyncio.create_task(work, name="indexing", context=Context())  # outlives the request
 
     async def close(self) -> None:
@@ -91,11 +91,10 @@ class Indexer:
         query = select(_COLUMNS.id).where(_COLUMNS.vector_store_id.in_(store_ids), _COLUMNS.status == "in_progress")
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while True:
-                    step = self._step
-                    if not await self._database.read(lambda connection: connection.execute(query.limit(1)).first()):
-                        return
+                step = self._step
+                while await self._database.read(lambda connection: connection.execute(query.limit(1)).first()):
                     await step.wait()
+                    step = self._step
 
     async def _work(self) -> None:
         under_way: dict[int, asyncio.Task[None]] = {}  # by the rows' numbers

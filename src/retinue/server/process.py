@@ -108,7 +108,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
         limits.spent(run.key_id, run.usage.total_tokens if run.usage else 0)
         if run.thread_id is not None:
             work = partial(_begin_next, server, run.thread_id)
-            task = asyncio.create_task(supervise("the beginning of a thread's next run", work))
+            task = asyncio.create_task(supervise("starting a thread's next run", work))
             begun.add(task)
             task.add_done_callback(begun.discard)
 
@@ -151,9 +151,9 @@ async def until(
     )
     server.indexing.wake()
     await recover_runs(server.runs)
-    keeping = asyncio.create_task(supervise("the keeping of runs", partial(run_maintenance, server)), name="keep")
+    keeping = asyncio.create_task(supervise("maintenance of runs", partial(run_maintenance, server)), name="keep")
     looking = partial(watch, server.database, server.runs)
-    watching = asyncio.create_task(supervise("the watch of the database", looking), name="watch")
+    watching = asyncio.create_task(supervise("watching the database", looking), name="watch")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:

@@ -116,10 +116,8 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
             begun = True
             for piece in pieces:
                 piece.error, piece.untouched = None, False
-                if piece.may_refuse and len(pieces) > 1:
-                    _do_apart(connection, piece)
-                else:
-                    piece.result = piece.work(connection)
+                do = _do_apart if piece.may_refuse and len(pieces) > 1 else _do_here
+                do(connection, piece)
             worked = True
     except BaseException as raised:
         error = raised
@@ -129,6 +127,10 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
     for piece in pieces:
         piece.error, piece.untouched = error, away
     return begun and not worked and not away
+
+
+def _do_here(connection: Connection, piece: Piece[Any]) -> None:
+    piece.result = piece.work(connection)
 
 
 def _do_apart(connection: Connection, piece: Piece[Any]) -> None:

@@ -1,6 +1,6 @@
-"""Conformance suites for models, tools, components, strategies and document stores of your own.
+"""Conformance suites for custom models, tools, components, strategies and document stores.
 
-A suite is a tuple of cases, each of which checks one clause of a contract. It needs no pytest, and suits it:
+A suite is a tuple of cases, each of which checks one clause of a contract. It works with pytest but does not need it:
 
     @pytest.mark.parametrize("case", tool_cases(), ids=str)
     def test_my_tool(case: Case[ToolSubject]) -> None:

@@ -1,4 +1,4 @@
-"""One case of a conformance suite: a clause of a contract, and the check that it is kept."""
+"""A case of a conformance suite: a clause of a contract, and the check for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Check = Callable[[S], Awaitable[None]]
 class Case(Generic[S]):
     """One clause of the contract of a model, a tool, a component, a strategy or a document store.
 
-    `str(case)` is a readable id for `pytest.mark.parametrize`; `clause` says in full what must hold.
+    `str(case)` is a readable id for `pytest.mark.parametrize`; `clause` is the full requirement.
     """
 
     contract: str
@@ -32,24 +32,24 @@ class Case(Generic[S]):
         return self.name.replace(" ", "_")
 
     def run(self, subject: S, *, timeout: float = 60.0) -> None:
-        """`run_async` in an event loop of its own, for tests that are plain functions.
+        """Run `run_async` in a new event loop, for synchronous test functions.
 
-        Raises `UsageError` where a loop already runs.
+        Raises `UsageError` if a loop is already running.
         """
-        __tracebackhide__ = True  # pytest then shows where the subject failed
+        __tracebackhide__ = True  # makes pytest show where the subject failed
         if _is_in_a_loop():
-            raise UsageError("an event loop already runs here; write `await case.run_async(subject)`")
+            raise UsageError("an event loop is already running; use `await case.run_async(subject)`")
         asyncio.run(self.run_async(subject, timeout=timeout))
 
     async def run_async(self, subject: S, *, timeout: float = 60.0) -> None:  # noqa: ASYNC109 -- says what it waited for
-        """Check that `subject` keeps this clause.
+        """Check that `subject` satisfies this clause.
 
         Args:
-            subject: What is checked, and the inputs that it is checked with.
-            timeout: In seconds; a check that takes longer fails.
+            subject: The object under test, and the inputs for it.
+            timeout: In seconds; a slower check fails.
 
-        Raises `AssertionError`, which names the clause and says how it was broken, and `unittest.SkipTest` (which
-        pytest reports as a skipped test) if the subject says that it has no such ability, or lacks what this needs.
+        Raises `AssertionError`, which names the clause and the violation, and `unittest.SkipTest` (which pytest reports
+        as a skipped test) if the subject lacks the ability or the inputs that the check needs.
         """
         __tracebackhide__ = True
         try:
@@ -79,7 +79,7 @@ def _is_in_a_loop() -> bool:
 
 
 def cases(contract: str, *checks: Check[S]) -> tuple[Case[S], ...]:
-    """The cases of a suite: each named after its check, with the check's docstring as its clause."""
+    """Return the cases of a suite, each with the name of its check and the check's docstring as its clause."""
     return tuple(
         Case(contract, check.__name__.replace("_", " "), " ".join((inspect.getdoc(check) or "").split()), check)
         for check in checks
@@ -93,7 +93,7 @@ def require(held: object, problem: str) -> None:
 
 
 def require_same(one: object, other: object, problem: str) -> None:
-    """Raise `AssertionError` unless the two are equal, with the part of each that differs from the other's."""
+    """Raise `AssertionError` unless the two are equal; the message shows where they differ."""
     if one != other:
         texts = repr(one), repr(other)
         same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
@@ -111,6 +111,6 @@ def skip(reason: str) -> NoReturn:
 
 
 def shown(value: object, most: int = 200) -> str:
-    """`value` as an error message quotes it: at most so many characters of its `repr`."""
+    """Return the `repr` of `value` for an error message, truncated to `most` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 2]} …"

@@ -1,4 +1,4 @@
-"""What every component keeps to: the contract of what pipelines are made of, and agents may use."""
+"""The contract of every component, which pipelines are built from and agents may use."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ComponentSubject:
-    """A component, as the suite runs it. Where a case lacks what it needs, it is skipped.
+    """A component under test. Cases that lack an input they need are skipped.
 
     Args:
-        make: A new component: a function, or an object with `run` or `run_async`.
-        inputs: Values by name with which it runs, at least once.
-        failing: Values by name that fit, and for which it raises.
+        make: Returns a new component: a function, or an object with `run` or `run_async`.
+        inputs: Values by name for successful runs, at least one set.
+        failing: Valid values by name for which it raises.
         repeatable: The same values give the same outputs.
-        yaml: A file can say of it, if its class is one that files know, all that it was made with.
-        secret: A key that it is made with; neither its `repr` nor an error may have it.
+        yaml: All its settings can be written to a file, if its class is one that files support.
+        secret: A key that it is made with; it may not appear in its `repr` or in errors.
     """
 
     make: Callable[[], Any]
@@ -46,12 +46,12 @@ class ComponentSubject:
     secret: str = field(default="", repr=False)
 
     def component(self) -> DeclaredComponent:
-        """A new one, with what it declares."""
+        """Return a new component with its declaration."""
         return component(self.make())
 
 
 def component_cases() -> tuple[Case[ComponentSubject], ...]:
-    """The conformance suite of a component, for `pytest.mark.parametrize("case", component_cases(), ids=str)`."""
+    """Return a component's conformance suite, for `pytest.mark.parametrize("case", component_cases(), ids=str)`."""
     return cases(
         "component",
         its_inputs_are_its_parameters,
@@ -82,12 +82,12 @@ def _repeatable(subject: ComponentSubject) -> None:
 
 
 async def _alone(subject: ComponentSubject) -> list[Any]:
-    """What each of the inputs comes to, one after the other."""
+    """Return the outcome of each of the inputs, run one after the other."""
     return [await subject.component().run_async(**_given(values)) for values in subject.inputs]
 
 
 async def _refusal(subject: ComponentSubject, values: Values) -> str:
-    """The message of the `UsageError` that these values raise."""
+    """Return the message of the `UsageError` that these values raise."""
     try:
         found = await subject.component().run_async(**values)
     except UsageError as error:
@@ -99,7 +99,7 @@ async def _refusal(subject: ComponentSubject, values: Values) -> str:
 
 
 async def its_inputs_are_its_parameters(subject: ComponentSubject) -> None:
-    """`run` and `run_async` take what the component declares: the same names, and the same of them must be given."""
+    """`run` and `run_async` take the declared inputs: the same names, with the same of them required."""
     something, declared = subject.make(), subject.component()
     require(declared.name, "it has no name")
     for method in ("run", "run_async"):
@@ -115,7 +115,7 @@ async def its_inputs_are_its_parameters(subject: ComponentSubject) -> None:
 
 
 async def its_outputs_are_those_it_declares(subject: ComponentSubject) -> None:
-    """It gives the outputs that it declares, and no others."""
+    """It returns the outputs that it declares, and no others."""
     declared = subject.component()
     require(subject.inputs, "ComponentSubject.inputs is empty; want values with which it runs")
     for found in await _alone(subject):
@@ -126,7 +126,7 @@ async def its_outputs_are_those_it_declares(subject: ComponentSubject) -> None:
 
 
 async def a_missing_input_is_named(subject: ComponentSubject) -> None:
-    """Run without an input that must be given, it is refused with the input's name."""
+    """If a required input is missing, the run is refused with the input's name."""
     for name in subject.component().required:
         values = {key: value for key, value in subject.inputs[0].items() if key != name}
         said = await _refusal(subject, values)
@@ -134,7 +134,7 @@ async def a_missing_input_is_named(subject: ComponentSubject) -> None:
 
 
 async def an_unknown_input_is_named(subject: ComponentSubject) -> None:
-    """Run with an input that it does not take, it is refused with the input's name."""
+    """An unknown input is refused with its name."""
     if subject.component().takes_all:
         skip("it takes whatever it is given")
     said = await _refusal(subject, {**_given(subject.inputs[0]), "no_such_input": 1})
@@ -142,7 +142,7 @@ async def an_unknown_input_is_named(subject: ComponentSubject) -> None:
 
 
 async def an_input_of_a_wrong_type_is_named(subject: ComponentSubject) -> None:
-    """Run with a value that is not what the type hint says, it is refused with the input's name."""
+    """An input that does not match its type hint is refused with its name."""
     for name, declared in subject.component().inputs.items():
         if mismatch(wrong := object(), declared.kind):
             said = await _refusal(subject, {**_given(subject.inputs[0]), name: wrong})
@@ -150,7 +150,7 @@ async def an_input_of_a_wrong_type_is_named(subject: ComponentSubject) -> None:
 
 
 async def its_inputs_are_not_changed(subject: ComponentSubject) -> None:
-    """Running changes nothing of what it is given: other nodes may be given the same."""
+    """A run does not modify its inputs, which other nodes may share."""
     for values in subject.inputs:
         given = _given(values)
         await subject.component().run_async(**given)
@@ -161,7 +161,7 @@ async def its_inputs_are_not_changed(subject: ComponentSubject) -> None:
 
 
 async def blocking_and_awaited_are_the_same(subject: ComponentSubject) -> None:
-    """What has both `run` and `run_async` gives the same by either."""
+    """If it has both `run` and `run_async`, they return the same."""
     _repeatable(subject)
     something = subject.make()
     for values, awaited in zip(subject.inputs, await _alone(subject), strict=True):
@@ -169,7 +169,7 @@ async def blocking_and_awaited_are_the_same(subject: ComponentSubject) -> None:
 
 
 def _blocking(something: Any, values: dict[str, Any]) -> Any:
-    """What its own `run` gives, where it has one, read as its component reads it."""
+    """Return the result of its own `run`, if it has one, interpreted as its component does."""
     declared = component(something)
     if isinstance(something, DeclaredComponent) or getattr(something, "run", None) is None:
         return declared.run(**values)
@@ -178,7 +178,7 @@ def _blocking(something: Any, values: dict[str, Any]) -> Any:
 
 
 async def any_event_loop_will_do(subject: ComponentSubject) -> None:
-    """One component may be run from one event loop after the other, as scripts and servers do."""
+    """A component may be run from different event loops in turn, as scripts and servers do."""
     declared = subject.component()
     for _ in range(2):
         await asyncio.to_thread(lambda: asyncio.run(_once(declared, subject.inputs[0])))
@@ -197,7 +197,7 @@ async def a_batch_keeps_its_order(subject: ComponentSubject) -> None:
 
 
 async def runs_side_by_side_are_independent(subject: ComponentSubject) -> None:
-    """One component may be run many times at once; it keeps nothing of its runs."""
+    """A component may be run many times at once; it is stateless."""
     _repeatable(subject)
     declared = subject.component()
     runs = [_once(declared, values) for values in subject.inputs for _ in range(3)]
@@ -206,7 +206,7 @@ async def runs_side_by_side_are_independent(subject: ComponentSubject) -> None:
 
 
 async def a_copy_gives_the_same(subject: ComponentSubject) -> None:
-    """A copy (`copy.copy`) is a component that gives the same."""
+    """A copy (`copy.copy`) is a component that returns the same."""
     _repeatable(subject)
     copied = component(copy.copy(subject.make()))
     require_same(await _alone(subject), [await _once(copied, one) for one in subject.inputs], "it, and its copy")
@@ -222,7 +222,7 @@ def _pipeline(subject: ComponentSubject, values: Values) -> Pipeline:
 
 
 async def a_pipeline_may_be_made_of_it(subject: ComponentSubject) -> None:
-    """As the node of a pipeline it gives what it gives alone."""
+    """As the node of a pipeline it returns the same as alone."""
     _repeatable(subject)
     for values, alone in zip(subject.inputs, await _alone(subject), strict=True):
         found = await _pipeline(subject, values).run_async(**_given(values))
@@ -231,7 +231,7 @@ async def a_pipeline_may_be_made_of_it(subject: ComponentSubject) -> None:
 
 
 async def what_it_raises_names_its_node(subject: ComponentSubject) -> None:
-    """What it raises in a pipeline is a `NodeFailed` with the name of the node, and what was raised as its cause."""
+    """An error in a pipeline is a `NodeFailed` with the name of the node, and with the original error as its cause."""
     if not subject.failing:
         skip("ComponentSubject.failing is not given")
     for values in subject.failing:
@@ -244,7 +244,7 @@ async def what_it_raises_names_its_node(subject: ComponentSubject) -> None:
 
 
 async def a_file_can_say_it(subject: ComponentSubject) -> None:
-    """Written to YAML and read again, it is equal, and gives the same."""
+    """Written to YAML and read back, it is equal, and returns the same."""
     something = subject.make()
     if type(something).__name__ not in COMPONENTS or not subject.yaml:
         skip(f"files know no {type(something).__name__}, or ComponentSubject.yaml is false")
@@ -257,7 +257,7 @@ async def a_file_can_say_it(subject: ComponentSubject) -> None:
 
 
 def _written_and_read(something: Any) -> tuple[str, str, Any]:
-    """Its file, the file of what is read from that, and what that is: the tool of an agent."""
+    """Return its file, the file of the object read back, and that object: an agent's tool."""
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder, "a.yml"), Path(folder, "b.yml")
         Agent(PromptModel(script=["said"]), [Tool("it", something, "It")]).save_to_yaml(first)
@@ -267,7 +267,7 @@ def _written_and_read(something: Any) -> tuple[str, str, Any]:
 
 
 async def a_secret_is_not_shown(subject: ComponentSubject) -> None:
-    """Neither the `repr` of a component nor an error that it raises has its key in it."""
+    """Neither the `repr` of a component nor an error that it raises contains its key."""
     if not subject.secret:
         skip("ComponentSubject.secret is not given")
     require(subject.secret not in repr(subject.make()), "its repr has the key in it")

@@ -1,4 +1,4 @@
-"""What every document store keeps to: the contract of `retinue.DocumentStore`."""
+"""The contract of every document store, as kept by `retinue.DocumentStore`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .document_stores import (
 
 
 def document_store_cases() -> tuple[Case[DocumentStoreSubject], ...]:
-    """The conformance suite of a document store, for `pytest.mark.parametrize("case", …, ids=str)`."""
+    """Return the conformance suite of a document store, for `pytest.mark.parametrize("case", …, ids=str)`."""
     return cases(
         "document store",
         what_is_written_is_there,
@@ -53,7 +53,7 @@ def document_store_cases() -> tuple[Case[DocumentStoreSubject], ...]:
 
 
 async def what_is_written_is_there(subject: DocumentStoreSubject) -> None:
-    """What is written is found with its content, id and meta, in the order written, and counted."""
+    """Written documents are found with content, id and meta, in the order written, and counted."""
     with opened(subject) as store:
         require_same(store.write(YEARS), 3, "how many were new")
         require_same(store.filter(), list(YEARS), "what is found, and was written")
@@ -62,7 +62,7 @@ async def what_is_written_is_there(subject: DocumentStoreSubject) -> None:
 
 
 async def any_text_is_kept(subject: DocumentStoreSubject) -> None:
-    """Content, ids and values may be any text of Unicode; a character that is none may become another."""
+    """Content, ids and values may be any Unicode text; an invalid character may be replaced."""
     odd = ["", "é 🙂 漢字 \u202e", "a\nb\r\n\tc", "'; DROP TABLE documents; --", '"', "x" * 100_000, "zero\x00byte"]
     documents = [Document(text, f"{at} {text[:20]}", {"said": text[:50]}) for at, text in enumerate(odd)]
     with opened(subject, *documents) as store:
@@ -75,7 +75,7 @@ async def any_text_is_kept(subject: DocumentStoreSubject) -> None:
 
 
 async def a_document_without_an_id_is_kept_once(subject: DocumentStoreSubject) -> None:
-    """A document without an id gets one of its content and meta, so that the same one twice is one."""
+    """A document without an id gets one derived from content and meta, so that duplicates are stored once."""
     same = [
         Document("text", meta={"a": 1, "b": [1, {"c": None}]}),
         Document("text", meta={"b": (1, {"c": None}), "a": 1}),
@@ -87,7 +87,7 @@ async def a_document_without_an_id_is_kept_once(subject: DocumentStoreSubject) -
 
 
 async def an_id_is_written_over(subject: DocumentStoreSubject) -> None:
-    """A document replaces the one that has its id, wholly; what is the same again is no change."""
+    """A document entirely replaces the one with the same id; an identical one is not a change."""
     with opened(subject, *YEARS) as store:
         changed = Document("Another text.", "b", {"kind": "letter"})
         require_same(store.write([YEARS[0], changed]), 1, "how many were new or changed")
@@ -99,7 +99,7 @@ async def an_id_is_written_over(subject: DocumentStoreSubject) -> None:
 
 
 async def a_write_is_all_or_nothing(subject: DocumentStoreSubject) -> None:
-    """Meta that is not JSON is refused, and then nothing of that write is kept."""
+    """Meta that is not JSON is refused, and then nothing of that write is stored."""
     for value in (math.nan, object(), b"x"):
         with opened(subject, YEARS[0]) as store:
             wrong = [Document("fine", "fine"), Document("wrong", "wrong", {"a": value})]
@@ -108,7 +108,7 @@ async def a_write_is_all_or_nothing(subject: DocumentStoreSubject) -> None:
 
 
 async def documents_are_got_by_id(subject: DocumentStoreSubject) -> None:
-    """`get` gives those that are there, each once, in the order of the ids, however many there are."""
+    """`get` returns the existing documents, each once, in the order of the ids, however many there are."""
     with opened(subject, *YEARS) as store:
         require_same(ids(store.get(["c", "none", "a", "c"])), ["c", "a"], "what ids find")
         require_same(store.get([]), [], "what no ids find")
@@ -116,7 +116,7 @@ async def documents_are_got_by_id(subject: DocumentStoreSubject) -> None:
 
 
 async def documents_are_deleted(subject: DocumentStoreSubject) -> None:
-    """`delete` takes a filter, ids, or both, and says how many there were."""
+    """`delete` takes a filter, ids, or both, and returns how many documents there were."""
     with opened(subject, *YEARS) as store:
         require_same(store.delete(ids=["a", "none"]), 1, "how many of two ids were deleted")
         require_same(store.delete({"kind": "page"}, ids=["b"]), 0, "how many had the kind and the id")
@@ -127,7 +127,7 @@ async def documents_are_deleted(subject: DocumentStoreSubject) -> None:
 
 
 async def deleting_everything_must_be_said(subject: DocumentStoreSubject) -> None:
-    """`delete()` without a filter and without ids is refused; `delete({})` is all."""
+    """`delete()` without a filter and without ids is refused; `delete({})` deletes all."""
     with opened(subject, *YEARS) as store:
         refused(store.delete, "delete()")
         require_same(len(store), 3, "how many are left")
@@ -138,14 +138,16 @@ async def deleting_everything_must_be_said(subject: DocumentStoreSubject) -> Non
 
 
 async def filters_compare(subject: DocumentStoreSubject) -> None:
-    """A filter compares texts with texts and numbers with numbers; `None` is equal to what is absent; all must hold."""
+    """A filter compares texts with texts and numbers with numbers; `None` equals a missing value; all conditions must
+    hold.
+    """
     with opened(subject, *YEARS) as store:
         for where, wanted in FILTERS:
             require_same(ids(store.filter(where)), list(wanted), f"what {dict(where)} finds, and should find")
 
 
 async def a_bad_filter_names_its_place(subject: DocumentStoreSubject) -> None:
-    """A key, an operator or a value that is none is refused with its key in the message, wherever a filter is taken."""
+    """An invalid key, operator or value is refused with its key in the message, wherever a filter is accepted."""
     with opened(subject, *YEARS) as store:
         for where in BAD_FILTERS:
             uses: list[Callable[[Where], object]] = [store.filter, store.delete]
@@ -158,7 +160,7 @@ async def a_bad_filter_names_its_place(subject: DocumentStoreSubject) -> None:
 
 
 async def many_threads_may_use_it(subject: DocumentStoreSubject) -> None:
-    """Several threads may write and read at once, and nothing is lost."""
+    """Several threads may write and read at once without losing anything."""
     with opened(subject) as store:
 
         def work(thread: int) -> None:
@@ -180,7 +182,7 @@ def _for(ability: bool, name: str) -> None:
 
 
 async def words_are_found_best_first(subject: DocumentStoreSubject) -> None:
-    """`keyword` finds documents by their words, the best first with the highest score; a filter counts here, too."""
+    """`keyword` finds documents by their words, best first and by descending score; a filter applies here, too."""
     _for(subject.keyword, "keyword")
     river = Document("The river flows through the town, and the river is deep.", "river", {"kind": "page"})
     town = Document("A town at a river, with many other things to see.", "town", {"kind": "book"})
@@ -200,7 +202,7 @@ async def words_are_found_best_first(subject: DocumentStoreSubject) -> None:
 
 
 async def any_text_is_a_query(subject: DocumentStoreSubject) -> None:
-    """Any text may be asked for: the store's own query language is none for whoever asks."""
+    """Any text is a valid query: none of it is interpreted as the store's own query language."""
     _for(subject.keyword, "keyword")
     with opened(subject, *YEARS) as store:
         for query in (
@@ -220,8 +222,9 @@ async def any_text_is_a_query(subject: DocumentStoreSubject) -> None:
 
 
 async def vectors_are_found_nearest_first(subject: DocumentStoreSubject) -> None:
-    """`nearest` finds documents by where their vectors point; `score` is the cosine. A document that is changed
-    without a vector has none."""
+    """`nearest` finds documents by the direction of their vectors; `score` is the cosine similarity. A document changed
+    without a vector loses its vector.
+    """
     _for(subject.nearest, "nearest")
     with opened(subject) as store:
         require_same(store.nearest([1.0, 0.0]), [], "what an empty store finds")
@@ -237,7 +240,7 @@ async def vectors_are_found_nearest_first(subject: DocumentStoreSubject) -> None
 
 
 async def vectors_that_do_not_fit_are_refused(subject: DocumentStoreSubject) -> None:
-    """There is one vector for each document, all of one length, of finite numbers that are not all 0."""
+    """There is one vector for each document, all of the same length, of finite numbers that are not all 0."""
     _for(subject.nearest, "nearest")
     with opened(subject) as store:
         store.write(YEARS[:1], VECTORS[:1])
@@ -261,7 +264,7 @@ async def top_k_is_at_least_one(subject: DocumentStoreSubject) -> None:
 
 
 async def what_has_expired_is_not_there(subject: DocumentStoreSubject) -> None:
-    """After its time a document is neither found nor counted."""
+    """An expired document is neither found nor counted."""
     _for(subject.expires, "expires")
     with opened(subject) as store:
         store.write(YEARS[:1], expires=time.time() - 1)
@@ -272,7 +275,7 @@ async def what_has_expired_is_not_there(subject: DocumentStoreSubject) -> None:
 
 
 async def a_closed_store_says_so(subject: DocumentStoreSubject) -> None:
-    """After `close` every use is refused, and closing again does no harm."""
+    """After `close` every use is refused; closing again has no effect."""
     store = subject.make()
     store.close()
     store.close()

@@ -1,4 +1,4 @@
-"""Document stores, as their suite uses them: the methods that are called, and what is written and asked for."""
+"""Document stores under test: how they are made, and test data and queries for them."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ BAD_FILTERS: tuple[Where, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class DocumentStoreSubject:
-    """A document store, as the suite uses it.
+    """A document store under test.
 
     Args:
-        make: A new store, empty each time.
-        expires: Whether it takes the Unix time from which on a document is not there any more.
-        keyword: Whether it finds by words.
-        nearest: Whether it finds by vectors.
+        make: Returns a new, empty store.
+        expires: Whether it supports an expiry time for documents, in Unix seconds.
+        keyword: Whether it supports keyword search.
+        nearest: Whether it supports vector search.
     """
 
     make: Callable[[], Store]
@@ -89,7 +89,7 @@ class DocumentStoreSubject:
 
 @contextmanager
 def opened(subject: DocumentStoreSubject, *documents: Document) -> Iterator[Store]:
-    """A new store with these in it."""
+    """Open a new store that contains these documents."""
     store = subject.make()
     try:
         require(len(store) == 0, f"a new store has {len(store)} documents; want an empty one for each case")
@@ -101,12 +101,12 @@ def opened(subject: DocumentStoreSubject, *documents: Document) -> Iterator[Stor
 
 
 def ids(found: Iterable[Document]) -> list[str]:
-    """Of documents."""
+    """Return the ids of documents."""
     return [document.id for document in found]
 
 
 def refused(use: Callable[[], object], what: str) -> str:
-    """The message of the `UsageError` that `use` raises."""
+    """Return the message of the `UsageError` that `use` raises."""
     try:
         value = use()
     except UsageError as error:

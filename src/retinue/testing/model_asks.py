@@ -1,4 +1,4 @@
-"""A model, as its suite asks it: for a whole reply, or to give up."""
+"""Requests to a model under test: for a whole reply, or abandoned."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ Chunk = Delta | Retry | Reply
 
 @dataclass(frozen=True, slots=True)
 class ModelSubject:
-    """A model, as the suite asks it. Where a case lacks what it needs, it is skipped.
+    """A model under test. Cases that lack an input they need are skipped.
 
     Args:
-        make: A new model, whose engine answers any prompt with a text of at least two words. A real engine does; a
-            stand-in says the same text each time, and where it is sent a constraint, one of `yes` and `no`.
-        calls: A new model, whose engine calls a tool that it is offered and must use.
-        refused: A new model, all of whose requests the engine refuses, e.g. for a wrong key.
-        flaky: A new model, whose engine fails once in a way that passes (503, a broken connection), and then answers.
-        unavailable: A new model, whose engine cannot be reached. It should not wait for long between its tries.
-        too_long: A new model, for which any prompt is too long.
-        connections: How many connections the engine has open at this moment.
-        max_tokens: The most of a reply to anything that is asked here. A model that thinks first needs more.
-        secret: The key that these are made with; no `repr` and no error may show it.
+        make: Returns a new model, whose engine answers any prompt with a text of at least two words. A real engine
+            does;
+            a stand-in says the same text each time, and where it is sent a constraint, one of `yes` and `no`.
+        calls: Returns a new model, whose engine calls a tool that it is offered and must use.
+        refused: Returns a new model, all of whose requests the engine refuses, e.g. for a wrong key.
+        flaky: Returns a new model, whose engine has one transient failure (503, a broken connection), and then answers.
+        unavailable: Returns a new model, whose engine cannot be reached. It should not wait long between its tries.
+        too_long: Returns a new model, for which any prompt is too long.
+        connections: Returns how many connections the engine has open at this moment.
+        max_tokens: Limit for each reply to the suite's requests. Reasoning models need more.
+        secret: The key that these are made with; it may not appear in any `repr` or error.
     """
 
     make: Make
@@ -47,7 +48,7 @@ class ModelSubject:
     secret: str = field(default="", repr=False)
 
     def ask(self, prompt: str | Prompt = "Say hello in five words.", **more: Any) -> Ask:
-        """What the loop asks a model: `prompt`, and `more` as in `Ask`."""
+        """Return the loop's request for `prompt`, with `more` as in `Ask`."""
         prompt = Prompt(Message("user", prompt)) if isinstance(prompt, str) else prompt
         return Ask(prompt, prompt.message.content, _written, max_tokens=self.max_tokens, **more)
 
@@ -57,18 +58,18 @@ def _written(decided: Decided) -> Reply:
 
 
 async def chunks_of(model: Model, request: Ask) -> list[Chunk]:
-    """All that `model` yields."""
+    """Return everything that `model` yields."""
     async with aclosing(model.reply(request)) as chunks:
         return [chunk async for chunk in chunks]
 
 
 async def whole_reply(model: Model, request: Ask) -> Reply:
-    """The whole reply, which is what was streamed."""
+    """Return the whole reply, which must equal the streamed text."""
     return require_reply(await chunks_of(model, request))
 
 
 def require_reply(seen: Sequence[Chunk]) -> Reply:
-    """The reply at the end of all that a model yielded. Raises `AssertionError` unless it is what was streamed."""
+    """Return the reply at the end of a model's output. Raises `AssertionError` unless it equals the streamed text."""
     last = seen[-1] if seen else None
     require(isinstance(last, Reply), f"want a Reply as the last item, not {shown(last)}")
     assert isinstance(last, Reply)
@@ -78,14 +79,14 @@ def require_reply(seen: Sequence[Chunk]) -> Reply:
 
 
 def _streamed(seen: Sequence[Chunk]) -> str | None:
-    """The text that a reader of the stream has before it in the end; `None` if nothing was streamed."""
+    """Return the final text that a reader of the stream sees; `None` if nothing was streamed."""
     after = max((at for at, chunk in enumerate(seen, 1) if isinstance(chunk, Retry)), default=0)
     pieces = [chunk.text for chunk in seen[after:] if isinstance(chunk, Delta)]
     return "".join(pieces) if pieces else None
 
 
 def adding() -> Tool:
-    """A tool to offer."""
+    """Return a tool to offer."""
 
     def add(a: int, b: int) -> int:
         """Add two numbers."""
@@ -95,7 +96,7 @@ def adding() -> Tool:
 
 
 def conversation() -> Prompt:
-    """One in which a tool was called twice in one turn, and the model is to answer now."""
+    """Return a conversation with two tool calls in one turn, which the model should now answer."""
     calls = (AgentAction("add", {"a": 1, "b": 2}, id="call_1_0"), AgentAction("add", {"a": 3, "b": 4}, id="call_1_1"))
     return Prompt(Message("system", "Be brief.")).add(
         Message("user", "What are 1 + 2 and 3 + 4? Answer in a whole sentence."),
@@ -109,7 +110,7 @@ def conversation() -> Prompt:
 
 
 async def gone_after_a_piece(model: Model, request: Ask) -> None:
-    """The reader goes away after the first piece."""
+    """The reader leaves after the first piece."""
     async with aclosing(model.reply(request)) as chunks:
         await anext(chunks)
 
@@ -130,9 +131,9 @@ async def cancelled_after_a_piece(model: Model, request: Ask) -> None:
 
 
 async def cancelled_at_once(model: Model, request: Ask) -> None:
-    """The reader's task is cancelled before anything came."""
+    """The reader's task is cancelled before anything arrives."""
     task = asyncio.ensure_future(chunks_of(model, request))
-    await asyncio.sleep(0)  # it has begun, and waits for its engine
+    await asyncio.sleep(0)  # it has started, and waits for its engine
     if not task.done():
         await _cancel(task)
 

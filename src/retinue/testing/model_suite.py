@@ -1,4 +1,4 @@
-"""What every model keeps to, whatever its engine: the contract of `retinue.core.protocols.Model`."""
+"""The contract of every model, whatever its engine: `retinue.core.protocols.Model`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOOKS = 100
 
 
 def model_cases() -> tuple[Case[ModelSubject], ...]:
-    """The conformance suite of a model, for `pytest.mark.parametrize("case", model_cases(), ids=str)`."""
+    """Return the conformance suite of a model, for `pytest.mark.parametrize("case", model_cases(), ids=str)`."""
     return cases(
         "model",
         the_last_item_is_the_reply,
@@ -60,7 +60,7 @@ def model_cases() -> tuple[Case[ModelSubject], ...]:
 
 
 async def the_last_item_is_the_reply(subject: ModelSubject) -> None:
-    """`reply` yields pieces (`Delta`) and announcements (`Retry`), and then one whole `Reply`; nothing after it."""
+    """`reply` yields deltas (`Delta`) and retries (`Retry`), and finally one complete `Reply`."""
     seen = await chunks_of(subject.make(), subject.ask())
     require(seen, "nothing was yielded; want a Reply")
     for at, chunk in enumerate(seen):
@@ -73,12 +73,12 @@ async def the_last_item_is_the_reply(subject: ModelSubject) -> None:
 
 
 async def streamed_pieces_join_to_the_reply(subject: ModelSubject) -> None:
-    """The pieces since the last `Retry`, joined, are the text of the reply. A model need not stream."""
+    """The deltas since the last `Retry`, joined, are the text of the reply. A model need not stream."""
     await whole_reply(subject.make(), subject.ask())
 
 
 async def stop_words_are_honoured(subject: ModelSubject) -> None:
-    """A reply ends before any of the stop words, and no piece shows one, whether or not the engine knows of them."""
+    """A reply ends before any of the stop words, and no delta shows one, whether or not the engine supports them."""
     model = subject.make()
     words = (await whole_reply(model, subject.ask())).text.split()
     require(len(words) > 1, f"without stop words the reply is {shown(words)}; want at least two words to stop at one")
@@ -89,7 +89,7 @@ async def stop_words_are_honoured(subject: ModelSubject) -> None:
 
 
 async def usage_is_counted(subject: ModelSubject) -> None:
-    """A reply's usage is its own: at least one request, no number below 0, no more cached than read tokens."""
+    """A reply's usage is its own: at least one request, no negative number, no more cached than read tokens."""
     model = subject.make()
     first, second = [(await whole_reply(model, subject.ask())).usage for _ in range(2)]
     for usage in (first, second):
@@ -103,7 +103,7 @@ async def usage_is_counted(subject: ModelSubject) -> None:
 
 
 async def the_prompt_is_not_changed(subject: ModelSubject) -> None:
-    """Asking changes nothing of what is asked: the messages, the inputs of their calls, and the options."""
+    """A request is not modified: neither its messages, nor the inputs of their calls, nor the options."""
     request = subject.ask(conversation(), tools=(adding(),), tool_choice="none", options={"temperature": 0.0})
     asked = [*request.prompt.messages, request.options, request.tools[0].signature.parameters]
     before = copy.deepcopy(asked)
@@ -112,7 +112,7 @@ async def the_prompt_is_not_changed(subject: ModelSubject) -> None:
 
 
 async def a_conversation_with_calls_is_accepted(subject: ModelSubject) -> None:
-    """A conversation may have a system message, several calls in one turn and what came of each, and any text."""
+    """A conversation may have a system message, several calls in one turn with their results, and any text."""
     odd = conversation().add(Message("assistant", "3 and 7."), Message("user", "Say it again: é 🙂 \ud800 \x00"))
     for prompt in (conversation(), odd):
         await whole_reply(subject.make(), subject.ask(prompt, tools=(adding(),), tool_choice="none"))
@@ -122,7 +122,7 @@ async def a_conversation_with_calls_is_accepted(subject: ModelSubject) -> None:
 
 
 async def asks_side_by_side_are_independent(subject: ModelSubject) -> None:
-    """One model may be asked many times at once; each reply is whole, and each ask has its own stop words."""
+    """One model may be asked many times at once; each reply is complete, and each request has its own stop words."""
     model = subject.make()
     words = (await whole_reply(model, subject.ask())).text.split()
     stops = [(word,) for word in dict.fromkeys(words)][:_SIDE_BY_SIDE]
@@ -133,15 +133,16 @@ async def asks_side_by_side_are_independent(subject: ModelSubject) -> None:
 
 
 async def a_cancelled_ask_leaves_nothing_behind(subject: ModelSubject) -> None:
-    """An ask that is cancelled, or whose reader goes away, ends at once: no task and no connection stays, and the
-    next ask is answered."""
+    """A request that is cancelled, or whose reader leaves, ends at once: no task and no connection remains, and the
+    next request is answered.
+    """
     model, before = subject.make(), asyncio.all_tasks()
     await whole_reply(model, subject.ask())
     for give_up in (gone_after_a_piece, cancelled_after_a_piece, cancelled_at_once):
         await give_up(model, subject.ask("Count from one to one thousand, in words."))
         left = asyncio.all_tasks() - before
         require(not left, f"tasks are left: {', '.join(task.get_name() for task in left)}")
-    for _ in range(_LOOKS):  # the engine hears of it a little later
+    for _ in range(_LOOKS):  # the engine notices a little later
         if subject.connections is None or subject.connections() <= 1:
             break
         await asyncio.sleep(0.01)
@@ -151,7 +152,7 @@ async def a_cancelled_ask_leaves_nothing_behind(subject: ModelSubject) -> None:
 
 
 async def any_event_loop_will_do(subject: ModelSubject) -> None:
-    """A model may be asked from one event loop after the other, as scripts and servers do."""
+    """A model may be asked from different event loops in turn, as scripts and servers do."""
     model = subject.make()
     for _ in range(2):
         await asyncio.to_thread(lambda: asyncio.run(whole_reply(model, subject.ask())))
@@ -162,7 +163,7 @@ async def any_event_loop_will_do(subject: ModelSubject) -> None:
 
 
 async def abilities_are_told(subject: ModelSubject) -> None:
-    """A model has a name, and says what it can do; where native calls do not work, it says what came instead."""
+    """A model has a name and reports its capabilities; if native calls do not work, it says what happened instead."""
     model = subject.make()
     require(isinstance(model.name, str) and model.name, f"name is {shown(model.name)}; want a text")
     able, native = await model.abilities(), await (subject.calls or subject.make)().abilities(native=True)
@@ -175,7 +176,7 @@ async def abilities_are_told(subject: ModelSubject) -> None:
 
 
 async def a_constraint_is_honoured(subject: ModelSubject) -> None:
-    """A model whose abilities say `constrains` replies only with what the pattern allows."""
+    """A model whose abilities include `constrains` replies only with what the pattern allows."""
     model = subject.make()
     if not (await model.abilities()).constrains:
         skip("this model cannot be held to a pattern (its abilities say so)")
@@ -186,7 +187,7 @@ async def a_constraint_is_honoured(subject: ModelSubject) -> None:
 
 
 async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
-    """A native call names a tool that was offered, has its values by name as a dict, and an id of its own."""
+    """A native call names a tool that was offered, has its values by name as a dict, and has a unique id."""
     if subject.calls is None:
         skip("ModelSubject.calls is not given")
     reply = await whole_reply(
@@ -204,7 +205,7 @@ async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
 
 
 async def _failure(subject: ModelSubject, what: str) -> tuple[ModelError, list[Retry]]:
-    """What asking raises, and the announcements that the engine is asked again."""
+    """Return the error that a request raises, and the retries before it."""
     make = getattr(subject, what)
     if make is None:
         skip(f"ModelSubject.{what} is not given")
@@ -220,7 +221,7 @@ async def _failure(subject: ModelSubject, what: str) -> tuple[ModelError, list[R
 
 
 async def a_passing_failure_is_asked_again(subject: ModelSubject) -> None:
-    """After a failure that passes the engine is asked again. A `Retry` says so, and takes back what was streamed."""
+    """After a transient failure the engine is asked again. A `Retry` announces it and voids what was streamed."""
     if subject.flaky is None:
         skip("ModelSubject.flaky is not given")
     seen = await chunks_of(subject.flaky(), subject.ask())
@@ -231,14 +232,14 @@ async def a_passing_failure_is_asked_again(subject: ModelSubject) -> None:
 
 
 async def a_refusal_is_final(subject: ModelSubject) -> None:
-    """What an engine refuses is a `ModelRefused` at once: the same request would be refused again."""
+    """A refusal by the engine is raised as `ModelRefused` at once, without retries."""
     error, retries = await _failure(subject, "refused")
     require(isinstance(error, ModelRefused), f"want a ModelRefused, not {error!r}")
     require(not retries, f"a refused request was repeated {len(retries)} times")
 
 
 async def an_engine_that_is_away_is_unavailable(subject: ModelSubject) -> None:
-    """An engine that cannot be reached is a `ModelUnavailable`, after tries that were announced with their reason."""
+    """An unreachable engine raises `ModelUnavailable`, after retries that were announced with their reason."""
     error, retries = await _failure(subject, "unavailable")
     require(isinstance(error, ModelUnavailable), f"want a ModelUnavailable, not {error!r}")
     assert isinstance(error, ModelUnavailable)
@@ -248,14 +249,14 @@ async def an_engine_that_is_away_is_unavailable(subject: ModelSubject) -> None:
 
 
 async def a_prompt_that_is_too_long_is_told_apart(subject: ModelSubject) -> None:
-    """A prompt that is too long for the model is a `WindowExceeded`, so that it can be shortened and asked again."""
+    """A prompt that is too long for the model raises `WindowExceeded`, so that it can be shortened and sent again."""
     error, retries = await _failure(subject, "too_long")
     require(isinstance(error, WindowExceeded), f"want a WindowExceeded, not {error!r}")
     require(not retries, f"a prompt that is too long was sent {len(retries)} times more")
 
 
 async def a_secret_is_not_shown(subject: ModelSubject) -> None:
-    """No `repr` of the model, and no error that it raises, repeats its key."""
+    """No `repr` of the model, and no error that it raises, contains its key."""
     if not subject.secret:
         skip("ModelSubject.secret is not given")
     require(subject.secret not in repr(subject.make()), "repr(model) has the key in it")

@@ -1,4 +1,4 @@
-"""Running a strategy as its suite does: with tools that are known, and a model that says what it is told to."""
+"""Runs of a strategy under test, with known tools and a scripted model."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ Play = Callable[[Ask], Reply]
 
 @dataclass(frozen=True, slots=True)
 class StrategySubject:
-    """A strategy, as the suite runs it.
+    """A strategy under test.
 
     Args:
-        make: A new strategy.
-        constrained: Run it with a model that can be held to a pattern.
+        make: Returns a new strategy.
+        constrained: Run it with a model that supports constrained decoding.
         calls_tools: Run it with a model whose native tool calls work.
     """
 
@@ -57,13 +57,13 @@ class StrategySubject:
 
     @property
     def abilities(self) -> Capabilities:
-        """What the model passes for."""
+        """The capabilities that the model reports."""
         return Capabilities(constrains=self.constrained, calls_tools=self.calls_tools)
 
 
 @dataclass
 class Playing:
-    """A model that replies to each request by a function, and keeps what it was `asked`."""
+    """A model that replies with a function of the request, and records what it was `asked`."""
 
     play: Play
     able: Capabilities
@@ -71,20 +71,20 @@ class Playing:
     asked: list[Ask] = field(default_factory=list)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """Those that it passes for."""
+        """Return the reported capabilities."""
         return self.able
 
     async def reply(self, request: Ask) -> Chunks:
-        """What the function says."""
+        """Stream the function's result."""
         self.asked.append(request)
-        await asyncio.sleep(0)  # others may go on meanwhile
+        await asyncio.sleep(0)  # let other tasks run
         reply = self.play(request)
         yield Reply(reply.text, Usage(1, 1, 0, 1), reply.finish, calls=reply.calls)
 
 
 @dataclass
 class Scripted:
-    """A script, in the place of a model with these abilities."""
+    """A scripted model with these capabilities."""
 
     script: PromptModel
     able: Capabilities
@@ -92,29 +92,29 @@ class Scripted:
     asked: list[Ask] = field(default_factory=list)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """Those that it passes for."""
+        """Return the reported capabilities."""
         return self.able
 
     def reply(self, request: Ask) -> Chunks:
-        """The script's."""
+        """Stream the script's reply."""
         self.asked.append(request)
         return self.script.reply(request)
 
 
 def scripted(subject: StrategySubject, *rules: Any) -> Scripted:
-    """A model that follows `rules`, put into the form of whatever strategy asks."""
+    """Return a model that follows `rules`, written in the format of the strategy that asks."""
     return Scripted(PromptModel(script=rules), subject.abilities)
 
 
 def lookups(count: int, *last: Any) -> list[Any]:
-    """Rules for a model that looks up one person after the other, `p0` to `pN`, and then does as `last` says."""
+    """Return rules for a model that looks up one person after the other, `p0` to `pN`, and then follows `last`."""
     first = {"when": "^(?!.*known)", "call": {"tool": "lookup", "input": "p0"}}
     more = [{"when": f"p{at} is", "call": {"tool": "lookup", "input": f"p{at + 1}"}} for at in range(count)]
     return [*last, *reversed(more), first]
 
 
 def agent(subject: StrategySubject, model: Model, tools: Sequence[Tool] | None = None, steps: int = 8) -> Agent:
-    """An agent that has a person who approves of everything."""
+    """Return an agent with a person who approves everything."""
     return Agent(
         model,
         [LOOKUP, ADD] if tools is None else tools,
@@ -126,13 +126,13 @@ def agent(subject: StrategySubject, model: Model, tools: Sequence[Tool] | None =
 
 
 async def run(subject: StrategySubject, model: Model, **more: Any) -> RunResult:
-    """What comes of the question."""
+    """Return the result for the question."""
     history: tuple[Message, ...] = more.pop("history", ())
     return await agent(subject, model, **more).run_async(QUESTION, history=history)
 
 
 def saying(text: str) -> Tool:
-    """A tool `lookup` that says the same of everybody."""
+    """Return a tool `lookup` with the same output for everybody."""
 
     def look(name: str) -> str:
         return text
@@ -141,12 +141,12 @@ def saying(text: str) -> Tool:
 
 
 def finishing(answer: str = ANSWER) -> Play:
-    """A model that answers whatever it is asked."""
+    """Return a model that answers every request."""
     return lambda request: request.write(AgentFinish({"output": answer}))
 
 
 def called(events: Sequence[Event]) -> list[AgentAction]:
-    """The calls that were made."""
+    """Return the calls that were made."""
     return [event.action for event in events if isinstance(event, Called)]
 
 

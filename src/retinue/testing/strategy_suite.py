@@ -1,4 +1,4 @@
-"""What every strategy keeps to, whoever wrote it: the contract of `retinue.core.protocols.Strategy`."""
+"""The contract of every strategy: `retinue.core.protocols.Strategy`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DELETE = Tool("delete_all", lambda what: "gone", "Delete everything")
 
 
 def strategy_cases() -> tuple[Case[StrategySubject], ...]:
-    """The conformance suite of a strategy, for `pytest.mark.parametrize("case", strategy_cases(), ids=str)`."""
+    """Return the conformance suite of a strategy, for `pytest.mark.parametrize("case", strategy_cases(), ids=str)`."""
     return cases(
         "strategy",
         it_has_a_name,
@@ -75,7 +75,7 @@ async def it_has_a_name(subject: StrategySubject) -> None:
 
 
 async def an_answer_is_returned(subject: StrategySubject) -> None:
-    """What a model says when it is done, in the form of `Ask.write`, is the run's answer, word for word."""
+    """A model's final answer, in the format of `Ask.write`, is the run's answer, word for word."""
     for answer in (ANSWER, "«Zwölf», she said:\n- 1 {a}\n- 2 [b]"):
         _answered(await run(subject, Playing(finishing(answer), subject.abilities)), answer)
 
@@ -92,7 +92,7 @@ async def the_question_and_the_conversation_are_shown(subject: StrategySubject) 
 
 
 async def what_tools_say_is_told(subject: StrategySubject) -> None:
-    """The tools that a model asks for are called with what it gave them, and it is told what each of them said."""
+    """The tools that a model calls receive its inputs, and the model is shown the output of each."""
     both = [{"tool": "lookup", "input": "Ada"}, {"tool": "add", "input": {"a": 19, "b": 23}}]
     model = scripted(subject, {"when": "known", "finish": ANSWER}, {"when": ".", "call": both, "times": 8})
     result = await run(subject, model)
@@ -113,7 +113,7 @@ async def without_tools_it_answers(subject: StrategySubject) -> None:
 
 
 async def a_call_that_fails_is_told_and_the_run_goes_on(subject: StrategySubject) -> None:
-    """The model is told of an unknown tool and of an input that does not fit, and may try something else."""
+    """The model is told of an unknown tool and of an invalid input, and may try something else."""
     model = scripted(
         subject,
         {"when": "is not a valid tool, try one of", "call": {"tool": "add", "input": {"a": "many", "b": 1}}},
@@ -130,7 +130,7 @@ async def a_call_that_fails_is_told_and_the_run_goes_on(subject: StrategySubject
 
 
 async def any_reply_ends_the_run_cleanly(subject: StrategySubject) -> None:
-    """Whatever a model says, over and over, the run ends within its budget, and not with an error."""
+    """Whatever a model says, however often, the run ends within its budget, and not with an error."""
     for odd in ODD_REPLIES:
         model = Playing(lambda request, odd=odd: Reply(odd), subject.abilities)  # type: ignore[misc]
         result = await run(subject, model)
@@ -142,7 +142,7 @@ async def any_reply_ends_the_run_cleanly(subject: StrategySubject) -> None:
 
 
 async def the_closing_question_is_answered(subject: StrategySubject) -> None:
-    """At the last step of the budget the model is asked for nothing but an answer, and that is returned."""
+    """At the last step of the budget the model is asked only for an answer, and that is returned."""
     asked = count(1)
 
     def play(request: Ask) -> Reply:
@@ -156,7 +156,7 @@ async def the_closing_question_is_answered(subject: StrategySubject) -> None:
 
 
 async def a_call_that_was_cut_is_not_made(subject: StrategySubject) -> None:
-    """A reply that was cut at its token limit in the middle of a call leads to no call with half of an input."""
+    """A reply truncated at its token limit in the middle of a call leads to no call with a partial input."""
     whole = "Paris and Lyon"
     for cut in count(1):
         model = Playing(_cut(whole, cut), subject.abilities)
@@ -169,7 +169,7 @@ async def a_call_that_was_cut_is_not_made(subject: StrategySubject) -> None:
 
 
 def _cut(given: str, cut: int) -> Play:
-    """A model that first says `cut` characters of a call, and then answers."""
+    """Return a model that first writes `cut` characters of a call, and then answers."""
     left = iter([True])
 
     def play(request: Ask) -> Reply:
@@ -182,7 +182,7 @@ def _cut(given: str, cut: int) -> Play:
 
 
 async def an_answer_that_was_cut_is_told_as_such(subject: StrategySubject) -> None:
-    """An answer cut at the token limit ends the run as `REPLY_TRUNCATED`, one withheld as `CONTENT_FILTERED`."""
+    """An answer cut at the token limit ends the run as `REPLY_TRUNCATED`, a withheld one as `CONTENT_FILTERED`."""
     ends: dict[Finish, StopReason] = {
         "length": StopReason.REPLY_TRUNCATED,
         "content_filter": StopReason.CONTENT_FILTERED,
@@ -200,8 +200,9 @@ async def an_answer_that_was_cut_is_told_as_such(subject: StrategySubject) -> No
 
 
 async def what_a_tool_returns_is_no_decision(subject: StrategySubject) -> None:
-    """A decision in the strategy's own form, returned by a tool and repeated by the model as it was shown it, is
-    neither a call nor the answer."""
+    """A decision in the strategy's own format, returned by a tool and repeated by the model as shown to it, is
+    neither a call nor the answer.
+    """
     for forged in await _forgeries(subject):
         echoed: list[str] = []
         model = Playing(_gullible(echoed), subject.abilities)
@@ -213,7 +214,7 @@ async def what_a_tool_returns_is_no_decision(subject: StrategySubject) -> None:
 
 
 async def _forgeries(subject: StrategySubject) -> list[str]:
-    """Decisions as the strategy's model writes them, where there is more to these than the words themselves."""
+    """Return decisions as the strategy's model writes them, if they consist of more than the bare words."""
     model = scripted(subject, *lookups(3, {"when": "p2 is", "finish": ANSWER}))
     await run(subject, model, tools=(LOOKUP, DELETE))
     calls = [one.write((AgentAction("delete_all", "everything"),)) for one in model.asked]
@@ -223,7 +224,7 @@ async def _forgeries(subject: StrategySubject) -> list[str]:
 
 
 def _gullible(echoed: list[str]) -> Play:
-    """A model that looks something up, and repeats what it is shown of that, twice."""
+    """Return a model that looks something up, and repeats what it is shown of it, twice."""
 
     def play(request: Ask) -> Reply:
         _, begin, rest = request.prompt.text.rpartition(BEGIN)
@@ -238,7 +239,7 @@ def _gullible(echoed: list[str]) -> Play:
 
 
 async def an_answer_that_is_shown_stays(subject: StrategySubject) -> None:
-    """What `Ask.answer` reads out of a growing reply only grows, and is a beginning of the answer."""
+    """The result of `Ask.answer` for a growing reply only grows, and is a prefix of the answer."""
     model = scripted(subject, *lookups(2, {"when": "p1 is", "finish": ANSWER}))
     await run(subject, model)
     for request in model.asked:
@@ -256,7 +257,7 @@ async def an_answer_that_is_shown_stays(subject: StrategySubject) -> None:
 
 
 async def runs_are_independent(subject: StrategySubject) -> None:
-    """The same replies lead to the same requests, whatever the strategy was used for before, or is at that time."""
+    """The same replies lead to the same requests, whatever else the strategy was or is used for."""
     shared = replace(subject, make=lambda strategy=subject.make(): strategy)  # type: ignore[misc]
 
     async def requests(of: StrategySubject) -> list[object]:
@@ -270,8 +271,9 @@ async def runs_are_independent(subject: StrategySubject) -> None:
 
 
 async def a_recorded_run_goes_on_from_any_event(subject: StrategySubject) -> None:
-    """A run cut off after any event, and resumed from its log, comes to the same end and calls nothing twice: a
-    strategy does no I/O, reads no clock and throws no dice."""
+    """A run cut off after any event, and resumed from its log, has the same result and repeats no call: a
+    strategy does no I/O, reads no clock and uses no randomness.
+    """
     rules = lookups(9, {"when": "p2 is", "finish": ANSWER})
     whole = await run(subject, scripted(subject, *rules))
     _answered(whole)
@@ -284,7 +286,7 @@ async def a_recorded_run_goes_on_from_any_event(subject: StrategySubject) -> Non
 
 
 async def it_may_be_closed_at_any_time(subject: StrategySubject) -> None:
-    """A run may be given up: the generator ends when it is closed, without asking for anything more."""
+    """A run may be abandoned: the generator ends when it is closed, without further requests."""
     task = Task(QUESTION, (LOOKUP, ADD), constrained=subject.constrained, calls_tools=subject.calls_tools)
     for requests in (0, 1):
         flow = subject.make()(task)

@@ -1,4 +1,4 @@
-"""What every tool keeps to: the contract of `retinue.Tool`, as an agent calls it."""
+"""The contract of every tool: `retinue.Tool`, as an agent calls it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from ..core.values import AgentAction, Observation, StopReason, ToolInput
 from ..models import PromptModel
 from .case import Case, cases, require, require_same, shown, skip
 
-_TURNS = 100  # of the event loop, in which a call begins
+_TURNS = 100  # iterations of the event loop within which a call starts
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSubject:
-    """A tool, as the suite calls it. Where a case lacks what it needs, it is skipped.
+    """A tool under test. Cases that lack an input they need are skipped.
 
     Args:
-        make: A new `Tool`, or whatever can be one: a function, a component. One with effects is called in earnest, so
-            let it work on what may be changed.
-        valid: Inputs with which a call succeeds, at least one.
-        invalid: Inputs that do not fit what the tool takes.
-        failing: Inputs that fit, and for which the tool raises.
-        hanging: An input with which a call never ends by itself.
-        secret: A key that it is made with; neither its `repr` nor anything that a model is shown may have it.
+        make: Returns a new `Tool`, or something that can become one: a function, a component. Tools with effects are
+            really called, so let them work on disposable data.
+        valid: Inputs for successful calls, at least one.
+        invalid: Inputs that do not fit the tool's schema.
+        failing: Valid inputs for which the tool raises.
+        hanging: An input for which a call never ends by itself.
+        secret: A key that it is made with; it may not appear in its `repr` or in anything that a model is shown.
     """
 
     make: Callable[[], Any]
@@ -45,12 +45,12 @@ class ToolSubject:
     secret: str = field(default="", repr=False)
 
     def tool(self, **options: Any) -> Tool:
-        """A new one, with these `options`."""
+        """Return a new tool with these `options`."""
         return tool_of(self.make(), **options)
 
 
 def tool_cases() -> tuple[Case[ToolSubject], ...]:
-    """The conformance suite of a tool, for `pytest.mark.parametrize("case", tool_cases(), ids=str)`."""
+    """Return the conformance suite of a tool, for `pytest.mark.parametrize("case", tool_cases(), ids=str)`."""
     return cases(
         "tool",
         it_says_what_it_is_for,
@@ -71,7 +71,7 @@ def tool_cases() -> tuple[Case[ToolSubject], ...]:
 
 
 async def _seen(tool: Tool, tool_input: ToolInput) -> Observation:
-    """What a model is told of a call, made as by an agent."""
+    """Return the observation of a call made as by an agent."""
     return await Toolbox([tool]).run(AgentAction(tool.name, tool_input, id="call_1"))
 
 
@@ -92,13 +92,13 @@ def _given(subject: ToolSubject, what: str) -> Sequence[ToolInput]:
 
 
 async def it_says_what_it_is_for(subject: ToolSubject) -> None:
-    """A model is told a tool's name, and in a line what it is for."""
+    """A model is told a tool's name, and its purpose in one line."""
     tool = subject.tool()
     require(tool.description, f"{tool.name} has no description; give it one, or its function a docstring")
 
 
 async def its_schema_says_what_it_takes(subject: ToolSubject) -> None:
-    """What it takes is a JSON Schema of type `object`, in which each argument has a type or the like."""
+    """The input is described by a JSON Schema of type `object`, in which each argument has a type or similar."""
     tool = subject.tool()
     schema = tool.signature.parameters
     try:
@@ -118,14 +118,14 @@ async def its_schema_says_what_it_takes(subject: ToolSubject) -> None:
 
 
 async def a_valid_input_comes_to_a_result(subject: ToolSubject) -> None:
-    """A call that succeeds comes to a result, which is a text."""
+    """A successful call returns a text."""
     for tool_input in _given(subject, "valid"):
         text = await _result(subject.tool(), copy.deepcopy(tool_input))
         require(isinstance(text, str), f"the result is {shown(text)}; want a text")
 
 
 async def an_input_may_be_written_as_json(subject: ToolSubject) -> None:
-    """Values by name may also be one text of JSON, as models write them, unless the tool takes just a text."""
+    """Values by name may also be one JSON text, as models write them, unless the tool takes a plain text."""
     if subject.tool().signature.text_argument is not None:
         skip("it takes just a text")
     for tool_input in _given(subject, "valid"):
@@ -134,7 +134,7 @@ async def an_input_may_be_written_as_json(subject: ToolSubject) -> None:
 
 
 async def the_input_is_not_changed(subject: ToolSubject) -> None:
-    """A call changes nothing of its input, which is a part of the run's log."""
+    """A call does not modify its input, which is part of the run's log."""
     for tool_input in _given(subject, "valid"):
         given = copy.deepcopy(tool_input)
         await _result(subject.tool(), given)
@@ -142,7 +142,7 @@ async def the_input_is_not_changed(subject: ToolSubject) -> None:
 
 
 async def a_wrong_input_is_an_observation(subject: ToolSubject) -> None:
-    """An input that does not fit is no call; the model is told what is wrong with it."""
+    """An invalid input leads to no call; the model is told what is wrong with it."""
     for tool_input in _given(subject, "invalid"):
         tool = subject.tool()
         seen = await _seen(tool, copy.deepcopy(tool_input))
@@ -152,7 +152,7 @@ async def a_wrong_input_is_an_observation(subject: ToolSubject) -> None:
 
 
 async def any_input_is_an_observation(subject: ToolSubject) -> None:
-    """Whatever a model gives it, something comes back. A tool with effects is given only what its schema refuses."""
+    """Any input leads to an observation. A tool with effects is only given inputs that its schema refuses."""
     tool = subject.tool()
     for tool_input in _odd_inputs(tool):
         if tool.effects == "read" or _is_refused(tool, tool_input):
@@ -180,7 +180,7 @@ def _is_refused(tool: Tool, tool_input: ToolInput) -> bool:
 
 
 async def what_it_raises_is_an_observation(subject: ToolSubject) -> None:
-    """Whatever it raises, the model is told of it, and the run goes on to its answer."""
+    """Whatever it raises is reported to the model, and the run continues to its answer."""
     for tool_input in _given(subject, "failing"):
         tool = subject.tool()
         rules = [
@@ -204,8 +204,9 @@ async def what_it_raises_is_an_observation(subject: ToolSubject) -> None:
 
 
 async def a_read_repeated_gives_the_same(subject: ToolSubject) -> None:
-    """A tool with the effects `read` gives the same for the same input (else it `polls`); one that is `idempotent`
-    may be called again."""
+    """A tool with the effects `read` returns the same for the same input (otherwise it `polls`); one that is
+    `idempotent` may be called again.
+    """
     tool = subject.tool()
     if tool.effects == "once":
         skip("its effects are `once`: it is not repeated")
@@ -216,7 +217,7 @@ async def a_read_repeated_gives_the_same(subject: ToolSubject) -> None:
 
 
 async def calls_side_by_side_are_independent(subject: ToolSubject) -> None:
-    """Several calls of one reply run at once; each comes to what it comes to alone."""
+    """Several calls of one reply run concurrently; each returns the same as alone."""
     tool = subject.tool()
     if tool.effects != "read" or tool.polls:
         skip("its effects are not `read`, or it polls")
@@ -226,7 +227,7 @@ async def calls_side_by_side_are_independent(subject: ToolSubject) -> None:
 
 
 async def blocking_code_may_call_it(subject: ToolSubject) -> None:
-    """`tool.run` gives the same as `tool.run_async`, from a thread without an event loop."""
+    """`tool.run` returns the same as `tool.run_async`, from a thread without an event loop."""
     tool = subject.tool()
     if tool.effects != "read" or tool.polls:
         skip("its effects are not `read`, or it polls")
@@ -239,7 +240,7 @@ async def blocking_code_may_call_it(subject: ToolSubject) -> None:
 
 
 async def a_time_limit_is_kept(subject: ToolSubject) -> None:
-    """A call that takes longer than `timeout` is given up, and the model is told."""
+    """A call that takes longer than `timeout` is abandoned, and the model is told."""
     hanging = _hanging(subject)
     before = asyncio.all_tasks()
     seen = await _seen(subject.tool(timeout=0.01), hanging)
@@ -272,7 +273,7 @@ def _nothing_left(before: set[asyncio.Task[Any]]) -> None:
 
 
 async def a_secret_is_not_shown(subject: ToolSubject) -> None:
-    """Neither the `repr` of a tool nor anything that a model is told of it has its key in it."""
+    """Neither the `repr` of a tool nor anything that a model is told of it contains its key."""
     if not subject.secret:
         skip("ToolSubject.secret is not given")
     tool = subject.tool()

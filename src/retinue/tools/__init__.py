@@ -1,4 +1,4 @@
-"""Tools that come with Retinue: one file each."""
+"""Built-in tools, one per file."""
 
 from .calculator import calculator
 from .passages import Passages, passages

@@ -60,7 +60,7 @@ _PLAIN_NUMBER = rf"(?:\d[\d_]*(?:\.\d*)?|\.\d+){_EXPONENT}"
 _GROUPED_NUMBER = rf"\d{{1,3}}(?:,\d{{3}})+(?![\d,])(?:\.\d*)?{_EXPONENT}"
 _REST = r"[a-zA-Z][a-zA-Z0-9]*|π|√|\*\*|//|[-+*/^%!(),]"
 _TOKEN = re.compile(rf"\s*({_GROUPED_NUMBER}|{_PLAIN_NUMBER}|{_REST})")
-_ARGUMENT_TOKEN = re.compile(rf"\s*({_PLAIN_NUMBER}|{_REST})")  # between arguments, a comma separates
+_ARGUMENT_TOKEN = re.compile(rf"\s*({_PLAIN_NUMBER}|{_REST})")  # between arguments, a comma is a separator
 _REWRITTEN = {
     "×": "*",
     "·": "*",
@@ -90,9 +90,9 @@ async def calculator(expression: str) -> str:
 
 
 def calculate(expression: str) -> str:
-    """The value of `expression`: exact for whole numbers up to 1,000 digits, else a float's shortest form.
+    """Evaluate `expression`: exact for whole numbers up to 1,000 digits, otherwise the float's shortest form.
 
-    Raises `ToolError` with the place and the reason if it cannot be read or computed.
+    Raises `ToolError` with the place and the reason if it cannot be parsed or computed.
     """
     if len(expression) > MAX_CHARS:
         raise ToolError(f"the expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read")
@@ -120,7 +120,7 @@ def _plain(expression: str) -> str:
 
 
 class _Reader:
-    """Recursive descent over the tokens; the value is computed as it is read."""
+    """Recursive-descent parser that computes the value while parsing."""
 
     def __init__(self, text: str) -> None:
         self._tokens = self._cut(text)
@@ -138,7 +138,7 @@ class _Reader:
     @staticmethod
     def _cut(text: str) -> list[str]:
         tokens: list[str] = []
-        calls: list[bool] = []  # for each open parenthesis: whether a function's arguments stand in it
+        calls: list[bool] = []  # for each open parenthesis: whether it encloses function arguments
         at = 0
         while text[at:].strip():
             match = (_ARGUMENT_TOKEN if calls and calls[-1] else _TOKEN).match(text, at)
@@ -220,7 +220,7 @@ class _Reader:
                 return value
 
     def _ends_percentage(self) -> bool:
-        """Whether this "%" is a percentage and not a remainder: no operand follows it."""
+        """Return whether this "%" is a percentage, i.e. no operand follows, and not a remainder."""
         after = self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else ""
         return not (after and (after[0].isalnum() or after[0] in "(.π√"))
 

@@ -1,6 +1,6 @@
-"""An HTTP endpoint as a tool: the arguments go there as JSON, and what it answers is the result.
+"""An HTTP endpoint as a tool: it receives the arguments as JSON, and its response is the result.
 
-For addresses that an operator configured, so private ones are allowed. Redirects are not followed.
+Addresses come from the operator, so private ones are allowed. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from ..core.toolbox import idempotency_header
 from ..errors import NotDone, ToolError, UsageError
 
 MAX_ANSWER = 1_000_000  # bytes
-_ELSEWHERE = (301, 307, 308)  # the request belongs to another address; 302 and 303 may follow something that was done
+_ELSEWHERE = (301, 307, 308)  # the request itself belongs elsewhere; 302 and 303 may follow a completed action
 
 
 def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any]]:
-    """A function that posts its arguments to `url`. Of an answer that is a JSON object, the value under
-    `output` is the result; of any other, its text. Raises `NotDone` if it cannot be reached or refuses (4xx),
-    `ToolError` for what else goes wrong, and here `UsageError` without the extra `web`."""
+    """Return a function that posts its arguments to `url`.
+
+    If the response is a JSON object, the value under `output` is the result; otherwise its text. The function raises
+    `NotDone` if the endpoint is unreachable or rejects the call (4xx), and `ToolError` for other failures. Raises
+    `UsageError` without the extra `web`.
+    """
     try:
         import aiohttp
     except ImportError as error:
@@ -42,7 +45,7 @@ def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any
                 return _picked(text, output)
         except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
             reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
-            raise NotDone(f"the endpoint cannot be reached: {reason}") from error  # its address is not the model's
+            raise NotDone(f"the endpoint cannot be reached: {reason}") from error  # hides the address
         except aiohttp.ClientError as error:
             reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
             raise ToolError(f"the endpoint broke off: {reason}") from error
@@ -61,7 +64,7 @@ async def _text(answer: Any) -> str:
             raise ToolError(f"the endpoint's answer is larger than {MAX_ANSWER:,} bytes")
     try:
         return data.decode(answer.charset or "utf-8", "replace")
-    except LookupError:  # a charset that nobody knows
+    except LookupError:  # unknown charset
         return data.decode("utf-8", "replace")
 
 

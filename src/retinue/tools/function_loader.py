@@ -1,4 +1,4 @@
-"""Functions from Python files, and tools from modules: imported when tools are built, not when files are checked."""
+"""Loads functions from Python files, and tools from modules. Imports happen when tools are built, not during checks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..errors import DataError, ForeignExit
 
 
 def load_module(file: Path) -> ModuleType:
-    """The Python file as a module under a name of its own. Raises `DataError` if it cannot be imported."""
+    """Import a Python file as a module with a unique name. Raises `DataError` if that fails."""
     name = f"retinue_tools_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise DataError(f"{file} is not a Python file")
     module = module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses and the like look for it
+    sys.modules[name] = module  # required by dataclasses and others
     try:
         call_contained(spec.loader.exec_module, module)
     except Exception as error:
@@ -35,18 +35,18 @@ def load_module(file: Path) -> ModuleType:
 
 
 def function_of(module: ModuleType, name: str) -> Any:
-    """The function or `Tool` called `name` that `module` itself defines. Raises `DataError`."""
+    """Return the function or `Tool` called `name` that `module` itself defines. Raises `DataError`."""
     found = getattr(module, name, None)
     if found is None:
         raise DataError(f"{_called(module)} has no {name!r}")
     home = getattr(found.something if isinstance(found, Tool) else found, "__module__", None)
     if home != module.__name__ or not (callable(found) or isinstance(found, Tool)):
-        raise DataError(f"{name!r} is no function that {_called(module)} defines")
+        raise DataError(f"{name!r} is not a function defined by {_called(module)}")
     return found
 
 
 def tool_of_module(module: str, name: str) -> Tool:
-    """The `Tool` called `name` in a module that may be imported. Raises `DataError`."""
+    """Return the `Tool` called `name` from a module that may be imported. Raises `DataError`."""
     try:
         found = function_of(call_contained(import_module, module), name)
     except (ImportError, ForeignExit) as error:
@@ -57,7 +57,7 @@ def tool_of_module(module: str, name: str) -> Tool:
 
 
 def described_tools(module: ModuleType) -> list[Any]:
-    """What the module's `tools_descriptions()` gives. Raises `DataError`."""
+    """Return the result of the module's `tools_descriptions()`. Raises `DataError`."""
     give = getattr(module, "tools_descriptions", None)
     if not callable(give):
         raise DataError(f"{_called(module)} has no function tools_descriptions()")
@@ -66,12 +66,12 @@ def described_tools(module: ModuleType) -> list[Any]:
     except Exception as error:
         raise DataError(f"{_called(module)}: tools_descriptions() failed: {describe_error(error)}") from error
     if not isinstance(given, list | tuple):
-        raise DataError(f"{_called(module)}: tools_descriptions() gave a {type(given).__name__}; want a list")
+        raise DataError(f"{_called(module)}: tools_descriptions() returned a {type(given).__name__}; want a list")
     return list(given)
 
 
 def pick_output(function: Callable[..., Any], output: str | None) -> Callable[..., Any]:
-    """`function`, whose result, if it is a mapping with the key `output`, is the value under that key."""
+    """Wrap `function` so that a mapping result with the key `output` is replaced by the value under that key."""
     if output is None:
         return function
 

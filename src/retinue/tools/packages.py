@@ -1,6 +1,6 @@
-"""The packages of a tool: locked with their hashes in a file beside it, installed in an environment of their own.
+"""Packages of a tool, locked with hashes in a file next to it and installed into a separate environment.
 
-Locking and installing are for people (`retinue lock`); whatever runs a tool only looks for what is there.
+People lock and install them (`retinue lock`); running a tool only looks up what is installed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _HEAD = "# for: "
 
 
 def requirements(text: str) -> tuple[str, ...]:
-    """The requirements in `pip_dependencies`, a list with commas: `pandas>=2,<3, yfinance`.
+    """Parse the requirements in `pip_dependencies`, separated by commas: `pandas>=2,<3, yfinance`.
 
-    Raises `ValueError` for one that is no name with versions: addresses, paths and options are not allowed.
+    Raises `ValueError` for anything other than a name with versions: no addresses, paths or options.
     """
     found = tuple(filter(None, map(str.strip, re.split(r",(?!\s*[<>=!~])", text))))
     for one in found:
@@ -40,19 +40,19 @@ def requirements(text: str) -> tuple[str, ...]:
 
 
 def lock_file(folder: Path, tool: str) -> Path:
-    """Where the packages of `tool`, of a file in `folder`, are locked."""
+    """Return the path of the lock file of `tool`, defined in a file in `folder`."""
     return folder / "locked" / f"{tool}.txt"
 
 
 def is_locked(lock: Path, wanted: Sequence[str]) -> bool:
-    """Whether `lock` is there and is for what is `wanted`."""
+    """Return whether `lock` exists and matches the requirements `wanted`."""
     return lock.is_file() and _is_for(lock.read_text("utf-8"), wanted)
 
 
 def lock(path: Path, wanted: Sequence[str]) -> None:
-    """Resolve `wanted` to wheels for this Python and machine, and write them with their hashes to `path`.
+    """Resolve `wanted` to wheels for this Python and machine, and write them with hashes to `path`.
 
-    Raises `UsageError` if there is no pip here, `DataError` if it finds no wheels that fit.
+    Raises `UsageError` if pip is missing, and `DataError` if no suitable wheels are found.
     """
     said = _pip("--dry-run", "--ignore-installed", "--report", "-", *wanted)
     lines = []
@@ -65,13 +65,13 @@ def lock(path: Path, wanted: Sequence[str]) -> None:
 
 
 def install(lock: Path) -> Path:
-    """The interpreter of the environment that has just what `lock` says, made if it is not there.
+    """Return the interpreter of the environment with exactly the packages in `lock`; create it if necessary.
 
-    Raises `DataError` if a package cannot be had, or is not the one that was locked.
+    Raises `DataError` if a package cannot be fetched or does not match its hash.
     """
     home = _home(lock.read_text("utf-8"))
     if not (home / "complete").exists():
-        rmtree(home, ignore_errors=True)  # what an interrupted installation left
+        rmtree(home, ignore_errors=True)  # left over from an interrupted installation
         venv.create(home, symlinks=os.name != "nt")
         _pip("--no-deps", "--require-hashes", "--requirement", str(lock), python=_python(home))
         (home / "complete").touch()
@@ -79,15 +79,15 @@ def install(lock: Path) -> Path:
 
 
 def installed(lock: Path, wanted: Sequence[str]) -> Path:
-    """The interpreter that `install` made. Raises `DataError` saying what is not locked or not installed."""
+    """Return the interpreter created by `install`. Raises `DataError` that says what is not locked or installed."""
     if not lock.is_file():
-        raise DataError(f"{', '.join(wanted)}: not locked yet; say: retinue lock FILE")
+        raise DataError(f"{', '.join(wanted)}: not locked yet; run: retinue lock FILE")
     text = lock.read_text("utf-8")
     if not _is_for(text, wanted):
-        raise DataError(f"{', '.join(wanted)}: locked for other packages, in {lock}; say: retinue lock FILE")
+        raise DataError(f"{', '.join(wanted)}: {lock} locks other packages; run: retinue lock FILE")
     home = _home(text)
     if not (home / "complete").exists():
-        raise DataError(f"{', '.join(wanted)}: locked, but not installed here; say: retinue lock FILE")
+        raise DataError(f"{', '.join(wanted)}: locked, but not installed here; run: retinue lock FILE")
     return _python(home)
 
 
@@ -96,7 +96,7 @@ def _is_for(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _home(text: str) -> Path:
-    """The environment's folder: another lock, Python or machine has another."""
+    """Return the environment's folder, which depends on the lock, Python and the machine."""
     said = f"{text}\n{sys.version}\n{sysconfig.get_platform()}\n{sys.base_prefix}"
     return cache_folder() / "tools" / hashlib.sha256(said.encode()).hexdigest()[:16]
 
@@ -106,13 +106,13 @@ def _python(home: Path) -> Path:
 
 
 def _pip(*arguments: str, python: Path | None = None) -> str:
-    """What `pip install` prints, run for `python`, else for ours."""
+    """Return the output of `pip install`, run for `python` or the current interpreter."""
     into = ["--python", str(python)] if python else []
     command = [sys.executable, "-m", "pip", *into, "install", *_OPTIONS, *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 0:
         return done.stdout
     if "No module named pip" in done.stderr:
-        raise UsageError(f"locking needs pip, which is not there; say: {sys.executable} -m ensurepip")
+        raise UsageError(f"locking needs pip, which is missing; run: {sys.executable} -m ensurepip")
     said = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR")]
     raise DataError(f"pip: {' '.join(said)[:500] or 'no message'}")

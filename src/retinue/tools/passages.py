@@ -14,14 +14,14 @@ from ..core.values import Document
 from ..errors import DataError
 from .keyword_search import TITLE_WEIGHT, TOKENIZE, match_expression, stems, storable
 
-Rank = Callable[[str, list[Document]], list[Document]]  # the query, and what was found, in a better order
-RANKED = 20  # passages that are put in order
+Rank = Callable[[str, list[Document]], list[Document]]  # reranks search results for a query
+RANKED = 20  # passages that are reranked
 MAX_PASSAGE = 1_000  # characters of a passage cut from a text file
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(]?[A-Z0-9])")
 
 
 class Passages:
-    """Passages in memory, searched by keywords.
+    """An in-memory collection of passages with keyword search.
 
     >>> found = Passages([Document("Paris is the capital of France.", meta={"title": "Paris"})])
     >>> [document.content for document in found.search("capital of France")]
@@ -37,8 +37,9 @@ class Passages:
 
     @classmethod
     def load(cls, path: str | Path) -> Passages:
-        """The passages in `path`: a file with one JSON object a line (`text` or `content`, and `title`),
-        or a folder of `.txt` and `.md` files. Raises `DataError` with the place of what is wrong."""
+        """Load the passages in `path`: a file with one JSON object per line (`text` or `content`, and `title`), or a
+        folder of `.txt` and `.md` files. Raises `DataError` with the place of the error.
+        """
         path = Path(path).expanduser()
         if path.is_dir():
             found = cls(_from_folder(path))
@@ -47,7 +48,7 @@ class Passages:
         else:
             raise DataError(f"{path} does not exist (want a JSONL file, or a folder of .txt and .md files)")
         if len(found) == 0:
-            raise DataError(f"{path} holds no passages (want a JSONL file, or a folder of .txt and .md files)")
+            raise DataError(f"{path} contains no passages (want a JSONL file, or a folder of .txt and .md files)")
         return found
 
     def __len__(self) -> int:
@@ -55,7 +56,7 @@ class Passages:
             return int(self._database.execute("SELECT count(*) FROM passages").fetchone()[0])
 
     def search(self, query: str, top_k: int = 3) -> list[Document]:
-        """The `top_k` passages that fit `query` best, best first; `score` is BM25, higher is better."""
+        """Return the `top_k` best passages for `query`, best first; `score` is BM25, higher is better."""
         wanted = match_expression(query)
         if not wanted:
             return []
@@ -71,8 +72,11 @@ class Passages:
 def passages(
     path: str | Path, *, name: str = "Search", top_k: int = 3, max_chars: int = 500, rank: Rank | None = None
 ) -> Tool:
-    """A search tool over the passages in `path`: the `top_k` best, each shortened to what fits the query in about
-    `max_chars` characters. `rank` puts the best 20 in a better order first. Raises `DataError` as `Passages.load`."""
+    """Return a search tool over the passages in `path`. Raises `DataError` as `Passages.load` does.
+
+    It returns the `top_k` best passages, each shortened to the relevant parts in about `max_chars` characters. `rank`
+    reranks the best 20 first.
+    """
     loaded = Passages.load(path)
 
     def search(query: str) -> str:
@@ -95,8 +99,7 @@ def _line(document: Document, query: str, max_chars: int) -> str:
 
 
 def excerpt(text: str, query: str, max_chars: int) -> str:
-    """`text`, or if it is longer than `max_chars`: its first sentence and those that fit `query` best,
-    in their order."""
+    """Shorten `text` to `max_chars`: the first sentence and those most relevant to `query`, in their original order."""
     text = " ".join(text.split())
     if len(text) <= max_chars:
         return text
@@ -114,9 +117,8 @@ def excerpt(text: str, query: str, max_chars: int) -> str:
 def _from_jsonl(path: Path) -> Iterator[Document]:
     with path.open(encoding="utf-8-sig") as lines:
         try:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield _document(line, f"{path}:{number}")
+            for number, line in (one for one in enumerate(lines, 1) if one[1].strip()):
+                yield _document(line, f"{path}:{number}")
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not a text file in UTF-8") from error
 
@@ -147,7 +149,7 @@ def _from_folder(folder: Path) -> Iterator[Document]:
 
 
 def cut(text: str, max_chars: int = MAX_PASSAGE) -> Iterator[str]:
-    """`text` as passages: whole paragraphs, gathered up to `max_chars`; longer ones are cut at words."""
+    """Split `text` into passages: whole paragraphs, merged up to `max_chars`; longer ones are split at words."""
     gathered = ""
     for paragraph in re.split(r"\n\s*\n", text):
         paragraph = paragraph.strip()

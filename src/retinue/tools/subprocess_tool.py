@@ -1,4 +1,4 @@
-"""A tool's function in a process of its own: with its own environment variables, killed when its time is up."""
+"""Runs a tool's function in a subprocess with its own environment variables, killed on timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..core.toolbox import idempotency_key
 from ..errors import NotDone, ToolError
 
 MAX_RESULT = 1_000_000  # bytes
-MAX_NOTE = 20_000  # bytes of what it says on standard error
+MAX_NOTE = 20_000  # bytes of standard error that are logged
 KEY = "RETINUE_IDEMPOTENCY_KEY"
 logger = logging.getLogger(__name__)
 _WORKER = Path(__file__).with_name("subprocess_worker.py")
@@ -28,9 +28,12 @@ _WORKER = Path(__file__).with_name("subprocess_worker.py")
 def in_subprocess(
     file: Path, function: str, environment: Mapping[str, str], python: Path = Path(sys.executable)
 ) -> Callable[..., Awaitable[Any]]:
-    """A function that calls `function` of `file` in a new process each time: with the server's environment
-    and these variables in it, in the file's folder, under the interpreter `python`; the call's idempotency key is
-    in `RETINUE_IDEMPOTENCY_KEY`. Raises `ToolError`, with the `kinds` of what the function raised."""
+    """Return a function that calls `function` of `file` in a new process each time.
+
+    The process runs in the file's folder under the interpreter `python`, with the server's environment plus these
+    variables; `RETINUE_IDEMPOTENCY_KEY` has the call's idempotency key. Raises `ToolError`, with the `kinds` of the
+    function's exception.
+    """
 
     register_named_secrets(environment)
 
@@ -47,10 +50,10 @@ def in_subprocess(
         try:
             said = await _said(process, task.encode())
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # also what it has started itself
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # kills its children as well
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-            await asyncio.wait([noting], timeout=1.0)  # no longer: what left the group may hold its end of the pipe
+            await asyncio.wait([noting], timeout=1.0)  # a process that left the group may keep the pipe open
             noting.cancel()
         return _value(said)
 
@@ -60,7 +63,7 @@ def in_subprocess(
 async def _said(process: Process, task: bytes) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(ConnectionError):  # it ended before it had read all
+    with contextlib.suppress(ConnectionError):  # it ended before reading everything
         process.stdin.write(task)
         await process.stdin.drain()
     process.stdin.close()
@@ -73,7 +76,7 @@ async def _said(process: Process, task: bytes) -> bytes:
 
 
 async def _note(process: Process, function: str) -> None:
-    """Log what the process says beside its result: all of it may be what the variables are kept secret for."""
+    """Log the process's standard error, with secrets redacted."""
     assert process.stderr is not None
     said = bytearray()
     while chunk := await process.stderr.read(65_536):

@@ -1,6 +1,6 @@
-"""The other side of `in_subprocess`: calls one function of one file, as stdin says, and writes what came of it.
+"""The subprocess side of `in_subprocess`: calls one function as described on stdin, and writes its result.
 
-Run as a script, by whatever interpreter has the tool's packages; needs nothing but the standard library.
+Run as a script by whatever interpreter has the tool's packages; uses only the standard library.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 
 def main() -> None:
-    """Read the task, do it, write `{"value": …}`, or `{"error": …, "kinds": [names of its classes]}`."""
+    """Read the task, run it, and write `{"value": …}`, or `{"error": …, "kinds": [names of its classes]}`."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the tool prints is not its result
+    os.dup2(2, 1)  # output printed by the tool is not its result
     task = json.loads(sys.stdin.buffer.read())
     process, status = os.getpid(), 0
     try:
@@ -26,7 +26,7 @@ def main() -> None:
         text = str(error) if "ToolError" in kinds else f"{kinds[0]}: {error}"
         said = json.dumps({"error": text, "kinds": kinds})
         status = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
-    if os.getpid() != process:  # a child that the function forked off: what it says is not the result
+    if os.getpid() != process:  # a forked child of the function; its output is not the result
         os._exit(status & 0xFF)
     out.write(said)
     out.close()
@@ -39,7 +39,7 @@ def _called(task: dict[str, Any]) -> Any:
     module = sys.modules["retinue_tool"] = module_from_spec(spec)
     spec.loader.exec_module(module)
     function = getattr(module, task["function"])
-    function = getattr(function, "something", function)  # what @tool made of it
+    function = getattr(function, "something", function)  # unwrap @tool
     if getattr(function, "__module__", None) != "retinue_tool":
         raise ValueError(f"{task['function']} is no function that this file defines")
     value = function(**task["arguments"])

@@ -1,4 +1,4 @@
-"""Search engines: a file each, with how to ask it and how to read what it answers."""
+"""Search engines, one per file: how to query each and how to parse its results."""
 
 from collections.abc import Callable, Mapping
 

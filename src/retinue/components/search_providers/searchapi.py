@@ -22,7 +22,7 @@ class SearchAPI:
     page_size, last_page = 10, 10
 
     def request(self, asked: Question, key: str) -> ServiceRequest:
-        """With `page` for further pages."""
+        """Build the request; `page` selects further pages."""
         page = str(asked.page) if asked.page > 1 else ""
         params = {"engine": "google", "q": asked.scoped, "hl": asked.language, "gl": asked.country, "page": page}
         return ServiceRequest(
@@ -32,12 +32,12 @@ class SearchAPI:
         )
 
     def problem(self, body: Mapping[str, Any]) -> str:
-        """Under `error`; one who finds nothing may be told so there, as with SerpAPI."""
+        """Return the text under `error`, unless it reports an empty result, as SerpAPI does."""
         said = text(body.get("error"))
         return "" if "any results" in said else said
 
     def read(self, body: Mapping[str, Any]) -> Found:
-        """Google's answer box, whose page may stand in it as `organic_result`, and the organic results."""
+        """Parse Google's answer box, whose page may be in it as `organic_result`, and the organic results."""
         box = body.get("answer_box")
         if isinstance(box, Mapping) and isinstance(box.get("organic_result"), Mapping):
             box = {**box["organic_result"], **box}

@@ -10,7 +10,7 @@ from ...net.service_client import ServiceRequest
 from ..web_search import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "source": "source", "date": "date"}
-_ANSWERS = ("answer", "result", "snippet", "highlighted")  # where a box has its answer: the shortest form first
+_ANSWERS = ("answer", "result", "snippet", "highlighted")  # where a box has its answer, shortest form first
 _NOTHING = "hasn't returned any results"
 
 
@@ -24,19 +24,19 @@ class SerpAPI:
     page_size, last_page = 10, 10
 
     def request(self, asked: Question, key: str) -> ServiceRequest:
-        """With `start`, which counts results, for further pages."""
+        """Build the request; `start` selects further pages by result number."""
         params = {"engine": "google", "q": asked.scoped, "api_key": key}
         start = str((asked.page - 1) * self.page_size) if asked.page > 1 else ""
         more = {"hl": asked.language, "gl": asked.country, "start": start}
         return ServiceRequest("/search.json", params | {name: value for name, value in more.items() if value})
 
     def problem(self, body: Mapping[str, Any]) -> str:
-        """A search that finds nothing is a success, and says so under `error`."""
+        """Return the text under `error`, unless it reports an empty result."""
         said = text(body.get("error"))
         return "" if _NOTHING in said else said
 
     def read(self, body: Mapping[str, Any]) -> Found:
-        """Google's answer box and the organic results."""
+        """Parse Google's answer box and the organic results."""
         return Found(_answer(body.get("answer_box")), pages(body.get("organic_results"), "snippet", **_META))
 
 

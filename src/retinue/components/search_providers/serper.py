@@ -9,7 +9,7 @@ from ...net.service_client import ServiceRequest
 from ..web_search import Found, Question, answer, pages, text
 
 _META = {"title": "title", "link": "link", "date": "date"}
-_ANSWERS = ("answer", "highlighted", "snippet", "title")  # the shortest form first
+_ANSWERS = ("answer", "highlighted", "snippet", "title")  # shortest form first
 
 
 class Serper:
@@ -22,18 +22,18 @@ class Serper:
     page_size, last_page = 10, 10
 
     def request(self, asked: Question, key: str) -> ServiceRequest:
-        """With `page` for further pages."""
+        """Build the request; `page` selects further pages."""
         body: dict[str, Any] = {"q": asked.scoped}
         body |= {name: value for name, value in (("hl", asked.language), ("gl", asked.country)) if value}
         body |= {"page": asked.page} if asked.page > 1 else {}
         return ServiceRequest("/search", headers={"X-API-KEY": key}, body=body)
 
     def problem(self, body: Mapping[str, Any]) -> str:
-        """Under `message`, which is there only if something went wrong."""
+        """Return the text under `message`, which is only present in errors."""
         return text(body.get("message"))
 
     def read(self, body: Mapping[str, Any]) -> Found:
-        """Google's answer box and the organic results; besides, what people also ask, with its answers."""
+        """Parse Google's answer box and the organic results, plus "people also ask" with its answers."""
         box, items = body.get("answerBox"), body.get("organic")
         if isinstance(box, Mapping) and isinstance(words := box.get("snippetHighlighted"), list) and words:
             box = {**box, "highlighted": words[0]}

@@ -12,7 +12,7 @@ _META = {"title": "title", "link": "url", "date": "published_date"}
 
 
 class Tavily:
-    """The provider. It has no pages: one request gives up to 20 results. A country is its English name."""
+    """The provider. It has no pages: one request returns up to 20 results. A country is given by its English name."""
 
     name = "Tavily"
     base_url = "https://api.tavily.com"
@@ -21,7 +21,7 @@ class Tavily:
     page_size, last_page = 20, 1
 
     def request(self, asked: Question, key: str) -> ServiceRequest:
-        """With domains of its own kind, and the answer it makes of what it finds."""
+        """Build the request, with native domain filters, and with Tavily's generated answer."""
         body: dict[str, Any] = {
             "query": asked.query,
             "max_results": min(asked.count, self.page_size),
@@ -32,12 +32,12 @@ class Tavily:
         return ServiceRequest("/search", headers={"Authorization": f"Bearer {key}"}, body=body)
 
     def problem(self, body: Mapping[str, Any]) -> str:
-        """Under `detail`: an object with `error`, a list of what is wrong with the request, or a text."""
+        """Return the error under `detail`: an object with `error`, a list of validation errors, or a text."""
         detail = body.get("detail")
         if isinstance(detail, list):
             detail = detail[0] if detail else None
         return text(detail.get("error") or detail.get("msg")) if isinstance(detail, Mapping) else text(detail)
 
     def read(self, body: Mapping[str, Any]) -> Found:
-        """Its answer, which has no page of its own, and the results."""
+        """Parse its answer, which has no page of its own, and the results."""
         return Found(answer(body, ("answer",)), pages(body.get("results"), "content", **_META))

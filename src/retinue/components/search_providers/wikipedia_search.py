@@ -16,7 +16,7 @@ _META = {"title": "title", "link": "fullurl"}
 
 
 class WikipediaSearch:
-    """The provider. The language chooses the Wikipedia: `de` asks de.wikipedia.org."""
+    """The provider. The language selects the Wikipedia: `de` queries de.wikipedia.org."""
 
     name = "Wikipedia"
     base_url = "https://{language}.wikipedia.org"
@@ -25,21 +25,21 @@ class WikipediaSearch:
     page_size, last_page = 20, 5
 
     def request(self, asked: Question, key: str) -> ServiceRequest:
-        """With `gsroffset`, which counts results, for further pages."""
+        """Build the request; `gsroffset` selects further pages by result number."""
         params = _FIXED | {"gsrsearch": asked.query, "gsrlimit": str(min(asked.count, self.page_size))}
         if asked.page > 1:
             params["gsroffset"] = str((asked.page - 1) * self.page_size)
         return ServiceRequest(
             "/w/api.php", params, {"User-Agent": "Retinue (search of agents)"}
-        )  # asked for by its rules
+        )  # required by its rules
 
     def problem(self, body: Mapping[str, Any]) -> str:
-        """Under `error`, with the status 200."""
+        """Return the text under `error`, which comes with status 200."""
         error = body.get("error")
         return text(error.get("info") or error.get("code")) if isinstance(error, Mapping) else text(error)
 
     def read(self, body: Mapping[str, Any]) -> Found:
-        """The articles, which come in any order, by their `index`."""
+        """Parse the articles, which are unordered, by their `index`."""
         query = body.get("query")
         found = query.get("pages") if isinstance(query, Mapping) else None
         items = [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []

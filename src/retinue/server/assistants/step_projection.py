@@ -23,7 +23,7 @@ from .hosted_steps import call_deltas, included, is_hosted, logs_delta, step_vie
 
 Told = tuple[str, Object]  # event name and object
 
-_CUT = {"code": "server_error", "message": "The reply was cut; what followed differs, and is another message."}
+_CUT = {"code": "server_error", "message": "The reply was cut off; its continuation differs, and is a new message."}
 
 
 class StepProjection:

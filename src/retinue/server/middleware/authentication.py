@@ -74,7 +74,7 @@ class Authentication:
         async def sending(message: Message) -> None:
             nonlocal watching
             if message["type"] == "http.response.start" and is_stream(message):
-                watch = supervise("the watch of a stream's key", partial(self._watch, said, limit))
+                watch = supervise("watching a stream's key", partial(self._watch, said, limit))
                 watching = asyncio.create_task(watch)
             await send(message)
 

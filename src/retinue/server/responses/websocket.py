@@ -62,16 +62,14 @@ class _Waiting:
         """Return the next message; `None` if there will be none, or at the deadline `ends` (loop time)."""
         try:
             async with asyncio.timeout_at(ends):
-                while not self._texts:
-                    if self.closed.is_set() or self.refusal is not None:
-                        return None
+                while not self._texts and not self.closed.is_set() and self.refusal is None:
                     self._more.clear()
                     await self._more.wait()
         except TimeoutError:
             message = "The WebSocket connection has lasted for 60 minutes. Open a new one to continue."
             self.refusal = ApiError(400, message, code="websocket_connection_limit_reached")
             return None
-        return self._texts.pop(0)
+        return self._texts.pop(0) if self._texts else None
 
     async def stop(self) -> None:
         """Stop reading."""

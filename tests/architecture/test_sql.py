@@ -1,0 +1,57 @@
+"""SQL on runs and their logs stands in one folder, so that each write to them can be seen to be guarded."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import retinue
+
+SRC = Path(retinue.__file__).parent
+STORE = SRC / "store"
+TABLES = {"runs", "events", "submissions", "run_metadata", "snapshots"}
+STATEMENT = re.compile(rf"\b(FROM|INTO|UPDATE|JOIN)\s+({'|'.join(sorted(TABLES))})\b")
+OUTSIDE = [path for path in sorted(SRC.rglob("*.py")) if STORE not in path.parents]
+WRITERS = {  # the functions that may change a run's row
+    "run_store.py": {"update_run", "set_metadata", "set_deleted", "discard_values", "_updating"},
+    "run_queries.py": {"shift_expiry"},
+}
+
+
+def tables_in(path: Path) -> set[str]:
+    """The tables of runs that a module names."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("tables"):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tables":
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {name for _, name in STATEMENT.findall(node.value)}
+    return found & TABLES
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(SRC)))
+def test_no_statement_on_runs_stands_outside_the_store(path: Path) -> None:
+    assert tables_in(path) == set()
+
+
+def test_the_rule_sees_tables_however_they_are_named(tmp_path: Path) -> None:
+    assert {"runs", "events"} <= tables_in(STORE / "event_log.py")
+    for line in ("from .store.tables import runs", "from retinue.store import tables\ntables.runs", "a = 'FROM runs'"):
+        (tmp_path / "a.py").write_text(line)
+        assert tables_in(tmp_path / "a.py") == {"runs"}, line
+
+
+@pytest.mark.parametrize("path", sorted(STORE.glob("*.py")), ids=lambda path: path.name)
+def test_few_functions_change_a_run(path: Path) -> None:
+    changing = {
+        function.name
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        and any("update(runs)" in ast.unparse(node) for node in ast.walk(function) if isinstance(node, ast.Call))
+    }
+    assert changing <= WRITERS.get(path.name, set())
