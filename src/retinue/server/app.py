@@ -16,7 +16,7 @@ from starlette.routing import WebSocketRoute
 from .. import __version__
 from ..errors import StoreUnavailable
 from ..store.api_keys import Keys
-from . import embeddings, health, model_list, pages
+from . import embeddings, health, model_list, pages, tenant_runs
 from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored
 from .context import Server
@@ -44,6 +44,7 @@ ROUTERS = (
     threads.router,
     messages.router,
     run_steps.router,
+    tenant_runs.router,
     conversations.router,
     assistants.router,
     files.router,
