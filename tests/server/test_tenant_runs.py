@@ -167,7 +167,7 @@ def test_a_response_that_was_deleted_is_not_shown_while_its_run_has_others(serve
     asked = {
         "model": "agent-1",
         "input": "What of the weather?",
-        "tools": [{"type": "function", **WEATHER["function"]}],
+        "tools": [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}],
     }
     first = who.made("/v1/responses", asked)
     call = next(one for one in first["output"] if one["type"] == "function_call")
