@@ -27,7 +27,6 @@ from .middleware.idempotency import REPLAYED, Idempotency
 from .middleware.key_throttle import KeyThrottle
 from .middleware.rate_limit import RateLimit
 from .middleware.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
-from .middleware.trailing_slash import TrailingSlash
 from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
 from .wire.api_errors import ApiError
 from .wire.common_schemas import Refused
@@ -111,7 +110,6 @@ def create_app(
             expose_headers=list(_TOLD_HEADERS),
         )
     app.add_middleware(TrustedHost, hosts=list(hosts), origins=list(origins))
-    app.add_middleware(TrailingSlash)
     app.add_middleware(RequestContext, patience=patience)
     return app
 
