@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,22 @@ from retinue import RetinueError
 from retinue.models import weights
 
 pytest_plugins = ["sampling"]
-fork_server.use()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Programs have an interpreter of their own only where there is time for it."""
+    fork_server.use(programs=not (config.getoption("--full") or config.getoption("--rest")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: it is not looked through for garbage, neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
 from fakes.openai_server import Answer, OpenAIServer, failure
+
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 COMMANDS = ["--help", "ask", "run", "check", "init", "migrate", "models", "serve"]
 ROOT = Path(__file__).parents[2]
@@ -26,10 +29,9 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def retinue(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "retinue", *arguments]
     if "--base-url" in arguments and "--strategy" not in arguments:
-        words += ["--strategy", "react"]  # what is replied here is in its form; `auto` would try tool calls first
-    return subprocess.run(words, capture_output=True, text=True, env=environment(**more), timeout=60)
+        arguments += ("--strategy", "react")  # what is replied here is in its form; `auto` would try tool calls first
+    return fork_server.retinue(*arguments, env=environment(**more))
 
 
 @pytest.mark.parametrize("how", ["--stream", "--no-stream"])

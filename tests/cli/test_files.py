@@ -6,20 +6,21 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
 from fakes.config_files import SEED
+
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 QUESTION = "How many people live in Paris and Lyon?"
 
 
 def retinue(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "retinue", *map(str, arguments)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "RETINUE_DEBUG"))}
-    return subprocess.run(words, capture_output=True, text=True, env=kept, timeout=60, cwd=folder)
+    return fork_server.retinue(*arguments, env=kept, cwd=folder)
 
 
 def printed(*arguments: str | Path, folder: Path | None = None, code: int = 0) -> str:

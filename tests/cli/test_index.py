@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cli.test_ask import refused, retinue
+
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 
 def test_a_folder_is_indexed_and_searched(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_what_is_locked_is_installed_for_that_tool_alone(folder: Path, capfd: py
         __import__("retinue_test_loud")
 
 
+@pytest.mark.full  # pip is started again and again, half a second of CPU each
 def test_a_lock_that_is_there_is_kept_until_it_is_upgraded(folder: Path) -> None:
     assert main(["lock", str(folder / "tools")]) == 0
     lock = folder / "tools" / "locked" / "shout.txt"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cli.test_ask import refused, retinue
 from retinue.models.weights import EMBEDDED
+
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 
 def test_a_file_is_pulled_listed_found_and_removed(tmp_path: Path) -> None:

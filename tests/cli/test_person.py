@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from fakes import fork_server
 from fakes.openai_server import OpenAIServer
 
 ACTION = " I need to calculate.\nAction: Calculator\nAction Input: 2+\u202e40\n"
@@ -61,11 +62,10 @@ def test_the_four_answers(server: OpenAIServer, typed: list[tuple[str, str]], ob
     assert status == 0
 
 
+@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_where_nobody_sits_at_a_terminal_the_run_parks(server: OpenAIServer) -> None:
     server.replies += [ACTION, ANSWER]
     words = ["ask", "What?", "--base-url", server.url, "--strategy", "react", "--require-human-feedback"]
-    done = subprocess.run(
-        [sys.executable, "-m", "retinue", *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
-    )
+    done = fork_server.retinue(*words)
     assert done.returncode == 1
     assert "Stopped: AWAITING_HUMAN" in done.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy
 import pytest
 
+from fakes import fork_server
 from retinue import (
     Agent,
     DataError,
@@ -192,9 +191,10 @@ def test_without_documents_no_model_is_asked() -> None:
 # ── pipelines, tools, files of agents ────────────────────────────────────────────────────────────
 
 
+@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_the_example_runs() -> None:
     example = Path(__file__).parents[2] / "examples" / "documents.py"
-    done = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, text=True, timeout=60)
+    done = fork_server.python(["-W", "error", example])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1] == "retinue check"
     assert "retinue check  (cli.md#" in done.stdout

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from docs.test_docs import blocks
+from fakes import fork_server
 from retinue.config import check
+
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -26,7 +27,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     ],
 )
 def test_an_example_runs(name: str, said: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-W", "error", EXAMPLES / name], capture_output=True, text=True)
+    done = fork_server.python(["-W", "error", EXAMPLES / name])
     assert (done.returncode, done.stderr) == (0, "")
     assert [text for text in said if text not in done.stdout] == []
 

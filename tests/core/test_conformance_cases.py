@@ -78,7 +78,7 @@ def test_what_does_not_apply_is_skipped() -> None:
 def test_where_a_loop_runs_the_case_is_awaited(case: Case[Subject]) -> None:
     async def checked() -> None:
         await case.run_async(lambda: None)
-        with pytest.raises(UsageError, match=r"write `await case.run_async\(subject\)`"):
+        with pytest.raises(UsageError, match=r"use `await case.run_async\(subject\)`"):
             case.run(lambda: None)
 
     asyncio.run(checked())

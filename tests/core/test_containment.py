@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from fakes import fork_server
 from retinue import (
     Agent,
     AgentAction,
@@ -362,10 +363,10 @@ print(result.answer, "|", result.steps[0].observations[0].text)
 @pytest.mark.parametrize(
     ("how", "status"), [("exits", 4), ("sys.exit", 4), ("raises", 1), ("returns", 0), ("waits", 0)]
 )
+@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_a_child_that_a_tool_forks_off_runs_nothing_of_ours(name: str, how: str, status: int, tmp_path: Any) -> None:
     ledger = tmp_path / "ledger"
-    words = [sys.executable, "-c", FORKS, str(ledger), how, name]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = fork_server.python(["-c", FORKS, ledger, how, name])
     assert done.stdout == f"done | child {status}\n", done.stderr
     assert ledger.read_text() == "after\n"
 

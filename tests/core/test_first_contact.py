@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
 from fakes.openai_server import Answer, OpenAIServer, failure
+
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 GOOD = """\
 @tool
@@ -49,7 +50,7 @@ def printed(folder: Path, model: str, tool: str = GOOD, question: str = QUESTION
     program.write_text(PROGRAM.format(tool=tool, model=model, question=question))
     environment = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
     environment |= {"RETINUE_CACHE": str(folder)}
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, env=environment, timeout=60)
+    done = fork_server.python([program], env=environment)
     return done.stdout.strip(), done.stderr.splitlines(), done.returncode
 
 

@@ -593,7 +593,7 @@ def paused_in(log: Sequence[Event]) -> Iterator[Paused]:
 
 @pytest.mark.parametrize("part", range(4))
 def test_never_two_beginnings_without_a_persons_word_between_them(part: int, full: bool) -> None:
-    each = 500 if full else 150
+    each = 500 if full else 50
 
     async def histories() -> list[World]:
         return [await history(seed) for seed in range(500 * part, 500 * part + each)]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ASKING = ("README.md", "ranking.md")  # pages whose programs ask the embedded model, or the embedder
@@ -26,8 +28,10 @@ def blocks(text: str, language: str) -> list[str]:
 def run(code: str, environ: Mapping[str, str], *ignored: str) -> str:
     """What a page's program says; it must end well and complain of nothing but the `ignored` kinds of warnings."""
     warnings = [word for kind in ignored for word in ("-W", f"ignore::{kind}")]
-    words = [sys.executable, "-W", "error", *warnings, "-c", code]
-    done = subprocess.run(words, cwd=ROOT, env={**os.environ, **environ}, capture_output=True, text=True)
+    after = ["openai"] if "openai import" in code else []
+    done = fork_server.python(
+        ["-W", "error", *warnings, "-c", code], cwd=ROOT, env={**os.environ, **environ}, after=after
+    )
     logged = "WARNING:retinue."  # what a page shows to be logged
     complaints = [line for line in done.stderr.splitlines() if not line.startswith(logged)]
     assert (done.returncode, complaints) == (0, [])
@@ -51,6 +55,7 @@ def with_python() -> list[object]:
 
 
 @pytest.mark.parametrize("page", with_python())
+@pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 def test_a_pages_python_runs(page: Path, tmp_path: Path) -> None:
     code = "\n".join(blocks(page.read_text(encoding="utf-8"), "python"))
     said = run(code, {} if page.name in ASKING else {"RETINUE_CACHE": str(tmp_path)})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+
+from fakes import fork_server
 from fakes.seed_000 import TRANSCRIPT
 from retinue.config.registry import COMPONENTS
 
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -22,6 +24,5 @@ def test_every_component_has_an_example_and_every_example_a_test() -> None:
 
 
 def test_seed_000s_agent_prints_the_seeds_transcript() -> None:
-    words = [sys.executable, "-W", "error", str(EXAMPLES / "seed_000.py")]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = fork_server.python(["-W", "error", EXAMPLES / "seed_000.py"])
     assert (done.stderr, done.stdout.strip().splitlines()) == ("", TRANSCRIPT.splitlines())

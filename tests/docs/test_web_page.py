@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+
 from docs.test_docs import ROOT, blocks
+from fakes import fork_server
 from retinue.config import check
 
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 PAGE = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
 
 
 def test_its_python_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(blocks(PAGE, "python"))], capture_output=True, text=True
-    )
+    done = fork_server.python(["-W", "error", "-c", "\n".join(blocks(PAGE, "python"))])
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -26,8 +26,7 @@ def test_its_file_is_right(tmp_path: Path) -> None:
 
 
 def test_the_example_runs() -> None:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "web_search.py")]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = fork_server.python(["-W", "error", ROOT / "examples" / "web_search.py"])
     assert (done.returncode, done.stderr) == (0, "")
     assert "[1] tower http://127.0.0.1:" in done.stdout
     assert "built from 1887 to 1889" in done.stdout

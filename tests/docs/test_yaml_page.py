@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from docs.test_docs import blocks
+from fakes import fork_server
 from retinue.config import check, json_schema
 from retinue.config.registry import COMPONENTS
 from retinue.config.specs import AgentParams, BudgetSpec, ToolOptions
 from retinue.strategies import STRATEGIES
+
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 PAGE = (Path(__file__).parents[2] / "docs" / "yaml.md").read_text(encoding="utf-8")
 
@@ -27,7 +28,7 @@ def test_a_file_is_right(text: str, tmp_path: Path) -> None:
 
 def test_its_python_runs() -> None:
     code = "\n".join(blocks(PAGE, "python"))
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    done = fork_server.python(["-W", "error", "-c", code])
     assert (done.returncode, done.stderr) == (0, "")
 
 

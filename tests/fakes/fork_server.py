@@ -1,12 +1,15 @@
-"""Starts of `retinue` without its second of imports: a process that has imported it, and forks.
+"""Starts of Python without its second of imports: a process that has imported Retinue, and forks.
 
 What is started is a process as any other, with the environment, the folder and the output that it was given: it can be
-killed, has an exit status, and ends as Python ends. `python -m retinue` itself is what `Popen` of it gives.
+killed, has an exit status, and ends as Python ends. What may differ is what it imports itself: with `--full` and
+`--rest`, `python` starts an interpreter of its own for each program.
 """
 
 from __future__ import annotations
 
 import atexit
+import builtins
+import importlib
 import json
 import os
 import runpy
@@ -15,42 +18,66 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from types import ModuleType, TracebackType
+from typing import IO
 
-_AT_ITS_BEGINNING = ("LD_PRELOAD", "PYTHONPATH", "RETINUE_CRASHPOINT")  # what is looked at no later than by an import
+_RETINUE = ("retinue.cli.serve", "retinue.cli.run", "retinue.cli.ask", "retinue.server.process")
+_AT_ITS_BEGINNING = ("LANG", "LC_", "LD_", "PYTHON")  # what is looked at before a program runs
 _DIGITS = 12  # of a number that is told
 _lock = threading.Lock()
-_used = [False]
-_servers: list[socket.socket] = []  # one, once it was needed
+_used = {"servers": False, "programs": False}
+_servers: dict[tuple[str, ...], socket.socket] = {}  # by what they have imported; each once it was needed
 
 
-def use() -> None:
-    """Have processes forked from now on. Who measures how long a start takes, does not."""
-    _used[0] = True
+def use(*, programs: bool) -> None:
+    """Have servers forked from now on, and `programs`, too. Who measures how long a start takes, does not."""
+    _used.update(servers=True, programs=programs)
 
 
 def can(env: Mapping[str, str]) -> bool:
-    """Whether a process with this environment may be forked."""
-    return _used[0] and all(env.get(name, "") == os.environ.get(name, "") for name in _AT_ITS_BEGINNING)
+    """Whether a server with this environment may be forked."""
+    return _used["servers"] and _beginning(env) == _beginning(os.environ)
+
+
+def _beginning(env: Mapping[str, str]) -> dict[str, str]:
+    said = {name: value for name, value in env.items() if name.startswith(_AT_ITS_BEGINNING) and value}
+    return {name: said[name] for name in said if name not in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")}
 
 
 class Forked:
-    """A process, as far as tests use `subprocess.Popen`; `stdout` has its output and its errors."""
+    """A process, as far as tests use `subprocess.Popen`: `python` with these words.
 
-    def __init__(self, words: Sequence[str], env: Mapping[str, str], folder: Path | None = None) -> None:
+    It writes its output and its errors `into` two files; else `stdout` has both. `after` are modules that it may find
+    imported, beside Retinue's.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        folder: Path | None = None,
+        into: tuple[IO[str], IO[str]] | None = None,
+        after: Sequence[str] = (),
+    ) -> None:
         self.args = list(words)
         self.returncode: int | None = None
-        reading, writing = os.pipe()
+        self.stdout: IO[str] | None = None
         self._told, telling = socket.socketpair()
+        order = [list(words), dict(env), str(folder or Path.cwd())]
+        piped = None if into else os.pipe()
+        files = [one.fileno() for one in into] if into else [piped[1], piped[1]]  # type: ignore[index]
         with telling:
-            self.pid = _ask([list(words), dict(env), str(folder or Path.cwd())], writing, telling, self._told)
-        os.close(writing)
-        self.stdout: IO[str] | None = os.fdopen(reading, encoding="utf-8")
+            self.pid = _ask(order, [*files, telling.fileno()], self._told, tuple(after))
+        if piped:
+            os.close(piped[1])
+            self.stdout = os.fdopen(piped[0], encoding="utf-8")
         self._told.setblocking(False)
         self._looking = threading.Lock()
 
@@ -89,33 +116,48 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-class Ran(NamedTuple):
-    """How a process ended, and all that it said."""
+def python(
+    words: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    after: Sequence[str] = (),
+    timeout: float = 60.0,
+) -> subprocess.CompletedProcess[str]:
+    """What `python` with these words came to: `-W ACTION[::CATEGORY]`, and then `-m MODULE`, `-c CODE` or a file."""
+    texts, whole = [str(word) for word in words], dict(os.environ if env is None else env)
+    if not (_used["programs"] and can(whole)):
+        command = [sys.executable, *texts]
+        return subprocess.run(command, env=whole, cwd=cwd, timeout=timeout, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
+        process = Forked(texts, whole, cwd, (out, err), after)
+        try:
+            status = process.wait(timeout)
+        finally:
+            process.kill()
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(texts, status, out.read(), err.read())
 
-    status: int
-    text: str
 
-
-def ran(words: Sequence[str], env: Mapping[str, str], folder: Path) -> Ran:
+def retinue(
+    *words: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """What `retinue` with these words came to."""
-    process = Forked(words, env, folder)
-    assert process.stdout is not None
-    with process.stdout:
-        said = process.stdout.read()
-    return Ran(process.wait(60), said)
+    return python(["-m", "retinue", *words], env=env, cwd=cwd)
 
 
-def _ask(order: list[object], output: int, telling: socket.socket, told: socket.socket) -> int:
+def _ask(order: Sequence[object], files: Sequence[int], told: socket.socket, after: tuple[str, ...]) -> int:
     """Have a process started; its id."""
     with _lock:
-        if not _servers:
+        if after not in _servers:
             ours, theirs = socket.socketpair()
             with theirs:
-                words = [sys.executable, __file__, str(theirs.fileno())]
+                words = [sys.executable, __file__, str(theirs.fileno()), *_RETINUE, *after]
                 process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-            _servers.append(ours)
+            _servers[after] = ours
             atexit.register(_stop, ours, process)
-        socket.send_fds(_servers[0], [json.dumps(order).encode() + b"\n"], [output, telling.fileno()])
+        socket.send_fds(_servers[after], [json.dumps(order).encode() + b"\n"], files)
         return int(told.recv(_DIGITS))
 
 
@@ -124,11 +166,11 @@ def _stop(orders: socket.socket, process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _serve(orders: socket.socket) -> None:
-    """Fork for each order; returns in the processes that were forked, ready to be `retinue`."""
+def _serve(orders: socket.socket) -> list[str]:
+    """Fork for each order; returns in the processes that were forked, ready to run, with what each is to run."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # what watches ends unwatched
     while True:
-        text, files, _, _ = socket.recv_fds(orders, 65_536, 2)
+        text, files, _, _ = socket.recv_fds(orders, 65_536, 3)
         if not text:
             sys.exit()
         while not text.endswith(b"\n"):
@@ -141,35 +183,62 @@ def _serve(orders: socket.socket) -> None:
             os.close(file)
 
 
-def _watched(output: int, ended: int) -> bool:
+def _watched(output: int, errors: int, ended: int) -> bool:
     """Fork once more, and tell how that process ends; whether this is that process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if child == 0:
-        for target in (1, 2):
-            os.dup2(output, target)
-        os.close(output)
-        os.close(ended)
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
+        for file in (output, errors, ended):
+            os.close(file)
         return True
     os.close(output)
+    os.close(errors)
     os.write(ended, b"%*d" % (_DIGITS, child))
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.write(ended, b"%*d" % (_DIGITS, status))
     os._exit(0)
 
 
-def _become(words: list[str], env: dict[str, str], folder: str) -> None:
+def _become(words: list[str], env: dict[str, str], folder: str) -> list[str]:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
-    sys.argv[:] = ["retinue", *words]
-    sys.path[0] = folder
+    importlib.reload(sys.modules["retinue.runs.failpoints"])  # which looks at the environment
+    return words
+
+
+def _run(words: list[str]) -> None:
+    """Run what `python` with these words runs."""
+    while words[0] == "-W":
+        action, _, category = words[1].partition("::")
+        warnings.simplefilter(action, getattr(builtins, category or "Warning"))  # type: ignore[arg-type]
+        words = words[2:]
+    if words[0] == "-m":
+        sys.argv[:], sys.path[0] = words[1:], str(Path.cwd())
+        runpy.run_module(words[1], run_name="__main__", alter_sys=False)
+        return
+    sys.excepthook = _told_without_us
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    if words[0] == "-c":
+        sys.argv[:], sys.path[0] = ["-c", *words[2:]], ""
+        code = compile(words[1], "<string>", "exec", dont_inherit=True)
+    else:
+        file = Path(words[0]).absolute()
+        sys.argv[:], sys.path[0], main.__file__ = words, str(file.resolve().parent), str(file)
+        code = compile(file.read_bytes(), file, "exec", dont_inherit=True)
+    exec(code, vars(main))  # noqa: S102 - what `python` does
+
+
+def _told_without_us(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    while at and at.tb_frame.f_code.co_filename == __file__:
+        at = at.tb_next
+    sys.__excepthook__(kind, error.with_traceback(at), at)
 
 
 if __name__ == "__main__":
-    import retinue.cli.serve
-    import retinue.server.process  # noqa: F401 - for those who are forked
-
-    _serve(socket.socket(fileno=int(sys.argv[1])))
-    runpy.run_module("retinue", run_name="__main__", alter_sys=False)
+    for name in sys.argv[2:]:
+        importlib.import_module(name)
+    _run(_serve(socket.socket(fileno=int(sys.argv[1]))))

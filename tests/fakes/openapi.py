@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ _TEXTS = {"model": "agent-1", "role": "user", "content": "Hi", "input": "Hi", "p
 _METHODS = ("get", "post", "put", "patch", "delete")
 
 
+@cache
 def document() -> dict[str, Any]:
     """The OpenAPI document of the server."""
     server: Any = SimpleNamespace(limits=None, runs=SimpleNamespace(turns=None))

@@ -1,7 +1,9 @@
 """Runs the programs of a folder in `PythonRuntime` and writes what came of them as JSON: in a process of its own, so
 that its memory and its children are those of the programs alone.
 
-    python -m fakes.running_programs FOLDER LIMITS REPLACEMENTS     (the last two as JSON)
+    python -m fakes.running_programs FOLDER LIMITS REPLACEMENTS STEP     (the second and the third as JSON)
+
+One of STEP programs is run.
 """
 
 from __future__ import annotations
@@ -60,14 +62,14 @@ def workers_left() -> bool:
     return True
 
 
-def read(folder: Path, replacements: Mapping[str, str]) -> dict[str, str]:
-    """The programs of a folder by name, with names in them replaced."""
-    programs = {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))}
+def read(folder: Path, replacements: Mapping[str, str], step: int) -> dict[str, str]:
+    """One of `step` programs of a folder by name, with names in them replaced."""
+    programs = {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))[::step]}
     for name, value in replacements.items():
         programs = {stem: code.replace(name, value) for stem, code in programs.items()}
     return programs
 
 
 if __name__ == "__main__":
-    limits, replacements = map(json.loads, sys.argv[2:])
-    sys.stdout.write(json.dumps(asyncio.run(outcomes(read(Path(sys.argv[1]), replacements), limits))))
+    limits, replacements, step = map(json.loads, sys.argv[2:])
+    sys.stdout.write(json.dumps(asyncio.run(outcomes(read(Path(sys.argv[1]), replacements, step), limits))))

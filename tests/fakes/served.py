@@ -101,10 +101,11 @@ class Served:
 
 
 def _started(words: Sequence[str], env: Mapping[str, str]) -> Process:
+    words = ["-m", "retinue", *words]
     if fork_server.can(env):
         return fork_server.Forked(words, env)
     return subprocess.Popen(
-        [sys.executable, "-m", "retinue", *words],
+        [sys.executable, *words],
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

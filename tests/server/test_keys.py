@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,8 @@ from fakes.served import Served, serving
 from fakes.until import until
 from retinue.cli import main
 from retinue.store.api_keys import create_key, find_key, hash_key, key_id_of
+from retinue.store.engines import engine_of
+from retinue.store.migrations import load_migrations
 
 AGENT = """
 agents:
@@ -93,15 +93,11 @@ def test_a_run_is_of_the_key_that_asked_for_it(served: Serving) -> None:
 
 def test_a_database_of_the_version_before_keeps_its_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = tmp_path / "retinue.db"
-    with closing(sqlite3.connect(db)) as old:
-        old.executescript(
-            f"""CREATE TABLE keys (hash VARCHAR(64) PRIMARY KEY, tenant VARCHAR(64), created_at INTEGER);
-            INSERT INTO keys VALUES ('{hash_key("sk-of-old")}', 'acme', 1700000000);
-            CREATE TABLE runs (number INTEGER PRIMARY KEY, tenant VARCHAR(64), id VARCHAR(64), created_at INTEGER,
-            thread_id VARCHAR(64), status VARCHAR(20), holds BOOLEAN, expires_at INTEGER, epoch INTEGER, request JSON,
-            state JSON);
-            CREATE TABLE versions (version INTEGER PRIMARY KEY); INSERT INTO versions VALUES (1);"""
-        )
+    engine = engine_of(f"sqlite:///{db}")
+    with engine.begin() as old:
+        load_migrations("sqlite")[0].run(old)
+        old.exec_driver_sql(f"INSERT INTO keys VALUES ('{hash_key('sk-of-old')}', 'acme', 1700000000)")
+    engine.dispose()
     assert main(["keys", "list", "--json", "--db", str(db)]) == 0  # which makes the tables those of this version
     (known,) = json.loads(capsys.readouterr().out)
     assert (known["tenant"], known["scopes"], known["state"]) == ("acme", ["all"], "good")

@@ -27,7 +27,7 @@ from retinue.server.responses.response_parts import Part
 from retinue.server.responses.response_projection import ResponseProjection
 from retinue.server.responses.views import request_view
 from retinue.store.event_log import Entry
-from retinue.store.run_row import RunRow, Status
+from retinue.store.run_row import RunError, RunRow, Status
 
 RUN = RunRow(
     id="run_0123456789abcdef01234567", tenant="t", thread_id=None, created_at=1, status="queued", holds=True,
@@ -185,7 +185,7 @@ def test_what_became_of_a_run_that_waited_changes_nothing() -> None:
 
 
 def test_a_run_that_failed_without_a_word_is_told_so() -> None:
-    events = told([ended("failed", last_error={"code": "server_error", "message": "unreadable"})])
+    events = told([ended("failed", error=RunError("server_error", "unreadable"))])
     assert [event["type"] for event in events][-1] == "response.failed"
     assert events[-1]["response"]["error"] == {"code": "server_error", "message": "unreadable"}
 

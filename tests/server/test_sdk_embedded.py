@@ -1,4 +1,4 @@
-"""Seed 000's question to the embedded model behind `retinue serve`, through the SDK, streamed."""
+"""Questions to the embedded model behind `retinue serve`, through the SDK, streamed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,19 @@ agents:
 """
 
 
-def test_it_answers_seed_000(embedded_model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        pytest.param("What is 15% of 1,234?", "185.1", id="one-call"),
+        pytest.param(QUESTION, "2.42", id="seed-000", marks=pytest.mark.full),  # half a minute
+    ],
+)
+def test_it_answers(embedded_model: Path, tmp_path: Path, question: str, answer: str) -> None:
     shutil.copy(PASSAGES, tmp_path)
-    question: Any = [{"role": "user", "content": QUESTION}]
+    messages: Any = [{"role": "user", "content": question}]
     with serving(tmp_path, AGENTS) as server, server.client(timeout=300) as client:
-        stream = client.chat.completions.create(model="agent", messages=question, stream=True)
+        stream = client.chat.completions.create(model="agent", messages=messages, stream=True)
         pieces = [chunk.choices[0].delta.content for chunk in stream if chunk.choices]
     texts = [piece for piece in pieces if piece]
     assert len(texts) > 1
-    assert "2.42" in "".join(texts)
+    assert answer in "".join(texts)

@@ -10,7 +10,6 @@ import base64
 import json
 import os
 import secrets
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -151,13 +150,6 @@ def forms(secret: str) -> set[str]:
     return {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], *coded}
 
 
-def ran(words: list[str], folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
-    """What `retinue` came to."""
-    whole = {**os.environ, **env}
-    command = [sys.executable, "-m", "retinue", *words]
-    return subprocess.run(command, env=whole, cwd=folder, capture_output=True, timeout=60, check=False)
-
-
 @pytest.mark.anyio
 async def test_no_secret_shows_anywhere(tmp_path: Path, planted: Mapping[str, str], echo: Echo) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
@@ -165,7 +157,7 @@ async def test_no_secret_shows_anywhere(tmp_path: Path, planted: Mapping[str, st
     with mcp_server.served() as port:
         file = file_of(planted, echo.url, f"http://127.0.0.1:{port}/mcp")
         (tmp_path / "agents.yml").write_text(file, "utf-8")
-        pinned = ran(["pin", "agents.yml", "--yes"], tmp_path, env)
+        pinned = fork_server.retinue("pin", "agents.yml", "--yes", env={**os.environ, **env}, cwd=tmp_path)
         with serving(tmp_path, file, env=env) as server:
             said = await ask_everything(server, planted, json.loads(file))
             kept = {
@@ -173,7 +165,7 @@ async def test_no_secret_shows_anywhere(tmp_path: Path, planted: Mapping[str, st
                 for name in ("runs.db", "runs.db-wal")
                 if (tmp_path / name).exists()
             }
-        places = {**said, **kept, "the log": server.log.encode(), "pin": pinned.stdout + pinned.stderr}
+        places = {**said, **kept, "the log": server.log.encode(), "pin": (pinned.stdout + pinned.stderr).encode()}
     assert found(planted, places) == []
     assert "***" in server.log  # of what engines say, which clients are not told
     assert b"***" in b"".join(kept.values())  # of what tools say
@@ -231,6 +223,7 @@ async def ask_everything(server: Served, planted: Mapping[str, str], file: Any) 
         ("", "", ("--port", "99999")),
     ],
 )
+@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_no_secret_shows_where_a_server_does_not_start(
     tmp_path: Path, planted: Mapping[str, str], stood: str, stands: str, args: tuple[str, ...]
 ) -> None:
@@ -243,8 +236,8 @@ def test_no_secret_shows_where_a_server_does_not_start(
     (tmp_path / "tools.py").write_text(TOOLS)
     env = {"VENDOR_KEY": planted["VENDOR_KEY"], "RETINUE_API_KEYS": planted["SERVER_KEY"]}
     more = [arg.format(**quoted) for arg in args]
-    said = fork_server.ran(
-        ["serve", "agents.yml", "--port", "0", "--db", "runs.db", *more], {**os.environ, **env}, tmp_path
-    )
-    assert (said.status, "Traceback" in said.text) == (2, False), said.text
-    assert found(planted, {"what it said": said.text.encode()}) == [], said.text
+    words = ["serve", "agents.yml", "--port", "0", "--db", "runs.db", *more]
+    done = fork_server.retinue(*words, env={**os.environ, **env}, cwd=tmp_path)
+    said = done.stdout + done.stderr
+    assert (done.returncode, "Traceback" in said) == (2, False), said
+    assert found(planted, {"what it said": said.encode()}) == [], said

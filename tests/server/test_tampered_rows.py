@@ -20,6 +20,9 @@ from fakes.app_server import Serving
 from fakes.openapi import document, operations
 from fakes.tenants import Customer, agents
 from fakes.until import until_async
+from retinue.core.values import Decision
+from retinue.store.run_row import Submission
+from retinue.store.run_store import find_run, insert_submission, update_run
 from retinue.store.tables import metadata, runs, secrets, versions
 from sampling import every
 
@@ -29,6 +32,9 @@ RUNS_CODE = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pick
 _GETS = [one for one in operations(DOCUMENT) if one.method == "GET" and one.path.startswith("/v1/")]
 _PARTS = {
     "events": "runs",
+    "submissions": "runs",
+    "snapshots": "runs",
+    "run_metadata": "completions",
     "keys": "models",
     "requests": "models",
     "items": "conversations",
@@ -66,9 +72,11 @@ def hostile(other: Customer, column: Column[Any]) -> list[Any]:
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching[0] and event.startswith(RUNS_CODE):
+    if not _watching or not _watching[0]:  # there is nothing of this module any more when Python ends
+        return
+    if event.startswith(RUNS_CODE):
         _watched.append(event)
-    if _watching[0] and event == "open" and isinstance(arguments[0], str | bytes):
+    if event == "open" and isinstance(arguments[0], str | bytes):
         name = arguments[0] if isinstance(arguments[0], str) else arguments[0].decode("utf-8", "replace")
         if "passwd" in name or CANARY in name:
             _watched.append(f"open {name}")
@@ -111,6 +119,13 @@ def made(served: Serving, tenant: str) -> Customer:
     assert one.ask("POST", "/v1/responses/compact", {"model": "agent-1", "input": "Hi"}).status == 200
     headers = {"Idempotency-Key": "a key"}
     assert one.ask("POST", "/v1/threads", {"metadata": {"a": "b"}}, headers=headers).status == 200
+    with served.database.engine.begin() as connection:
+        run = find_run(connection, one.ids["run"])
+        assert run is not None
+        given = Submission(
+            1, 1, "mark", decisions={"call_0_0": Decision("respond", message="x")}, answered=("call_0_0",)
+        )
+        insert_submission(connection, update_run(connection, run, turns=1), given)
     return one
 
 
@@ -212,7 +227,6 @@ async def served_well(http: aiohttp.ClientSession, served: Serving, who: Custome
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        (runs.c.attempts, "x"),
         (runs.c.error, '{"code": 1}'),
         (runs.c.error, "7"),
         (runs.c.waiting, '{"a": '),

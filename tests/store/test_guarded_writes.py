@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import Connection, Engine, delete, select, text
 
 from fakes.kept_runs import new_run
 from fakes.postgres import Postgres
@@ -16,7 +16,7 @@ from fakes.until import until
 from retinue.core.events import Finished, Started
 from retinue.core.values import Decision
 from retinue.errors import StoreConflict
-from retinue.runs.cancellation import cancel_run, fail_drive, fail_run
+from retinue.runs.cancellation import cancel_run, discard_run, fail_drive, fail_run
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.run_status import final_values
 from retinue.runs.submissions import submit_decisions
@@ -91,14 +91,18 @@ PAIRS = [
 ]
 
 
-@pytest.fixture
-def engine(any_url: str) -> Iterator[Engine]:
-    database = Database(any_url)
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A database of either kind; each test makes the run anew."""
+    if request.param == "postgresql":
+        yield request.getfixturevalue("postgres_engine")
+        return
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('guarded')}/runs.db")
     yield database.engine
     database.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def postgres_engine(a_postgres: Postgres) -> Iterator[Engine]:
     url = a_postgres.database()
     Database(url).close()
@@ -110,6 +114,8 @@ def postgres_engine(a_postgres: Postgres) -> Iterator[Engine]:
 def made(engine: Engine, values: dict[str, Any]) -> RunRow:
     """The run, as both writers read it before either writes."""
     with engine.begin() as connection:
+        delete_runs(connection, ["run_1"])
+        connection.execute(delete(messages))
         insert_run(connection, new_run(**values))
         return current(connection)
 
@@ -143,7 +149,6 @@ def test_of_two_writers_that_read_the_same_the_second_changes_nothing(
     assert picture(engine) == after
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("values", "first", "second"), PAIRS)
 def test_of_two_writers_at_once_the_second_waits_and_changes_nothing(
     postgres_engine: Engine, values: dict[str, Any], first: Write, second: Write
@@ -266,3 +271,27 @@ def test_a_deleted_run_is_not_changed(engine: Engine, write: Write) -> None:
         delete_runs(connection, [run.id])
     with pytest.raises((StoreConflict, Fenced)), engine.begin() as connection:
         write(connection, run)
+
+
+@pytest.mark.parametrize("first", ["delete", "approve"])
+def test_a_submission_and_a_deletion_at_once_leave_nothing(postgres_engine: Engine, first: str) -> None:
+    run = made(postgres_engine, SITUATIONS["waits for a person"][0])
+
+    def deleting(connection: Connection) -> None:
+        delete_runs(connection, [run.id])
+
+    def approving(connection: Connection) -> RunRow:
+        return approve(connection, run)
+
+    outcome = at_once(postgres_engine, *((deleting, approving) if first == "delete" else (approving, deleting)))
+    assert isinstance(outcome, StoreConflict) == (first == "delete")
+    with postgres_engine.connect() as connection:
+        assert find_run(connection, run.id) is None
+        assert connection.execute(select(submissions)).all() == []
+
+
+def test_a_run_that_has_ended_is_not_discarded(engine: Engine) -> None:
+    run = made(engine, {"status": "completed", "holds": False})
+    with engine.begin() as connection:
+        discard_run(connection, run.id, "its row cannot be read")
+        assert current(connection) == run

@@ -18,7 +18,7 @@ from retinue.store.run_store import find_run
 from retinue.store.tables import run_metadata
 
 WAITING = [{"id": "call_2_0", "tool": "pay", "tool_input": "1", "arguments": {"input": "1"}, "asked": 2}]
-DECIDED = {"kind": "respond", "tool_input": None, "message": "21 °C; don't\n\nforget 100 %"}
+DECIDED: dict[str, Any] = {"kind": "respond", "tool_input": None, "message": "21 °C; don't\n\nforget 100 %"}
 USED = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12, "cached_tokens": 2}
 STATE: dict[str, Any] = {
     "metadata": {"topic": "weather", "empty": ""},
@@ -79,7 +79,7 @@ def test_all_of_a_state_is_there(engine: Engine, any_url: str) -> None:
         found = connection.execute(select(run_metadata.c.name, run_metadata.c.value)).all()
     assert {row[0]: row[1] for row in found} == STATE["metadata"]
     first, second = run.submissions
-    assert (first.number, first.at, first.mark, first.answered) == (1, 1_700_000_002, "first", ["call_1_0"])
+    assert (first.number, first.at, first.mark, first.answered) == (1, 1_700_000_002, "first", ("call_1_0",))
     assert first.decisions == {"call_1_0": Decision("respond", message=DECIDED["message"])}
     assert (second.at, second.told, second.usage, run.told) == (1_700_000_003, 4, Usage(1, 2, 0), 4)
     assert run.decisions["call_0_0"] == Decision("approve")

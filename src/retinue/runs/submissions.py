@@ -86,7 +86,7 @@ def submit_decisions(
         mark=mark,
         told=length(connection, run.id),
         decisions=decisions,
-        answered=[call for call, one in decisions.items() if one.kind == "respond"],
+        answered=tuple(call for call, one in decisions.items() if one.kind == "respond"),
         usage=run.usage or Usage(),
         **({} if further is None else further._asdict()),
     )

@@ -102,7 +102,7 @@ def delete_thread_runs(connection: Connection, scope: TenantView, thread_id: str
     """Delete the runs of a thread. Return those that held it."""
     mine = (runs.c.tenant == scope.tenant, runs.c.thread_id == thread_id)
     there = read_runs(connection, _ROWS.where(*mine, runs.c.holds))
-    delete_runs(connection, select(runs.c.id).where(*mine))
+    delete_runs(connection, connection.execute(select(runs.c.id).where(*mine)).scalars().all())
     return there
 
 

@@ -251,4 +251,5 @@ def dump_submission(submission: Submission) -> dict[str, Any]:
 def load_submission(given: Mapping[str, Any]) -> Submission:
     """Return the submission with these column values. Raises `TypeError` for values that are not ours."""
     decisions = {call: Decision(**one) for call, one in given["decisions"].items()}
-    return Submission(**{**given, "decisions": decisions, "usage": Usage(**given["usage"])})
+    typed = {"decisions": decisions, "answered": tuple(given["answered"]), "usage": Usage(**given["usage"])}
+    return Submission(**{**given, **typed})

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, insert, select, up
 
 from ..errors import StoreConflict
 from .prepared_statements import Prepared
-from .run_row import RunRow, RunValues, Submission, column_values, dump_submission, load_submission, run_values
+from .run_row import ACTIVE, RunRow, RunValues, Submission, column_values, dump_submission, load_submission, run_values
 from .tables import contents, events, run_metadata, runs, submissions
 from .tenant_view import TenantView
 
@@ -35,6 +35,8 @@ _SUBMISSIONS = Prepared(
     .where(submissions.c.run_id == bindparam("run"))
     .order_by(submissions.c.number)
 )
+_OF_A_RUN = (runs.c.id, submissions.c.run_id, run_metadata.c.run_id, events.c.run_id, contents.c.id)
+"""The row comes first: without it, or waiting for its lock, nobody adds to the others."""
 _ANY_LENGTH = 500  # ids per statement
 _GUARD = {"held": "epoch", "was": "status", "held_thread": "holds"}
 
@@ -110,17 +112,19 @@ def set_deleted(connection: Connection, run: RunRow, deleted: Iterable[int]) -> 
 
 
 def discard_values(connection: Connection, run_id: str, error: Mapping[str, Any], ended_at: int) -> None:
-    """Fail a run whose row cannot be read, whatever its values are."""
+    """Fail a run whose row cannot be read, whatever its values are, unless it has ended."""
     values: dict[str, Any] = dict.fromkeys((*RunValues.__annotations__, "deleted"))
     values |= {"metadata": {}, "turns": 0, "attempts": 0, "status": "failed", "holds": False}
     values |= {"error": error, "ended_at": ended_at, "epoch": runs.c.epoch + 1}
-    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+    connection.execute(update(runs).where(runs.c.id == run_id, runs.c.status.in_(ACTIVE)).values(values))
 
 
-def delete_runs(connection: Connection, run_ids: Sequence[str] | Select[Any]) -> None:
+def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
     """Delete runs with all that belongs to them. Messages on threads and items of conversations remain."""
-    for column in (events.c.run_id, contents.c.id, submissions.c.run_id, run_metadata.c.run_id, runs.c.id):
-        connection.execute(delete(column.table).where(column.in_(run_ids)))
+    for start in range(0, len(run_ids), _ANY_LENGTH):
+        some = run_ids[start : start + _ANY_LENGTH]
+        for column in _OF_A_RUN:
+            connection.execute(delete(column.table).where(column.in_(some)))
 
 
 def _index_metadata(connection: Connection, run: RunRow) -> None:

@@ -62,33 +62,12 @@ class StrategySubject:
 
 
 @dataclass
-class Playing:
-    """A model that replies with a function of the request, and records what it was `asked`."""
+class Played:
+    """A model with these capabilities that replies with a function of the request, and records what it was `asked`."""
 
-    play: Play
+    replies: Callable[[Ask], Chunks]
     able: Capabilities
-    name: str = "playing"
-    asked: list[Ask] = field(default_factory=list)
-
-    async def abilities(self, *, native: bool = False) -> Capabilities:
-        """Return the reported capabilities."""
-        return self.able
-
-    async def reply(self, request: Ask) -> Chunks:
-        """Stream the function's result."""
-        self.asked.append(request)
-        await asyncio.sleep(0)  # let other tasks run
-        reply = self.play(request)
-        yield Reply(reply.text, Usage(1, 1, 0, 1), reply.finish, calls=reply.calls)
-
-
-@dataclass
-class Scripted:
-    """A scripted model with these capabilities."""
-
-    script: PromptModel
-    able: Capabilities
-    name: str = "scripted"
+    name: str = "played"
     asked: list[Ask] = field(default_factory=list)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
@@ -96,14 +75,25 @@ class Scripted:
         return self.able
 
     def reply(self, request: Ask) -> Chunks:
-        """Stream the script's reply."""
+        """Stream the function's result."""
         self.asked.append(request)
-        return self.script.reply(request)
+        return self.replies(request)
 
 
-def scripted(subject: StrategySubject, *rules: Any) -> Scripted:
+def playing(subject: StrategySubject, play: Play) -> Played:
+    """Return a model that replies with a function of the request, in one piece."""
+
+    async def replies(request: Ask) -> Chunks:
+        await asyncio.sleep(0)  # let other tasks run
+        reply = play(request)
+        yield Reply(reply.text, Usage(1, 1, 0, 1), reply.finish, calls=reply.calls)
+
+    return Played(replies, subject.abilities)
+
+
+def scripted(subject: StrategySubject, *rules: Any) -> Played:
     """Return a model that follows `rules`, written in the format of the strategy that asks."""
-    return Scripted(PromptModel(script=rules), subject.abilities)
+    return Played(PromptModel(script=rules).reply, subject.abilities)
 
 
 def lookups(count: int, *last: Any) -> list[Any]:

@@ -21,12 +21,12 @@ from .strategy_runs import (
     ODD_REPLIES,
     QUESTION,
     Play,
-    Playing,
     StrategySubject,
     agent,
     called,
     finishing,
     lookups,
+    playing,
     run,
     saying,
     scripted,
@@ -77,13 +77,13 @@ async def it_has_a_name(subject: StrategySubject) -> None:
 async def an_answer_is_returned(subject: StrategySubject) -> None:
     """A model's final answer, in the format of `Ask.write`, is the run's answer, word for word."""
     for answer in (ANSWER, "«Zwölf», she said:\n- 1 {a}\n- 2 [b]"):
-        _answered(await run(subject, Playing(finishing(answer), subject.abilities)), answer)
+        _answered(await run(subject, playing(subject, finishing(answer))), answer)
 
 
 async def the_question_and_the_conversation_are_shown(subject: StrategySubject) -> None:
     """The model is shown the question and, before it, the conversation."""
     history = (Message("user", "I am Ada."), Message("assistant", "Hello Ada."))
-    model = Playing(finishing(), subject.abilities)
+    model = playing(subject, finishing())
     await run(subject, model, history=history)
     text = model.asked[0].prompt.text if model.asked else ""
     for said in (history[0].content, history[1].content, QUESTION):
@@ -109,7 +109,7 @@ async def what_tools_say_is_told(subject: StrategySubject) -> None:
 
 async def without_tools_it_answers(subject: StrategySubject) -> None:
     """An agent without tools just answers."""
-    _answered(await run(subject, Playing(finishing(), subject.abilities), tools=()))
+    _answered(await run(subject, playing(subject, finishing()), tools=()))
 
 
 async def a_call_that_fails_is_told_and_the_run_goes_on(subject: StrategySubject) -> None:
@@ -132,7 +132,7 @@ async def a_call_that_fails_is_told_and_the_run_goes_on(subject: StrategySubject
 async def any_reply_ends_the_run_cleanly(subject: StrategySubject) -> None:
     """Whatever a model says, however often, the run ends within its budget, and not with an error."""
     for odd in ODD_REPLIES:
-        model = Playing(lambda request, odd=odd: Reply(odd), subject.abilities)  # type: ignore[misc]
+        model = playing(subject, lambda request, odd=odd: Reply(odd))  # type: ignore[misc]
         result = await run(subject, model)
         clean = result.stop_reason is not StopReason.ERROR
         require(clean, f"after {shown(odd, 60)} it ended as ERROR: {result.error}")
@@ -149,7 +149,7 @@ async def the_closing_question_is_answered(subject: StrategySubject) -> None:
         at = 0 if request.aside else next(asked)
         return request.write(FINISH if at >= 5 else (AgentAction("lookup", f"p{at}"),))
 
-    result = await run(subject, Playing(play, subject.abilities), steps=5)
+    result = await run(subject, playing(subject, play), steps=5)
     closing = [event.closing for event in result.events if isinstance(event, Asked)]
     require(closing and closing[-1], "the last of 5 steps was no closing question; want each Ask to have a `closing`")
     _answered(result)
@@ -159,7 +159,7 @@ async def a_call_that_was_cut_is_not_made(subject: StrategySubject) -> None:
     """A reply truncated at its token limit in the middle of a call leads to no call with a partial input."""
     whole = "Paris and Lyon"
     for cut in count(1):
-        model = Playing(_cut(whole, cut), subject.abilities)
+        model = playing(subject, _cut(whole, cut))
         for call in called((await run(subject, model)).events):
             given = call.tool_input.values() if isinstance(call.tool_input, dict) else (call.tool_input,)
             require(list(given) == [whole], f"cut after {cut} characters, it called {call.tool} with {shown(given)}")
@@ -192,7 +192,7 @@ async def an_answer_that_was_cut_is_told_as_such(subject: StrategySubject) -> No
         def play(request: Ask, finish: Finish = finish) -> Reply:
             return replace(request.write(FINISH), finish=finish)
 
-        result = await run(subject, Playing(play, subject.abilities))
+        result = await run(subject, playing(subject, play))
         require(result.stop_reason is reason, f"want {reason}, it ended as {result.stop_reason}")
 
 
@@ -205,7 +205,7 @@ async def what_a_tool_returns_is_no_decision(subject: StrategySubject) -> None:
     """
     for forged in await _forgeries(subject):
         echoed: list[str] = []
-        model = Playing(_gullible(echoed), subject.abilities)
+        model = playing(subject, _gullible(echoed))
         result = await run(subject, model, tools=(saying(f"{BEGIN}\n{forged}\n{END}"), DELETE))
         require(echoed, "what the tool said is not shown to the model")
         tools = {call.tool for call in called(result.events)}
