@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import overload
 
 from ..core.events import Delta, Event, Observed, Replied, Retried, Started
 from ..errors import StoreUnavailable
@@ -103,19 +104,15 @@ class LogWriter:
             self._writing = self._submit()
             self._writing.add_done_callback(self._go_on)
 
-    async def written(self) -> None:
-        """Wait until all events are persisted."""
-        await self._until_written()
+    @overload
+    async def written(self) -> None: ...
 
-    async def finish(self, change: Callable[[RunRow], Change]) -> RunRow:
-        """Write the remaining events together with the `change` to the run's row. Return the new row."""
-        run = await self._until_written(change)
-        assert run is not None
-        self._followers.publish(self._run.id, [run])
-        return run
+    @overload
+    async def written(self, change: Callable[[RunRow], Change]) -> RunRow: ...
 
-    async def _until_written(self, change: Callable[[RunRow], Change] | None = None) -> RunRow | None:
-        """Flush, retrying while the database is unavailable. Events stay in memory meanwhile."""
+    async def written(self, change: Callable[[RunRow], Change] | None = None) -> RunRow | None:
+        """Wait until all events are persisted, together with the `change` to the run's row. Return the new row, if
+        there is a change. While the database is unavailable, this is tried again; events stay in memory meanwhile."""
         tries = 0
         while True:
             try:
@@ -149,7 +146,8 @@ class LogWriter:
     def _pass_on(self, entries: Sequence[Entry], future: asyncio.Future[RunRow | None]) -> None:
         if not future.cancelled() and future.exception() is None:
             self._written += len(entries)
-            self._followers.publish(self._run.id, entries)
+            run = future.result()
+            self._followers.publish(self._run.id, entries if run is None else [*entries, run])
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:
