@@ -11,6 +11,7 @@ RetinueError
 ├── NodeFailed        a node of a pipeline raised; names the node, `__cause__` is the original
 ├── StoreUnavailable  the database is unreachable, locked or full; runs are parked and continue later
 │   └── StoreLost         its file or log was deleted, replaced or truncated; an operator must restore it
+├── StoreConflict     a row violates a constraint: another transaction was first; the same write will fail again
 ├── StrategyFailed    a strategy raised or yielded an invalid request; `__cause__` is the original
 ├── LogMismatch       a recorded run does not match the strategy that should continue it
 ├── ForeignExit       foreign code raised a non-`Exception` (`SystemExit`, …), kept as `__cause__`

@@ -18,7 +18,7 @@ import click
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
-from . import cancels, faults, human, kills, neighbours, overload, points, streams
+from . import cancels, faults, human, kills, neighbours, overload, points, streams, two
 from .harness import site
 
 _ROOT = Path(__file__).parents[2]
@@ -36,6 +36,7 @@ _SUFFERED = (
     "slowest `/health`",
     "going on",
 )
+_SAID = ("cancels", "human", "overload", "streams", "neighbours", "two")
 _GRACE = "0.2"  # seconds: less than a run takes
 
 
@@ -207,6 +208,26 @@ def _neighbours(told: Callable[[str], None]) -> tuple[str, int]:
     return text, len(seen.problems())
 
 
+def _two(told: Callable[[str], None]) -> tuple[str, int]:
+    seen = two.share(200, 100, 50, 20, told=told)
+    for problem in seen.problems():
+        told(problem)
+    counted = seen.tally
+    doubled = counted.doubled_once + counted.doubled_keyed
+    last = f"{max(seen.begun, default=0) * 1e3:.0f} ms"
+    text = (
+        f"Two servers on one PostgreSQL database, of which one or the other is killed {seen.kills} times, under "
+        f"{counted.runs} runs: {counted.lost} lost, {doubled} effects doubled, {len(seen.both)} runs driven by both at "
+        f"a time, {seen.gaps} gaps in logs. {seen.keys} idempotency keys and {seen.pairs} runs of a thread sent to "
+        f"both at once: {len(seen.broken_keys)} and {len(seen.twice)} made two runs. {seen.approvals} answers of a "
+        f"person sent to both at once: {len(seen.wrong_approvals)} refused. {seen.streams} streams read at either "
+        f"server: {len(seen.told_otherwise)} told otherwise than later as a whole. {seen.cancels} cancels at either "
+        f"server: {len(seen.not_cancelled)} not `cancelled`; {len(seen.begun)} tools began after the answer, the last "
+        f"{last} after it; from the request to the end {_times(seen.seconds)}.\n"
+    )
+    return text, seen.broken
+
+
 def _total(statuses: dict[str, int]) -> int:
     return sum(statuses.values())
 
@@ -222,6 +243,7 @@ _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "overload": _overload,
     "streams": _streams,
     "neighbours": _neighbours,
+    "two": _two,
 }
 
 
@@ -244,7 +266,7 @@ def command(parts: Sequence[str]) -> None:
 def _write(kept: dict[str, str]) -> None:
     rows = [kept[name] for name in ("points", "kills", "postgres", "terms") if name in kept]
     suffered = f"\n{_head(_SUFFERED)}\n{kept['faults']}" if "faults" in kept else ""
-    said = "\n".join(kept[name] for name in ("cancels", "human", "overload", "streams", "neighbours") if name in kept)
+    said = "\n".join(kept[name] for name in _SAID if name in kept)
     head = f"`make chaos`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
     text = f"{head}{_head(_COLUMNS)}\n{''.join(rows)}{suffered}\n{said}"
     for path in (_RESULTS, _PAGE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -26,19 +27,38 @@ Json = dict[str, Any]
 
 
 class Site:
-    """A server (`server`) that serves ../deployment, and the `world` outside, an address."""
+    """Servers of ../deployment on one database, and the `world` outside, an address."""
 
     def __init__(self, server: Served, world: str, db: str) -> None:
-        self.server = server
+        self.servers = [server]
         self.world = world
         self.db = db  # its URL
 
+    @property
+    def server(self) -> Served:
+        """The server; of several, any."""
+        return random.choice(self.servers)
+
     def began(self, order: str = "") -> list[Json]:
-        """What the tools noted when they began: `tool`, `what`, `began`; of one order, or of all."""
+        """What the tools noted when they began: `tool`, `what`, `began`, `process`; of one order, or of all."""
         file = self.server.db.with_name("began.jsonl")
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         notes = [json.loads(line) for line in lines if line.endswith("}")]
         return [one for one in notes if not order or one["what"].partition(".")[0] == order]
+
+
+@contextmanager
+def two_servers(db: str) -> Iterator[Site]:
+    """Two servers on the PostgreSQL database at this URL, and their world, while in the block."""
+    with site(db=db) as at:
+        second = at.server.beside()
+        at.servers.append(second)
+        try:
+            yield at
+        finally:
+            if second.process.poll() is None:
+                second.stop()
+            del at.servers[1:]
 
 
 @contextmanager
@@ -87,12 +107,16 @@ class Client:
         self._at = at
         self._session = session
         self._assistant = ""
+        self._making = asyncio.Lock()
 
-    async def once(self, method: str, path: str, body: Any = None) -> Json:
-        """An answer. Raises `Gone` or `Refused`."""
-        headers = {"Authorization": f"Bearer {self._at.server.key}"}
+    async def once(
+        self, method: str, path: str, body: Any = None, *, server: Served | None = None, key: str = ""
+    ) -> Json:
+        """An answer. `key` is an `Idempotency-Key`. Raises `Gone` or `Refused`."""
+        asked = server or self._at.server
+        headers = {"Authorization": f"Bearer {asked.key}", **({"Idempotency-Key": key} if key else {})}
         try:
-            url = f"{self._at.server.url}{path}"
+            url = f"{asked.url}{path}"
             async with self._session.request(method, url, json=body, headers=headers) as response:
                 said: Json = await response.json()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
@@ -129,13 +153,19 @@ class Client:
         body = {"messages": [{"role": "user", "content": question}]}
         return str((await self.ask("POST", "/threads", body))["id"])
 
+    async def begin(self, server: Served | None, thread: str, *, key: str = "", **body: Any) -> Json:
+        """A run on a thread, asked for once. Raises `Gone` or `Refused`."""
+        async with self._making:
+            if not self._assistant:
+                self._assistant = (await self.ask("POST", "/assistants", {"model": "worker"}))["id"]
+        given = {"assistant_id": self._assistant, **body}
+        return await self.once("POST", f"/threads/{thread}/runs", given, server=server, key=key)
+
     async def start(self, thread: str, **body: Any) -> Json:
         """A run on a thread that has none; just one, whether or not the server goes away meanwhile."""
-        if not self._assistant:
-            self._assistant = (await self.ask("POST", "/assistants", {"model": "worker"}))["id"]
         while True:
             try:
-                return await self.once("POST", f"/threads/{thread}/runs", {"assistant_id": self._assistant, **body})
+                return await self.begin(None, thread, **body)
             except Gone:
                 found = await self.ask("GET", f"/threads/{thread}/runs?order=asc")
                 if found["data"]:
@@ -153,10 +183,11 @@ class Client:
             run = await self.ask("GET", path_of(run))
         return run
 
-    async def submit(self, run: Json, outputs: Mapping[str, str]) -> Json:
-        """The run, after outputs for the calls it waits for."""
+    async def submit(self, run: Json, outputs: Mapping[str, str], server: Served | None = None) -> Json:
+        """The run, after outputs for the calls it waits for. With a `server`, it is asked once, and may be `Gone`."""
         body = {"tool_outputs": [{"tool_call_id": call, "output": text} for call, text in outputs.items()]}
-        return await self.ask("POST", f"{path_of(run)}/submit_tool_outputs", body)
+        path = f"{path_of(run)}/submit_tool_outputs"
+        return await (self.once("POST", path, body, server=server) if server else self.ask("POST", path, body))
 
     async def messages(self, thread: str) -> list[str]:
         """What was said on a thread by runs, oldest first."""
@@ -203,8 +234,9 @@ async def died(process: Process) -> int:
     return status
 
 
-def again(at: Site) -> float:
+def again(at: Site, server: Served | None = None) -> float:
     """Kill what is left of the server and start it once more; seconds until it is ready."""
-    at.server.kill()
-    at.server.restart()
-    return time.time() - at.server.started
+    killed = server or at.server
+    killed.kill()
+    killed.restart()
+    return time.time() - killed.started

@@ -12,7 +12,7 @@ from .harness import Client, Site, again, client_of, site
 from .logs import gaps, logs, went_on
 from .orders import Order, Tally, tally, work_off
 
-_SHAPES = ("look, note, pay, look+note, pay", "pay, pay+note+look, note", "note, look, pay+pay, note", "pay, look, pay")
+SHAPES = ("look, note, pay, look+note, pay", "pay, pay+note+look, note", "note, look, pay+pay, note", "pay, look, pay")
 _BETWEEN = (0.2, 2.2)  # seconds from ready to the next kill: now and then there is time for a step
 
 
@@ -59,6 +59,6 @@ async def _kill(at: Site, kills: int, at_once: int, dice: random.Random, told: C
 async def keep_ordering(client: Client, orders: list[Order], over: asyncio.Event, dice: random.Random) -> None:
     """Work off one order after the other."""
     while not over.is_set():
-        order = Order(str(len(orders)), dice.choice(_SHAPES))
+        order = Order(str(len(orders)), dice.choice(SHAPES))
         orders.append(order)
         await work_off(client, order)

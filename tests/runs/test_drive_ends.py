@@ -54,7 +54,7 @@ async def test_a_run_that_was_taken_over_goes_on_elsewhere(any_url: str) -> None
     async with kept_runs(any_url, lambda: calling([work], {"tool": "work", "input": {}})) as kept:
         driving = asyncio.create_task(kept.driver.drive(await kept.add()))
         await gate.reached.wait()
-        await kept.database.write(partial(acquire_epoch, run_id="run_1"))
+        await kept.database.write(partial(acquire_epoch, run_id="run_1", process="another"))
         gate.opened.set()
         assert await driving == "fenced"
         assert (await kept.row()).status == "in_progress"

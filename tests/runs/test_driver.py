@@ -11,7 +11,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import insert, update
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
@@ -411,3 +411,19 @@ async def test_halves_of_surrogate_pairs_end_no_run(any_url: str) -> None:
         await kept.decide(APPROVED)
         await kept.driver.start("run_1")
         assert ((await kept.row()).status, await kept.said()) == ("completed", ["It is ?."])
+
+
+async def test_a_log_that_others_write_to_ends_the_run_instead_of_parking_it(any_url: str) -> None:
+    """A conflict stays one, however often the write is repeated."""
+    payments = Payments(Gate())
+    async with kept_runs(any_url, lambda: paying(payments)) as kept:
+        driving = kept.driver.start(await kept.add())
+        assert payments.gate is not None
+        await payments.gate.reached.wait()
+        foreign = {"run_id": "run_1", "seq": len(await kept.log()) + 1, "epoch": 1, "at": 1.0}
+        foreign |= {"kind": "said", "payload": "{}"}
+        await kept.database.write(lambda connection: connection.execute(insert(events).values(foreign)))
+        payments.gate.opened.set()
+        await driving
+        row = await kept.row()
+        assert (row.status, row.holds) == ("failed", False)

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import psycopg
 import pytest
 
-from fakes.postgres import Postgres
 from fakes.served import Served, serving
 from fakes.until import until_async
 from retinue.cli import main
@@ -220,41 +218,6 @@ def test_by_whatever_name_a_second_server_is_refused(
     said = capsys.readouterr().err
     assert "another server has" in said or (name == "hard" and "2 names (hard links)" in said)
     asyncio.run(threads(server, 1))
-
-
-@pytest.mark.full
-async def test_the_lock_of_postgresql_is_taken_again_or_the_server_is_not_ready(
-    tmp_path: Path, a_postgres: Postgres
-) -> None:
-    url = a_postgres.database()
-    with serving(tmp_path, AGENTS, args=["--db", url]) as server:
-        await threads(server, 1)
-        with psycopg.connect(url, autocommit=True) as beside:
-            beside.execute(END_OF_LOCK)
-            await until_async(lambda: said_in_log(server, "was lost with its connection, and has been retaken"))
-            await threads(server, 1)
-        other = psycopg.connect(url, autocommit=True)
-        with closing(other), psycopg.connect(url, autocommit=True) as beside:
-            (lock,) = beside.execute(OUR_LOCK).fetchone() or (0,)
-            other.pgconn.send_query(f"SELECT pg_advisory_lock({lock})".encode())
-            await until_async(lambda: queued(beside))
-            beside.execute(END_OF_LOCK)
-            await until_async(lambda: said_in_log(server, "not ready: the database: another server has taken it over"))
-            assert (await asked(server, "GET", "/ready"))[0] == 503
-            assert (await asked(server, "POST", "/v1/threads", {}))[0] == 503
-        await until_async(lambda: said_in_log(server, "ready again"))
-        assert (await asked(server, "GET", "/ready"))[0] == 200
-        await threads(server, 1)
-
-
-_HERE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
-_LOCKS = f"pg_locks WHERE locktype = 'advisory' AND database = {_HERE}"
-END_OF_LOCK = f"SELECT pg_terminate_backend(pid) FROM {_LOCKS} AND granted"
-OUR_LOCK = f"SELECT (classid::bigint << 32) + objid::bigint FROM {_LOCKS}"
-
-
-async def queued(beside: psycopg.Connection) -> bool:
-    return beside.execute(f"SELECT 1 FROM {_LOCKS} AND NOT granted").fetchone() is not None
 
 
 def chat() -> Any:

@@ -19,8 +19,8 @@ from chaos.kills import kill
 from chaos.logs import gaps, logs
 from chaos.orders import Order, tally, work_off
 from chaos.points import names, passages
+from chaos.two import share
 from fakes.postgres import Postgres
-from fakes.served import Served
 from fakes.until import until_async
 
 pytestmark = pytest.mark.anyio
@@ -131,15 +131,18 @@ async def test_a_run_that_ends_its_process_is_given_up_and_takes_no_other_along(
         assert not counted.broken, counted.problems
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_second_server_on_the_same_database_is_refused(kind: str, request: pytest.FixtureRequest) -> None:
-    db = request.getfixturevalue("a_postgres").database() if kind == "postgresql" else ""
-    with site(db=db) as at:
-        more = ["--db", db] if db else []
+def test_two_servers_on_postgresql_share_its_runs(a_postgres: Postgres) -> None:
+    seen = share(8, 4, 2, 1, url=a_postgres.database(), at_once=6, told=silent)
+    assert not seen.broken, seen.problems()
+    assert (seen.cancels, seen.approvals >= 2, seen.tally.runs >= 10) == (4, True, True)
+
+
+def test_a_second_server_on_the_same_file_is_refused() -> None:
+    with site() as at:
         with pytest.raises(
             AssertionError, match=r"another server has .* open; stop it, or give this server another --db"
         ):
-            Served(at.server.db.with_name("agents.yml"), {"CHAOS_WORLD": at.world}, more)
+            at.server.beside()
         assert at.server.process.poll() is None
         at.server.kill()
         at.server.restart()  # what was killed holds nothing

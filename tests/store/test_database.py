@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from fakes.kept_runs import new_run
 from fakes.postgres import Postgres
 from retinue.core.events import Started
-from retinue.errors import DataError, StoreUnavailable, UsageError
+from retinue.errors import DataError, StoreConflict, StoreUnavailable, UsageError
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length, read_events
@@ -74,7 +74,7 @@ async def test_of_pieces_that_are_written_together_only_those_fail_that_must(dat
     outcomes = await asyncio.gather(*pieces, return_exceptions=True)
     assert outcomes[:20] == [f"{number}" for number in range(20)]
     assert isinstance(outcomes[20], ValueError)
-    assert isinstance(outcomes[21], StoreUnavailable)
+    assert isinstance(outcomes[21], StoreConflict)
     assert outcomes[22] == "z"
     there = await database.read(lambda connection: list(connection.execute(select(threads.c.id)).scalars()))
     assert sorted(there) == sorted([*(f"{number}" for number in range(20)), "z"])
@@ -163,7 +163,7 @@ async def test_what_was_written_and_is_said_again_is_there_once(database: Databa
 
 async def test_one_run_holds_a_thread(database: Database) -> None:
     await database.write(partial(insert_run, run=ROW))
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreConflict):
         await database.write(partial(insert_run, run=replace(ROW, id="run_2")))
     await database.write(partial(insert_run, run=replace(ROW, id="run_3", holds=False)))
     for number in (4, 5):  # those without a thread hold nothing
@@ -214,12 +214,13 @@ async def test_pages_give_all_in_order(database: Database, order: Any) -> None:
     assert await page(after="thread_unknown") == (wanted[:3], True)
 
 
-def test_a_second_server_is_refused_until_the_first_lets_go(any_url: str) -> None:
-    first = Database(any_url)
+def test_a_second_server_on_a_file_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    first = Database(url)
     with pytest.raises(UsageError, match=r"another server has .* open; stop it, or give this server another --db"):
-        Database(any_url)
+        Database(url)
     first.close()
-    Database(any_url).close()
+    Database(url).close()
 
 
 def test_a_database_of_somebody_else_is_left_alone(any_url: str) -> None:

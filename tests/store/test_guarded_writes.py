@@ -224,7 +224,7 @@ def test_two_drives_that_claim_at_once_have_different_epochs_and_only_the_later_
     leases: list[Lease] = []
 
     def claiming(connection: Connection) -> Lease:
-        lease = acquire_epoch(connection, "run_1")
+        lease = acquire_epoch(connection, "run_1", "a process")
         assert lease is not None
         leases.append(lease)
         return lease
@@ -243,7 +243,7 @@ def test_a_claim_that_comes_first_fences_an_append_at_once(postgres_engine: Engi
     entry = Entry(1, time.time(), Started("?", "a", "react", "m", ()))
     outcome = at_once(
         postgres_engine,
-        lambda connection: acquire_epoch(connection, run.id),
+        lambda connection: acquire_epoch(connection, run.id, "a process"),
         lambda connection: append_entries(connection, run, [entry]),
     )
     assert isinstance(outcome, Fenced)

@@ -2,7 +2,8 @@
 
 from .driver import RunInput, Runs
 from .fair_scheduler import FairScheduler
+from .peers import Peers
 from .recovery import recover_runs
 from .subscriptions import Followed, Subscriptions
 
-__all__ = ["FairScheduler", "Followed", "RunInput", "Runs", "Subscriptions", "recover_runs"]
+__all__ = ["FairScheduler", "Followed", "Peers", "RunInput", "Runs", "Subscriptions", "recover_runs"]

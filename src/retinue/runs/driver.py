@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal
 
 from sqlalchemy import Connection
@@ -28,8 +27,9 @@ from ..store.run_store import find_run
 from .cancellation import discard_run, fail_drive
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
-from .leases import Lease, acquire_epoch, clear_attempts, is_new, is_suspect
+from .leases import Lease, acquire_epoch, is_new, is_suspect, park_runs
 from .log_writer import BACK_OFF, LogWriter
+from .notifier import notifier_of
 from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
 from .thread_messages import messages_of
@@ -40,8 +40,7 @@ DriveEnd = Literal["ended", "waiting", "fenced", "parked"]
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """The agent and input that a run's request resolves to. A resumed run takes its question and history from its
-    log."""
+    """The agent and input of a run. A resumed run takes its question and history from its log."""
 
     agent: Agent
     question: str = ""
@@ -70,13 +69,14 @@ class Runs:
     ) -> None:
         self.database = database
         self.turns = turns or FairScheduler()
-        self.followers = Subscriptions(database)
+        self._live: dict[str, Run] = {}
+        self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
         self._assign = assign
         self._ended = ended
         self._human_ttl = human_ttl
         self._conclude = conclude
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._live: dict[str, Run] = {}
+        self.here = self._tasks.keys()  # the runs that this process drives, or is about to
         self._wanted: set[str] = set()  # to be driven again
         self._interrupted: set[str] = set()
         self._beside: set[asyncio.Task[None]] = set()
@@ -122,7 +122,7 @@ class Runs:
             task.cancel()
         await asyncio.gather(*parked.values(), return_exceptions=True)
         with suppress(StoreUnavailable):
-            await self.database.write(partial(clear_attempts, run_ids=list(parked)))
+            await self.database.write(partial(park_runs, run_ids=list(parked), process=self.database.process))
 
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
@@ -163,10 +163,10 @@ class Runs:
         took it over ("fenced"); or this process stops and leaves it to the next one ("parked"). Raises
         `StoreUnavailable` if the database is unavailable; the run can be resumed."""
         failpoint("before claim")
-        try:
-            lease = await self.database.submit(partial(acquire_epoch, run_id=run_id, request=request))
-        except StoreConflict:
-            lease = None
+        lease: Lease | None = None
+        with suppress(StoreConflict):
+            claim = partial(acquire_epoch, run_id=run_id, process=self.database.process, request=request)
+            lease = await self.database.submit(claim)
         if lease is None:
             return "fenced"
         failpoint("after claim")
@@ -236,9 +236,8 @@ class Runs:
 
     async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:
         """Persist the events of `live` as they occur."""
-        free = {name for name, tool in tools.items() if tool.effects == "read"}  # may run before the call is written
-        if is_suspect(run.attempts):  # write calls first, to know which one killed the process
-            free.clear()
+        trusted = not is_suspect(run.attempts)  # else calls are written first, to know which one kills the process
+        free = {name for name, tool in tools.items() if tool.effects == "read" and trusted}
         async with aclosing(live.events()) as events:
             async for event in events:
                 if self._parking and isinstance(event, Stopped):
@@ -267,7 +266,8 @@ class Runs:
                     writer.write()
                 else:  # the intent is persisted before the effect
                     failpoint("before intent")
-                    await writer.written()
+                    if not await writer.may_act():
+                        self.interrupt(writer.run.id)
                     failpoint("after intent")
             case _:
                 failpoint("before event")
@@ -280,13 +280,13 @@ class Runs:
         writer: LogWriter,
         event: Finished | Stopped,
         code: str = "server_error",
-        tools: Mapping[str, Tool] = MappingProxyType({}),
+        tools: Mapping[str, Tool] | None = None,
     ) -> DriveEnd:
         failpoint("before the end")
         writer.put(event)
 
         def change(now: RunRow) -> Change:
-            values = final_values(now, writer.log, tools, code)
+            values = final_values(now, writer.log, tools or {}, code)
             if values["status"] == "requires_action":
                 values["expires_at"] = int(writer.log[-1].at) + self._human_ttl
             said = list(messages_of(now, writer.log, values["status"]))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from ..store.clock import CLOCK
 from ..store.event_log import last_milestone
+from ..store.processes import is_alive
 from ..store.run_queries import DRIVEN, runs_to_drive
 from ..store.run_row import UNREADABLE, RunRow, RunValues
 from ..store.run_store import find_run, update_run
@@ -19,7 +18,6 @@ from ..store.run_store import find_run, update_run
 _DEATHS = 5  # drives in a row that died in the same tool call: the tool kills the process
 _ELSEWHERE = 10  # drives in a row without progress outside a tool call: other runs kill processes, too
 _SUSPECT = 2  # drives without progress after which a run is watched more closely
-_START = secrets.token_hex(4)
 
 
 class Lease(NamedTuple):
@@ -30,17 +28,22 @@ class Lease(NamedTuple):
     give_up: str = ""
 
 
-def acquire_epoch(connection: Connection, run_id: str, request: Mapping[str, Any] | None = None) -> Lease | None:
-    """Acquire the run's next epoch. Return its row, `in_progress`; `None` if there is nothing to drive. Passing its
-    `request` saves reading it. Raises `StoreConflict` if another process acquired the same epoch first."""
+def acquire_epoch(
+    connection: Connection, run_id: str, process: str, request: Mapping[str, Any] | None = None
+) -> Lease | None:
+    """Acquire the run's next epoch for `process`. Return its row, `in_progress`; `None` if there is nothing to drive,
+    or another living process drives it. Passing its `request` saves reading it. Raises `StoreConflict` if another
+    process acquired the same epoch first."""
     run = find_run(connection, run_id, request, lock=True)
     if run is None or run.status not in DRIVEN or not run.holds:
         return None
+    if run.driver not in (None, process) and is_alive(connection, run.driver):
+        return None
     now, kind = last_milestone(connection, run_id) if run.epoch else (0, "")
     attempts = run.attempts
-    if run.driver != this_process():  # the previous process has ended
+    if run.driver != process:  # the previous process has ended
         attempts = _tries(run, now) + 1
-    values = RunValues(driver=this_process(), attempts=attempts, progress=now, epoch=run.epoch + 1)
+    values = RunValues(driver=process, attempts=attempts, progress=now, epoch=run.epoch + 1)
     if run.started_at is None:
         values["started_at"] = int(time.time())
     if run.expires_at is not None and run.expires_at <= CLOCK.now():  # it expired while no process was running
@@ -52,23 +55,22 @@ def acquire_epoch(connection: Connection, run_id: str, request: Mapping[str, Any
     return Lease(update_run(connection, run, **values), reason)
 
 
-def this_process() -> str:
-    """Return an id of this process; a forked process has another."""
-    return f"{_START}-{os.getpid()}"
-
-
-def clear_attempts(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Reset the attempts of runs that this process parks, since they did not kill it."""
+def park_runs(connection: Connection, run_ids: Sequence[str], process: str) -> None:
+    """Let others drive the runs that `process` parks. Their attempts are reset, since they did not kill it."""
     for run_id in run_ids:
         run = find_run(connection, run_id, lock=True)
-        if run is not None and run.status in DRIVEN and run.driver == this_process():
+        if run is not None and run.status in DRIVEN and run.driver == process:
             update_run(connection, run, driver=None, attempts=0, progress=None)
 
 
-def unfinished_runs(connection: Connection) -> list[tuple[str, RunRow | None, int]]:
-    """Return the runs to drive, oldest first: id, row, and number of drives since it last made progress. An unreadable
-    row is `None`: the driver handles it, and the other runs still start."""
-    return [(run_id, *_left(connection, run_id)) for run_id in runs_to_drive(connection)]
+def unfinished_runs(
+    connection: Connection, process: str, but: Collection[str], most: int | None = None
+) -> list[tuple[str, RunRow | None, int]]:
+    """Return the runs that `process` may drive, except those in `but`, oldest first, and at most so many: id, row, and
+    number of drives since it last made progress. An unreadable row is `None`: the driver handles it, and the other runs
+    still start."""
+    found = [run_id for run_id in runs_to_drive(connection, process) if run_id not in but]
+    return [(run_id, *_left(connection, run_id)) for run_id in found[:most]]
 
 
 def _left(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:

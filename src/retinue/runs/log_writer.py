@@ -14,6 +14,7 @@ from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.event_log import Change, Entry, append_entries
 from ..store.run_row import RunRow
+from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
 from .subscriptions import Subscriptions
 
@@ -33,7 +34,7 @@ class LogWriter:
         self.log = list(log)
         self._database = database
         self._followers = followers
-        self._run = run
+        self.run = run
         self._written = len(self.log)
         self._streamed = bool(run.request.get("stream"))
         self._writing: asyncio.Future[RunRow | None] | None = None
@@ -65,7 +66,7 @@ class LogWriter:
     def _heard(self) -> bool:
         """Whether a subscriber reads the stream, or will: a client that asked for a stream may not have connected
         yet."""
-        return self._streamed or self._followers.listen(self._run.id)
+        return self._streamed or self._followers.listen(self.run.id)
 
     def _say(self) -> None:
         self._saying = None
@@ -104,6 +105,15 @@ class LogWriter:
             self._writing = self._submit()
             self._writing.add_done_callback(self._go_on)
 
+    async def may_act(self) -> bool:
+        """Wait until all events are persisted, such as the intent of an effect. Return whether the effect may follow:
+        no, if another process has cancelled the run by then."""
+        await self.written()
+        if not self._database.is_shared:
+            return True
+        run = await self._database.read(partial(find_run, run_id=self.run.id, request=self.run.request))
+        return run is not None and run.status != "cancelling" and run.ending is None
+
     @overload
     async def written(self) -> None: ...
 
@@ -130,7 +140,7 @@ class LogWriter:
                 self._writing = None
                 seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1
-                logger.warning("the run %s is parked for %.1f s: %s", self._run.id, seconds, error)
+                logger.warning("the run %s is parked for %.1f s: %s", self.run.id, seconds, error)
                 await asyncio.sleep(seconds)
 
     def _submit(
@@ -138,7 +148,7 @@ class LogWriter:
     ) -> asyncio.Future[RunRow | None]:
         """Submit the unwritten events. `again` is set if an earlier write may have committed without confirmation."""
         entries = self.log[self._written :]
-        work = partial(append_entries, holder=self._run, entries=entries, change=change, again=again)
+        work = partial(append_entries, holder=self.run, entries=entries, change=change, again=again)
         future = self._database.submit(work, large=sum(_chars(one.event) for one in entries) > _LARGE)
         future.add_done_callback(partial(self._pass_on, entries))
         return future
@@ -147,7 +157,7 @@ class LogWriter:
         if not future.cancelled() and future.exception() is None:
             self._written += len(entries)
             run = future.result()
-            self._followers.publish(self._run.id, entries if run is None else [*entries, run])
+            self._followers.publish(self.run.id, entries if run is None else [*entries, run])
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:

@@ -1,4 +1,5 @@
-"""Recovery: resumes the previous process's runs, so that one that kills processes does not take others with it."""
+"""Recovery: goes on with the runs of processes that have ended, so that a run that kills processes does not take others
+with it."""
 
 from __future__ import annotations
 
@@ -15,33 +16,52 @@ from .driver import Runs
 from .leases import is_suspect, unfinished_runs
 
 
+class Recovery:
+    """Drives the runs that other processes left, whenever `recover` is called.
+
+    Runs whose last drives made no progress start one at a time, fewest attempts first, each once the one before it has
+    made progress. A run that kills the process is thereby identified, and the others are driven before it.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._suspects: set[str] = set()  # that wait for one another
+
+    async def recover(self) -> int:
+        """Start what may be driven and is not: of a database that others share, as much as this process has room for.
+        Return the number of runs."""
+        runs = self._runs
+        but = {*runs.here, *self._suspects}
+        most = max(0, runs.turns.at_once - len(but)) if runs.database.is_shared else None
+        left = partial(unfinished_runs, process=runs.database.process, but=but, most=most)
+        found = await runs.database.read(left)
+        suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]
+        for run_id, run, tries in found:
+            if run is None or not is_suspect(tries):
+                runs.start(run_id, run)
+        if suspects:
+            in_turn = [run for run, _ in sorted(suspects, key=itemgetter(1))]
+            self._suspects |= {run.id for run in in_turn}
+            runs.beside("starting the runs that may kill the process", partial(self._one_by_one, in_turn))
+        return len(found)
+
+    async def _one_by_one(self, suspects: Sequence[RunRow]) -> None:
+        for run in suspects:
+            further = asyncio.create_task(self._further(run))
+            try:
+                await asyncio.wait([self._runs.start(run.id, run), further], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                further.cancel()
+                self._suspects.discard(run.id)
+
+    async def _further(self, run: RunRow) -> None:
+        """Wait until the run has made progress."""
+        async with aclosing(self._runs.followers.follow(run.id, run.progress or 0, listens=False)) as items:
+            async for item in items:
+                if isinstance(item, Entry) and not isinstance(item.event, Said):
+                    return
+
+
 async def recover_runs(runs: Runs) -> int:
-    """Drive the runs that the previous process left, and return their number. Runs whose last drives made no progress
-    start one at a time, fewest attempts first, each once the one before it has made progress. A run that kills the
-    process is thereby identified, and the others are driven before it."""
-    found = await runs.database.read(unfinished_runs)
-    suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]
-    for run_id, run, tries in found:
-        if run is None or not is_suspect(tries):
-            runs.start(run_id, run)
-    if suspects:
-        in_turn = [run for run, _ in sorted(suspects, key=itemgetter(1))]
-        runs.beside("starting the runs that may kill the process", partial(_one_by_one, runs, in_turn))
-    return len(found)
-
-
-async def _one_by_one(runs: Runs, suspects: Sequence[RunRow]) -> None:
-    for run in suspects:
-        further = asyncio.create_task(_further(runs, run))
-        try:
-            await asyncio.wait([runs.start(run.id, run), further], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            further.cancel()
-
-
-async def _further(runs: Runs, run: RunRow) -> None:
-    """Wait until the run has made progress."""
-    async with aclosing(runs.followers.follow(run.id, run.progress or 0, listens=False)) as items:
-        async for item in items:
-            if isinstance(item, Entry) and not isinstance(item.event, Said):
-                return
+    """Drive the runs that the previous process left, and return their number."""
+    return await Recovery(runs).recover()

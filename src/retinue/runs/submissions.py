@@ -11,7 +11,7 @@ from ..core.tool import Tool
 from ..core.values import AgentAction, Decision, Usage
 from ..store.clock import CLOCK
 from ..store.event_log import length
-from ..store.run_row import RunRow, Submission
+from ..store.run_row import RunRow, RunValues, Submission
 from ..store.run_store import insert_submission, update_run
 
 
@@ -90,5 +90,7 @@ def submit_decisions(
         usage=run.usage or Usage(),
         **({} if further is None else further._asdict()),
     )
-    run = update_run(connection, run, status="queued", expires_at=now + ttl, waiting=(), turns=submission.number)
+    values = RunValues(status="queued", expires_at=now + ttl, waiting=(), turns=submission.number)
+    values |= RunValues(driver=None, attempts=0, progress=None)  # whichever process is first goes on with it
+    run = update_run(connection, run, **values)
     return insert_submission(connection, run, submission)

@@ -14,6 +14,7 @@ from ..store.database import Database
 from ..store.event_log import Entry, read_page
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
+from .notifier import Notifier
 
 Followed: TypeAlias = Entry | RunRow
 _KEPT = 100  # items buffered for a slow subscriber; beyond that, it reads from the log again
@@ -22,8 +23,9 @@ _KEPT = 100  # items buffered for a slow subscriber; beyond that, it reads from 
 class Subscriptions:
     """The subscribers of each run. A `RunRow` is published whenever the run's status changes."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, notifier: Notifier) -> None:
         self._database = database
+        self._notifier = notifier
         self._readers: dict[str, set[_Reader]] = {}
 
     def publish(self, run_id: str, items: Sequence[Followed]) -> None:
@@ -33,8 +35,7 @@ class Subscriptions:
 
     def look(self, run_id: str) -> None:
         """Make subscribers reread the log, after a write that came from outside a drive."""
-        for reader in self._readers.get(run_id, ()):
-            reader.fall_behind()
+        self._notifier.publish(run_id)
 
     def listen(self, run_id: str) -> bool:
         """Whether any subscriber wants deltas while the model generates."""
@@ -76,9 +77,11 @@ class Subscriptions:
     @contextmanager
     def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
         self._readers.setdefault(run_id, set()).add(reader)
+        self._notifier.subscribe(run_id, reader.fall_behind)
         try:
             yield reader
         finally:
+            self._notifier.unsubscribe(run_id, reader.fall_behind)
             readers = self._readers[run_id]
             readers.discard(reader)
             if not readers:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
 
 from .. import __version__
-from ..errors import StoreUnavailable
+from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
 from . import embeddings, health, model_list, pages, tenant_runs
 from .assistants import assistants, messages, run_steps, runs, threads
@@ -94,7 +94,7 @@ def create_app(
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
     app.router.routes.append(WebSocketRoute(websocket.PATH, websocket.serve))
-    for kind in (ApiError, StoreUnavailable):
+    for kind in (ApiError, StoreConflict, StoreUnavailable):
         app.add_exception_handler(kind, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)

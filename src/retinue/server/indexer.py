@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Row, delete, func, select, update
+from sqlalchemy import URL, Row
 
 from .._internal.cache import cache_folder
 from .._internal.supervision import supervise
@@ -24,19 +23,18 @@ from ..documents.text_extraction import media_type_of, needs_parser, text_of
 from ..documents.text_subprocess import MAX_TEXT, text_apart
 from ..errors import DataError, StoreUnavailable, UsageError
 from ..store.database import Database
-from ..store.tables import contents, files, vector_store_files, vector_stores
+from . import index_queue as queue
 from .round_robin import RoundRobin
 
 logger = logging.getLogger(__name__)
 _AT_ONCE = 4  # files read concurrently over all tenants; the last slot is for a tenant without one
 _IN_PROCESS = 200_000  # bytes of text without a parser; a longer one is read in a separate process, too
 _SECONDS = 60.0  # to extract the text of a file
+_EVERY = 0.25  # seconds between two looks at files that another server may index
 _PAUSE = 2.0  # seconds until a retry if the database or the disk is unavailable
 _SOME = 500  # ids bound per statement
 _CHARACTERS = 4  # counted as one token
 _BINARY = "it is not text (want HTML, PDF, Markdown or plain text)"
-_COLUMNS = vector_store_files.c
-_STORES = select(_COLUMNS.vector_store_id).distinct()
 
 
 def index_folder(url: URL) -> Path:
@@ -49,11 +47,13 @@ def index_folder(url: URL) -> Path:
 
 
 class Indexer:
-    """Keeps the index `passages` in step with `database`, in a task that ends when nothing is left to do."""
+    """Keeps the index `passages` in step with `database`, in a task that ends when nothing is left to do. Of
+    several servers with the same index, one indexes each file."""
 
     def __init__(self, database: Database, passages: PassageIndex) -> None:
         self.passages = passages
         self._database = database
+        self._process = database.process
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._turns = RoundRobin()
@@ -88,12 +88,11 @@ class Indexer:
         """Wait up to `seconds` until no file of these stores is being indexed."""
         self.wake()  # messages that waited for their thread may have added files
         await self.known()
-        query = select(_COLUMNS.id).where(_COLUMNS.vector_store_id.in_(store_ids), _COLUMNS.status == "in_progress")
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 step = self._step
-                while await self._database.read(lambda connection: connection.execute(query.limit(1)).first()):
-                    await step.wait()
+                while not await self._database.read(partial(queue.is_settled, store_ids=store_ids)):
+                    await _wait_for(step, _EVERY)  # another server may index them
                     step = self._step
 
     async def _work(self) -> None:
@@ -124,11 +123,11 @@ class Indexer:
     async def _begin(self, under_way: dict[int, asyncio.Task[None]]) -> None:
         """Start as many files as there are free slots, round-robin over tenants."""
         while len(under_way) < _AT_ONCE:
-            waiting = await self._database.read(partial(_waiting, but=list(under_way)))
+            waiting = await self._database.read(partial(queue.next_files, process=self._process, but=list(under_way)))
             chosen = self._turns.next(waiting, _AT_ONCE - len(under_way))
             if not chosen:
                 return
-            for row in await self._database.read(partial(_numbered, numbers=chosen)):
+            for row in await self._database.write(partial(queue.take_files, process=self._process, numbers=chosen)):
                 self._turns.begin(row.tenant)
                 under_way[row.number] = asyncio.create_task(self._in_turn(row), name=f"indexing {row.id}")
 
@@ -146,7 +145,7 @@ class Indexer:
 
     async def _index(self, row: Row[Any]) -> None:
         """Read a file, store its passages, then its status. In this order, a crash in between repeats the work."""
-        data = await self._database.read(partial(_content, file_id=row.file_id))
+        data = await self._database.read(partial(queue.content_of, file_id=row.file_id))
         size, problem = 0, None
         try:
             text = await _text_of(row.body["filename"], data or b"")
@@ -169,7 +168,7 @@ class Indexer:
             except DataError:
                 self._changed.add(row.vector_store_id)  # it may be damaged
                 raise
-        kept = await self._database.write(partial(_finish, row=row, size=size, problem=problem))
+        kept = await self._database.write(partial(queue.finish_file, row=row, size=size, problem=problem))
         if not kept:  # removed meanwhile, perhaps with its store
             self._changed.add(row.vector_store_id)
         self._step.set()
@@ -178,36 +177,48 @@ class Indexer:
     async def _tidy(self) -> None:
         """Reindex files that an index has lost, and remove entries that the database does not know."""
         if not self._begun:  # left by the previous process
-            kept = await self._database.read(lambda connection: connection.execute(_STORES).scalars().all())
+            kept = await self._database.read(queue.stores_with_files)
             self._changed |= {*kept, *await run_in_thread(self.passages.collections)}
             self._begun = True
         while self._changed:
             store_id = self._changed.pop()
             try:
-                known = {row.id: row.status for row in await self._database.read(partial(_rows, store_id=store_id))}
-                lost = await run_in_thread(self._compared, store_id, known)
+                lost = await self._compare(store_id)
                 for start in range(0, len(lost), _SOME):
-                    await self._database.write(partial(_again, ids=lost[start : start + _SOME]))
+                    await self._database.write(partial(queue.index_again, ids=lost[start : start + _SOME]))
             except BaseException:
                 self._changed.add(store_id)
                 raise
 
-    def _compared(self, store_id: str, known: Mapping[str, str]) -> list[str]:
-        """Remove entries that are not `known`. Return the completed files that the index lacks."""
-        if not known:
-            self.passages.drop(store_id)
+    async def _compare(self, store_id: str) -> list[str]:
+        """Remove entries that the database does not know. Return the completed files that the index lacks.
+
+        Another server may add files meanwhile: their rows are there before the entries, and completed after them."""
+        there = await run_in_thread(self._entries, store_id)
+        known = await self._database.read(partial(queue.statuses, store_id=store_id))
+        if known is None:
+            await run_in_thread(self.passages.drop, store_id)
             return []
+        if more := there - set(known):
+            await run_in_thread(self.passages.remove, store_id, more)
+        lost = {one for one, status in known.items() if status == "completed"} - there
+        return sorted(lost - await run_in_thread(self._entries, store_id)) if lost else []
+
+    def _entries(self, store_id: str) -> set[str]:
+        """Return the files that an index has. A damaged one is dropped, and made again."""
         try:
-            there = self.passages.keys(store_id)
-            if more := there - set(known):
-                self.passages.remove(store_id, more)
+            return self.passages.keys(store_id)
         except DataError as error:
             if not is_damaged(error):
                 raise
             logger.warning("rebuilding a file index: %s", error)
             self.passages.drop(store_id)
-            there = set()
-        return [one for one, status in known.items() if status == "completed" and one not in there]
+            return set()
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
 
 
 async def _text_of(name: str, data: bytes) -> str:
@@ -222,53 +233,3 @@ async def _text_of(name: str, data: bytes) -> str:
     if len(text) >= MAX_TEXT:
         raise DataError(f"it has {MAX_TEXT:,} characters or more; give it in parts")
     return text
-
-
-def _waiting(connection: Connection, but: Collection[int]) -> dict[str, int]:
-    """Return the number of each tenant's oldest file to index, except those in `but`."""
-    query = select(_COLUMNS.tenant, func.min(_COLUMNS.number)).where(_COLUMNS.status == "in_progress")
-    rows = connection.execute(query.where(_COLUMNS.number.not_in(but)).group_by(_COLUMNS.tenant))
-    return {row[0]: row[1] for row in rows}
-
-
-def _numbered(connection: Connection, numbers: Sequence[int]) -> Sequence[Row[Any]]:
-    return connection.execute(select(vector_store_files).where(_COLUMNS.number.in_(numbers))).all()
-
-
-def _content(connection: Connection, file_id: str) -> bytes | None:
-    found: bytes | None = connection.execute(select(contents.c.content).where(contents.c.id == file_id)).scalar()
-    return found
-
-
-def _finish(connection: Connection, row: Row[Any], size: int, problem: dict[str, str] | None) -> bool:
-    """Store the outcome of a file. Return whether the file still exists."""
-    mine = (_COLUMNS.id == row.id, _COLUMNS.status == "in_progress")
-    body = connection.execute(select(_COLUMNS.body).where(*mine).with_for_update()).scalar()  # current attributes
-    if body is None:
-        return False
-    status = "completed" if problem is None else "failed"
-    values = {"status": status, "usage_bytes": size, "body": {**body, "last_error": problem}}
-    connection.execute(update(vector_store_files).where(*mine).values(values))
-    return True
-
-
-def _rows(connection: Connection, store_id: str) -> Sequence[Any]:
-    query = select(_COLUMNS.id, _COLUMNS.status).where(_COLUMNS.vector_store_id == store_id)
-    return connection.execute(query).all()
-
-
-def _again(connection: Connection, ids: Sequence[str]) -> None:
-    connection.execute(update(vector_store_files).where(_COLUMNS.id.in_(ids)).values(status="in_progress"))
-
-
-def expire(connection: Connection) -> list[str]:
-    """Delete expired files, and the entries of expired stores. Return the stores that lost files."""
-    now = int(time.time())
-    over = select(files.c.id).where(files.c.expires_at <= now)
-    ended = select(vector_stores.c.id).where(vector_stores.c.expires_at <= now)
-    lost = _COLUMNS.file_id.in_(over) | _COLUMNS.vector_store_id.in_(ended)
-    stores = list(connection.execute(select(_COLUMNS.vector_store_id).where(lost).distinct()).scalars())
-    connection.execute(delete(vector_store_files).where(lost))
-    connection.execute(delete(contents).where(contents.c.id.in_(over)))
-    connection.execute(delete(files).where(files.c.expires_at <= now))
-    return stores

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from ..errors import RetinueError, StoreUnavailable
+from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -26,7 +26,7 @@ from ..store.run_row import UNREADABLE, RunRow
 from ..store.run_store import find_run
 from .assistants.run_creation import admit_waiting_run
 from .context import Server
-from .indexer import expire
+from .index_queue import expire
 from .middleware.idempotency import sweep
 from .wire.api_errors import ApiError
 
@@ -45,6 +45,7 @@ async def run_maintenance(server: Server) -> None:
         "adjusting run expiry to the clock": partial(_follow_clock, server.database),
         "expiring runs": partial(_end_late, server),
         "starting queued runs": partial(_begin_waiting, server),
+        "indexing what other servers left": partial(_index_left, server),
         "deleting old data": now_and_then.forget,
     }
     said: dict[str, str] = {}
@@ -91,10 +92,18 @@ async def begin_next(server: Server, thread_id: str) -> None:
         server.halted(begun)
 
 
+async def _index_left(server: Server) -> None:
+    if server.database.is_shared:
+        server.indexing.wake()
+
+
 async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
-    """Return what `work`, which concerns one run, returns. If it raises, that run fails, without affecting others."""
+    """Return what `work`, which concerns one run, returns. If it raises, that run fails, without affecting others. If
+    another server changes the run meanwhile, return `None`; the next round sees what is left to do."""
     try:
         return await server.database.write(work)
+    except StoreConflict:
+        return None
     except StoreUnavailable:
         raise
     except Exception as error:
@@ -134,13 +143,14 @@ class _Seldom:
 
 
 async def _follow_clock(database: Database) -> None:
-    """Shift the expiry of all runs if the system clock was changed, so that no run gains or loses time."""
+    """Shift the expiry of runs if the system clock was changed, so that no run gains or loses time: of all runs, or on
+    PostgreSQL, where other servers do the same, of those that this server drove last."""
     by, before = CLOCK.step(), CLOCK.ahead
     if not by:
         return
 
     def move(connection: Connection) -> None:
-        shift_expiry(connection, by)
+        shift_expiry(connection, by, database.process if database.is_shared else None)
         CLOCK.ahead = before + by
 
     try:

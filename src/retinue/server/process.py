@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from .._internal.supervision import supervise
 from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable, UsageError
-from ..runs import FairScheduler, Runs, recover_runs
+from ..runs import FairScheduler, Peers, Runs
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.run_row import RunRow
@@ -149,10 +149,11 @@ async def until(
         ),
         lambda: ready(_address(how.host, listening)),
     )
+    peers = Peers(server.runs)
+    await peers.join()
     server.indexing.wake()
-    await recover_runs(server.runs)
     keeping = asyncio.create_task(supervise("maintenance of runs", partial(run_maintenance, server)), name="keep")
-    looking = partial(watch, server.database, server.runs)
+    looking = partial(watch, server.database)
     watching = asyncio.create_task(supervise("watching the database", looking), name="watch")
     serving = asyncio.create_task(http.serve([listening]), name="serve")
     stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -166,6 +167,7 @@ async def until(
         await asyncio.gather(keeping, watching, stopping, return_exceptions=True)
         await server.runs.close(how.grace)
         await server.indexing.close()
+        await peers.leave()
         await serving
         if left := set(http.server_state.tasks):  # streams of parked runs
             await asyncio.wait(left, timeout=2.0)

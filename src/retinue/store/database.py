@@ -25,6 +25,7 @@ from .database_lock import Lock, acquire_lock
 from .db_errors import translate_errors
 from .engines import engine_of, only_what_is_there
 from .migrations import migrate
+from .processes import new_process_id
 from .tables import versions
 from .transactions import Piece, Work, checkpoint_log, commit_pieces
 
@@ -39,16 +40,18 @@ _AGAIN = 0.05  # seconds between retries while the database is locked or unavail
 class Database:
     """A database, by its SQLAlchemy URL: `sqlite:///FILE` (created if missing) or `postgresql://…`.
 
-    Raises `DataError` if the database is not Retinue's or is newer than this version, `UsageError` if the URL is of
-    another kind or another server has the database open, and `StoreUnavailable` if it cannot be reached. Writes wait up
-    to `patience` seconds for a locked or unavailable database before they raise.
+    Several servers may open a PostgreSQL database. Raises `DataError` if the database is not Retinue's or is newer than
+    this version, `UsageError` if the URL is of another kind, or another server has the SQLite file open or is of
+    another version, and `StoreUnavailable` if it cannot be reached. Writes wait up to `patience` seconds for a locked
+    or unavailable database before they raise. `process` is this server's id among those that have the database open.
     """
 
     def __init__(self, url: str, patience: float = 10.0) -> None:
         self.engine: Engine = engine_of(url)
+        self.process = new_process_id()
         self._patience = patience
         try:
-            self._lock: Lock = acquire_lock(self.engine)
+            self._lock: Lock = acquire_lock(self.engine, patience)
         except BaseException:
             self.engine.dispose()
             raise
@@ -80,15 +83,19 @@ class Database:
             self._anchor.execute(select(versions.c.version)).all()
         self._lock.watch()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other servers may have the database open."""
+        return not self._local
+
     def check(self) -> None:
         """Raise `StoreUnavailable` if a write would be lost, or if the lock is lost. Takes a few microseconds."""
         self._lock.check()
 
-    async def look(self) -> int:
-        """Check that the database is there and locked by this process, and try to retake a lost lock. Return how often
-        it was retaken: each time, another server may have had the database meanwhile. Call it periodically. Raises as
-        `check` does."""
-        return await run_in_thread(self._look)
+    async def look(self) -> None:
+        """Check that the database is there and locked by this process, and try to retake a lost lock. Call it
+        periodically. Raises as `check` does."""
+        await run_in_thread(self._look)
 
     def deadline(self) -> float:
         """The deadline, in `time.monotonic` seconds, for a write submitted now."""
@@ -123,6 +130,10 @@ class Database:
         async with self._reading[loop]:
             return await run_in_thread(self._read, work)
 
+    async def write_apart(self, work: Work[T]) -> T:
+        """Run `work` at once, each of its statements a transaction, whatever is being read or waits to be written."""
+        return await run_in_thread(self._read, work)
+
     async def close_async(self) -> None:
         """Write what was submitted, then close the database."""
         await run_in_thread(self._end)
@@ -135,7 +146,7 @@ class Database:
         self.engine.dispose()
         self._lock.release()
 
-    def _look(self) -> int:
+    def _look(self) -> None:
         try:
             self._lock.look()
         except StoreUnavailable as error:
@@ -147,7 +158,6 @@ class Database:
             if isinstance(error, StoreLost):  # some data was only in the log
                 raise
             self._lock.look(settled=settled)
-        return self._lock.retaken
 
     def _end(self) -> None:
         with self._turn:

@@ -1,7 +1,7 @@
-"""The database lock: one server per database, since two would drive the same runs.
+"""The database lock: one server per SQLite file, and no migration of a PostgreSQL database that a server has open.
 
-A SQLite file is locked by device and inode, whatever path leads to it; PostgreSQL by a session-level advisory lock.
-Either can be lost while the server runs, so the holder checks periodically.
+A SQLite file is locked by device and inode, whatever path leads to it. Servers share a PostgreSQL database, and a
+session-level advisory lock; a migration needs it alone. Servers before version 0.8 lock it alone, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import fcntl
 import os
 import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -17,26 +20,24 @@ from sqlalchemy import Connection, Engine, text
 
 from ..errors import StoreUnavailable, UsageError
 from .db_errors import translate_errors
+from .migrations import is_current
 from .sqlite_files import SqliteFiles, identity
 
 _OURS = 7_373_061_893  # an arbitrary number, unlikely to be used by other applications
-_HELD = (
-    "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid() AND objsubid = 1 "
-    f"AND classid = {_OURS >> 32} AND objid = {_OURS & 0xFFFFFFFF}"
-)
+_LOCK = text(f"SELECT pg_try_advisory_lock({_OURS})")
+_UNLOCK = text(f"SELECT pg_advisory_unlock({_OURS})")
+_SHARE = text(f"SELECT pg_try_advisory_lock_shared({_OURS})")
 _REMOTE = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
 _TAKEN = "stop it, or give this server another --db"
+_AGAIN = 0.05  # seconds
 _here: set[tuple[int, int]] = set()  # the files locked by this process
 
 
 class Lock(Protocol):
     """Held until it is released or lost, or the process ends."""
 
-    retaken: int
-    """How often it was lost and retaken; another server may have had the database meanwhile."""
-
     def watch(self) -> None:
-        """Start watching: the database's files exist now and must stay."""
+        """Start watching: the database is migrated, and its files exist now and must stay."""
         ...
 
     @property
@@ -50,8 +51,9 @@ class Lock(Protocol):
         ...
 
     def look(self, *, settled: bool | None = None) -> None:
-        """Check whether the lock is still held, and try to retake it if not. Blocks on the database. Raises as `check`
-        does. `settled` says whether a checkpoint moved SQLite's whole log into its file; `None` if none was tried."""
+        """Check whether the lock is still held, and try to take it again if not. Blocks on the database. Raises as
+        `check` does. `settled` says whether a checkpoint moved SQLite's whole log into its file; `None` if none was
+        tried."""
         ...
 
     def release(self) -> None:
@@ -59,10 +61,13 @@ class Lock(Protocol):
         ...
 
 
-def acquire_lock(engine: Engine) -> Lock:
-    """Lock a database, whose file is created if missing. Raises `UsageError` if another server holds the lock, or if
-    the file is on a network file system or cannot be opened."""
-    return _Session(engine) if engine.dialect.name == "postgresql" else _File(Path(str(engine.url.database)))
+def acquire_lock(engine: Engine, patience: float = 10.0) -> Lock:
+    """Lock a database, whose file is created if missing. Waits up to `patience` seconds for others that migrate it.
+    Raises `UsageError` if another server holds the lock, or if the file is on a network file system or cannot be
+    opened, and `StoreUnavailable` if the database cannot be reached."""
+    if engine.dialect.name == "postgresql":
+        return _Session(engine, patience)
+    return _File(Path(str(engine.url.database)))
 
 
 class _File:
@@ -73,7 +78,6 @@ class _File:
     """
 
     def __init__(self, given: Path) -> None:
-        self.retaken = 0
         given.parent.mkdir(parents=True, exist_ok=True)
         self.path = Path(os.path.realpath(given))
         if (kind := _file_system(self.path.parent)).startswith(_REMOTE):
@@ -115,20 +119,29 @@ class _File:
 
 
 class _Session:
-    """A PostgreSQL advisory lock, which is lost with its connection."""
+    """A PostgreSQL advisory lock of the session: every server shares it, and a migration has it alone.
 
-    def __init__(self, engine: Engine) -> None:
-        self.retaken = 0
+    It is exclusive until `watch` if the schema must be migrated first. If it is lost with its connection, `look` takes
+    it again.
+    """
+
+    def __init__(self, engine: Engine, patience: float) -> None:
         self._engine = engine
         self._turn = threading.Lock()
         self._connection: Connection | None = None
         self._lost = ""
-        with translate_errors():
-            if not self._take():
-                raise UsageError(f"another server has this database open; {_TAKEN}")
+        self._migrates = False
+        until = time.monotonic() + patience
+        while not self._take_to_begin():
+            if time.monotonic() > until:
+                raise UsageError(f"another server, of another version, has this database open; {_TAKEN}")
+            time.sleep(_AGAIN)
 
     def watch(self) -> None:
-        pass  # PostgreSQL manages its own files
+        if self._migrates and self._connection is not None:
+            with translate_errors():
+                self._connection.execute(_SHARE)
+                self._connection.execute(_UNLOCK)
 
     @property
     def lost(self) -> bool:
@@ -141,47 +154,54 @@ class _Session:
     def look(self, *, settled: bool | None = None) -> None:
         with self._turn:
             try:
-                with translate_errors():
-                    self.retaken += not self._is_held() and self._take()
+                if not self._answers():
+                    self._take()
             except StoreUnavailable as error:
                 self._lost = str(error)
                 raise
-            if self._connection is None:
-                self._lost = "the database: another server has taken it over; stop one of the two servers"
-                raise StoreUnavailable(self._lost)
             self._lost = ""
 
     def release(self) -> None:
         self._let_go()
 
-    def _is_held(self) -> bool:
-        """Whether our session still holds the lock. Behind a pool that hands out another session each time, it does
-        not."""
+    def _answers(self) -> bool:
         if self._connection is None:
             return False
         try:
             with translate_errors():
-                held = self._connection.execute(text(_HELD)).first() is not None
+                self._connection.execute(text("SELECT 1"))
         except StoreUnavailable:
-            held = False
-        if not held:
             self._let_go()
-        return held
+            return False
+        return True
 
-    def _take(self) -> bool:
-        """Try to take the lock in a new session. Return whether that succeeded."""
-        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        try:
-            taken = bool(connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _OURS}).scalar())
-        except BaseException:
-            connection.invalidate()
-            connection.close()
-            raise
-        if taken:
+    def _take_to_begin(self) -> bool:
+        """Try to take the lock in a new session: alone if the schema must be migrated. Return whether that
+        succeeded."""
+        with self._session() as connection:
+            self._migrates = not is_current(connection)
+            if connection.execute(_LOCK if self._migrates else _SHARE).scalar():
+                self._connection = connection
+        return self._connection is not None
+
+    def _take(self) -> None:
+        """Take the lock again, in a new session."""
+        with self._session() as connection:
+            if not is_current(connection) or not connection.execute(_SHARE).scalar():
+                raise StoreUnavailable("the database is of another version of Retinue now; restart the server")
             self._connection = connection
-        else:
-            connection.close()
-        return taken
+
+    @contextmanager
+    def _session(self) -> Iterator[Connection]:
+        """A new session, which ends with the block unless it was kept."""
+        with translate_errors():
+            connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                yield connection
+            finally:
+                if self._connection is not connection:
+                    connection.invalidate()
+                    connection.close()
 
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None

@@ -1,4 +1,4 @@
-"""Translates database driver errors to `StoreUnavailable`."""
+"""Translates database driver errors to `StoreConflict` and `StoreUnavailable`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,31 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from ..errors import StoreUnavailable
+from ..errors import StoreConflict, StoreUnavailable
+
+_ROLLED_BACK = ("40001", "40P01")  # SQLSTATE: could not serialize, deadlock
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise errors of SQLAlchemy and SQLite as `StoreUnavailable`."""
+    """Raise errors of SQLAlchemy and SQLite as `StoreConflict` if a constraint is violated, otherwise as
+    `StoreUnavailable`."""
     try:
         yield
+    except (IntegrityError, sqlite3.IntegrityError) as error:
+        raise StoreConflict(_first_line(error)) from error
     except (SQLAlchemyError, sqlite3.Error) as error:
-        said = str(getattr(error, "orig", None) or error).splitlines()
-        raise StoreUnavailable(f"the database: {said[0] if said else type(error).__name__}") from error
+        raise StoreUnavailable(_first_line(error)) from error
+
+
+def was_rolled_back(error: BaseException | None) -> bool:
+    """Whether PostgreSQL rolled back the transaction in favour of another one, so that it may simply be repeated."""
+    driver_error = getattr(getattr(error, "__cause__", None), "orig", None)
+    return getattr(driver_error, "sqlstate", None) in _ROLLED_BACK
+
+
+def _first_line(error: Exception) -> str:
+    said = str(getattr(error, "orig", None) or error).splitlines()
+    return f"the database: {said[0] if said else type(error).__name__}"

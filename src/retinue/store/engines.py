@@ -14,6 +14,7 @@ from .._internal.redaction import register_url_secrets
 from ..errors import UsageError
 
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
+_IDLE = 20_000  # milliseconds
 _PRAGMAS = (
     f"busy_timeout = {_BUSY}",
     "journal_mode = WAL",
@@ -40,7 +41,9 @@ def engine_of(url: str) -> Engine:
     options: dict[str, Any] = {"json_serializer": json_text, "pool_pre_ping": True}
     if parsed.get_backend_name() == "postgresql":
         try:
-            return create_engine(parsed.set(drivername="postgresql+psycopg"), connect_args=_REACHED, **options)
+            engine = create_engine(parsed.set(drivername="postgresql+psycopg"), connect_args=_REACHED, **options)
+            event.listen(engine, "connect", _limit_idle)
+            return engine
         except ImportError as error:
             raise UsageError("PostgreSQL needs the extra 'postgres': pip install 'retinue[postgres]'") from error
     if parsed.database in (None, "", ":memory:"):
@@ -55,6 +58,12 @@ def engine_of(url: str) -> Engine:
 def json_text(value: Any) -> str:
     """Return `value` as JSON text. Lone surrogates, which no database accepts, become question marks."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def _limit_idle(connection: Any, _record: Any) -> None:
+    """Have PostgreSQL end a transaction of a frozen process, whose locks would stop all other servers."""
+    connection.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
+    connection.commit()
 
 
 def _prepare(connection: Any, _record: Any) -> None:

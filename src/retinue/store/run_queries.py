@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, exists, func, or_, select, update
 
+from .processes import is_free
 from .run_row import ACTIVE, Kind, RunRow, Status
 from .run_store import COLUMNS, delete_runs, read_runs
-from .tables import run_metadata, runs
+from .tables import events, run_metadata, runs
 from .tenant_view import Page, TenantView
 
+_AT_ONCE = 500  # ids per statement
 DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 _ROWS = select(*(runs.c[name] for name in COLUMNS))
 
@@ -61,10 +64,37 @@ def threads_waited_for(connection: Connection) -> list[str]:
     return [thread for thread in connection.execute(query).scalars() if thread is not None]
 
 
-def runs_to_drive(connection: Connection) -> list[str]:
-    """Return the ids of the runs that a process must drive, oldest first."""
-    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN)).order_by(runs.c.number)
+def runs_to_drive(connection: Connection, process: str) -> list[str]:
+    """Return the ids of the runs that `process` may drive, oldest first: no other living process has them."""
+    free = is_free(connection, runs.c.driver, process)
+    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), free).order_by(runs.c.number)
     return list(connection.execute(query).scalars())
+
+
+def runs_to_interrupt(connection: Connection, process: str) -> list[str]:
+    """Return the ids of the runs of `process` that were cancelled, or expired, by another one."""
+    ends = or_(runs.c.status == "cancelling", runs.c.ending.is_not(None))
+    query = select(runs.c.id).where(runs.c.driver == process, runs.c.status.in_(("cancelling", "in_progress")), ends)
+    return list(connection.execute(query).scalars())
+
+
+class RunMark(NamedTuple):
+    """What changes when a run has news: its epoch, its status, and the number of its log's last event."""
+
+    epoch: int
+    status: str = ""
+    last: int = 0
+
+
+def marks_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunMark]:
+    """Return the mark of each of the runs that exist."""
+    last = select(func.max(events.c.seq)).where(events.c.run_id == runs.c.id).scalar_subquery()
+    found: dict[str, RunMark] = {}
+    for start in range(0, len(run_ids), _AT_ONCE):
+        query = select(runs.c.id, runs.c.epoch, runs.c.status, last)
+        for row in connection.execute(query.where(runs.c.id.in_(run_ids[start : start + _AT_ONCE]))):
+            found[row[0]] = RunMark(row[1], row[2], row[3] or 0)
+    return found
 
 
 def runs_past_expiry(connection: Connection, now: int) -> list[str]:
@@ -73,9 +103,12 @@ def runs_past_expiry(connection: Connection, now: int) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def shift_expiry(connection: Connection, by: int) -> None:
-    """Shift the expiry of all runs by as many seconds as the clock was changed."""
+def shift_expiry(connection: Connection, by: int, driver: str | None = None) -> None:
+    """Shift the expiry of all runs, or of those that `driver` drove last, by as many seconds as the clock was
+    changed."""
     moved = update(runs).where(runs.c.expires_at.is_not(None))
+    if driver is not None:
+        moved = moved.where(runs.c.driver == driver)
     connection.execute(moved.values(expires_at=runs.c.expires_at + by))
 
 

@@ -93,6 +93,7 @@ runs = _owned(
     Index("runs_of_key", "key_id", "status"),
     Index("runs_of_thread", "thread_id", "number"),
     Index("one_run_at_a_time", "thread_id", unique=True, sqlite_where=text("holds"), postgresql_where=text("holds")),
+    Index("runs_of_driver", "driver", "status"),
     Index("runs_by_status", "status", "created_at"),
     Index("runs_of_tenant_by_status", "tenant", "status", "number"),
     Index("runs_of_agent", "tenant", "agent", "number"),
@@ -188,7 +189,7 @@ vector_store_batches = _owned(
 )
 
 # a file in a vector store; adding it again replaces its row. `body` has its attributes and chunking; `batch_id` is the
-# batch it was added with, `usage_bytes` the size of its indexed text
+# batch it was added with, `usage_bytes` the size of its indexed text, `indexer` the server that indexes it
 vector_store_files = _owned(
     "vector_store_files",
     Column("vector_store_id", String(64), nullable=False),
@@ -196,6 +197,7 @@ vector_store_files = _owned(
     Column("batch_id", String(64)),
     Column("status", String(20), nullable=False),
     Column("usage_bytes", Integer, nullable=False, default=0),
+    Column("indexer", String(64)),
     Column("body", _JSON, nullable=False),
     UniqueConstraint("vector_store_id", "file_id"),
     Index("files_of_batch", "batch_id"),
@@ -238,6 +240,14 @@ secrets = Table(
     metadata,
     Column("name", String(64), primary_key=True),
     Column("value", LargeBinary, nullable=False),
+)
+
+# servers that have the database open; `seen_at` is by the database's clock
+processes = Table(
+    "processes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("seen_at", Float, nullable=False),
 )
 
 versions = Table("versions", metadata, Column("version", Integer, primary_key=True))

@@ -54,9 +54,11 @@ class TenantView:
         self.scopes = scopes
         self.quota = quota
 
-    def find(self, connection: Connection, table: Table, id: str) -> Kept | None:  # noqa: A002
-        """Return the row with this id, or `None`."""
-        return connection.execute(select(table).where(*self._own(table), table.c.id == id)).first()
+    def find(self, connection: Connection, table: Table, id: str, *, lock: bool = False) -> Kept | None:  # noqa: A002
+        """Return the row with this id, or `None`. With `lock`, other transactions can neither change nor lock nor
+        delete it until this one ends; use it where what is written depends on what was read."""
+        query = select(table).where(*self._own(table), table.c.id == id)
+        return connection.execute(query.with_for_update(key_share=True) if lock else query).first()
 
     def page(
         self, connection: Connection, table: Table, page: Page, *where: ColumnElement[bool]

@@ -7,16 +7,18 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from ..errors import StoreLost, StoreUnavailable
+from ..errors import StoreConflict, StoreLost, StoreUnavailable
 from .database_lock import Lock
-from .db_errors import translate_errors
+from .db_errors import translate_errors, was_rolled_back
 from .engines import begin_at_once
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
+_COUNTING = 7_373_061_895  # an arbitrary number for an advisory lock
+_CHECKS_AGAIN = 3  # times that a piece is repeated after a conflict; each time another transaction must have been first
 
 
 class Piece(Generic[T]):
@@ -48,7 +50,10 @@ class Piece(Generic[T]):
 def commit_pieces(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]]) -> Connection | None:
     """Execute all pieces in one transaction; if it fails, each in a transaction of its own, so that only the faulty
     ones fail. Return the connection if it is still usable. The lock must be held, and its files present, before and
-    after: otherwise no piece counts as done."""
+    after: otherwise no piece counts as done.
+
+    A piece that checks something and then inserts a row conflicts if another process inserts the row in between. It is
+    executed again, so that its check sees the other's row. If it still conflicts, its error is `StoreConflict`."""
     try:
         with translate_errors():
             connection = _ready(lock, by)
@@ -59,6 +64,8 @@ def commit_pieces(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[An
     if _do(connection, pieces) and len(pieces) > 1:
         for piece in pieces:
             _do(connection, [piece])
+    for piece in pieces:
+        _check_again(connection, piece)
     if (lost := _lost(lock, connection)) is not None:
         for piece in pieces:
             piece.error = piece.error or lost
@@ -67,6 +74,20 @@ def commit_pieces(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[An
         connection.close()
         return None
     return connection
+
+
+def count_alone(connection: Connection) -> None:
+    """Make other transactions that call this wait until this one ends. Call it before rows are counted against a limit
+    and more are inserted. SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _COUNTING})
+
+
+def _check_again(connection: Connection, piece: Piece[Any]) -> None:
+    for _ in range(_CHECKS_AGAIN):
+        if not isinstance(piece.error, StoreConflict):
+            return
+        _do(connection, [piece])
 
 
 def _lost(lock: Lock, connection: Connection) -> StoreUnavailable | None:
@@ -125,7 +146,7 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
         return False
     away = isinstance(error, StoreUnavailable) and not worked and (not begun or connection.invalidated)
     for piece in pieces:
-        piece.error, piece.untouched = error, away
+        piece.error, piece.untouched = error, away or (not worked and was_rolled_back(error))
     return begun and not worked and not away
 
 
@@ -137,8 +158,9 @@ def _do_apart(connection: Connection, piece: Piece[Any]) -> None:
     """Execute a piece in a savepoint: its error must not make the others run again, since many may fail at a time."""
     inner = connection.begin_nested()
     try:
-        piece.result = piece.work(connection)
-    except (SQLAlchemyError, sqlite3.Error, StoreUnavailable):
+        with translate_errors():
+            piece.result = piece.work(connection)
+    except StoreUnavailable:
         raise
     except Exception as error:
         piece.error = error

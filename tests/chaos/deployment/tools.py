@@ -40,7 +40,8 @@ async def crash(what: str) -> str:
 
 
 async def _effect(tool: str, what: str, headers: dict[str, str]) -> str:
-    line = json.dumps({"tool": tool, "what": what, "began": time.time()}) + "\n"
+    note = {"tool": tool, "what": what, "began": time.time(), "process": os.getpid()}
+    line = json.dumps(note) + "\n"
     with Path(__file__).with_name("began.jsonl").open("a", encoding="utf-8") as file:
         file.write(line)
     async with (

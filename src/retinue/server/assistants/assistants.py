@@ -91,7 +91,7 @@ async def modify_assistant(context: ContextDep, assistant_id: str, given: Assist
     """Modify an assistant: only the fields sent change. Active runs keep the settings they started with."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        before = find_row(connection, scope, assistants, assistant_id)
+        before = find_row(connection, scope, assistants, assistant_id, lock=True)
         body = with_changes(before.body, given.sent())
         check(context.server.deployment, body)
         body = with_stores(connection, scope, body)

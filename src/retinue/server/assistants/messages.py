@@ -29,7 +29,7 @@ async def create_message(context: ContextDep, thread_id: str, given: MessageCrea
     """Create a message, unless a run is active on the thread."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
-        find_row(connection, scope, threads, thread_id)
+        find_row(connection, scope, threads, thread_id, lock=True)
         if (run := thread_holder(connection, thread_id)) is not None:
             raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
         return message_object(add_messages(connection, scope, thread_id, [given])[0])
@@ -67,7 +67,7 @@ async def modify_message(context: ContextDep, thread_id: str, message_id: str, g
     """Replace a message's metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        row = _message(connection, scope, thread_id, message_id)
+        row = _message(connection, scope, thread_id, message_id, lock=True)
         if "metadata" in given.model_fields_set:
             body = {**row.body, "metadata": given.metadata or {}}
             row = scope.change(connection, messages, message_id, {"body": body}) or row
@@ -105,9 +105,9 @@ def add_messages(
     ]
 
 
-def _message(connection: Connection, scope: TenantView, thread_id: str, message_id: str) -> Kept:
+def _message(connection: Connection, scope: TenantView, thread_id: str, message_id: str, *, lock: bool = False) -> Kept:
     find_row(connection, scope, threads, thread_id)
-    row = find_row(connection, scope, messages, message_id)
+    row = find_row(connection, scope, messages, message_id, lock=lock)
     if row.thread_id != thread_id:
         raise not_found("message", message_id)
     return row

@@ -16,6 +16,7 @@ from ...store.run_row import Kind, RunRow
 from ...store.run_store import find_run, insert_run, update_run
 from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
+from ...store.transactions import count_alone
 from ..context import Options, Server
 from ..deployment import Deployment
 from ..middleware.usage_limits import too_many
@@ -41,7 +42,7 @@ def start_run(
     connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: RunCreate | ThreadRunCreate
 ) -> tuple[RunRow, RunRow | None]:
     """Create a run, `queued`. Return it, and the run that was cancelled for it, if any. Raises `ApiError`."""
-    find_row(connection, scope, threads, thread_id)
+    find_row(connection, scope, threads, thread_id, lock=True)
     request = request_of(connection, scope, server.deployment, asked)
     active = thread_holder(connection, thread_id, lock=True)
     more = asked if isinstance(asked, RunCreate) else None
@@ -73,8 +74,10 @@ class NewRun(NamedTuple):
 def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | None) -> RunRow:
     """Insert a run, `queued`, that must end within `ttl` seconds. `None` means that it waits for its thread, and its
     time starts then. Raises `ApiError` (429) if the API key's queue is full."""
-    if scope.room is not None and count_of_key(connection, scope.key_id) >= scope.room:
-        raise too_many("runs", scope.room)
+    if scope.room is not None:
+        count_alone(connection)
+        if count_of_key(connection, scope.key_id) >= scope.room:
+            raise too_many("runs", scope.room)
     now = int(CLOCK.now())
     run = RunRow(
         id=new_id("run"),

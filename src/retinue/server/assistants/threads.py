@@ -51,7 +51,7 @@ async def modify_thread(context: ContextDep, thread_id: str, given: ThreadUpdate
     """Modify a thread: only the fields sent change."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        before = find_row(connection, scope, threads, thread_id)
+        before = find_row(connection, scope, threads, thread_id, lock=True)
         body = with_thread_stores(connection, scope, {**before.body, **_body(given)})
         row = scope.change(connection, threads, thread_id, {"body": body})
         assert row is not None
@@ -65,7 +65,7 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
     """Delete a thread with its messages and runs; active runs end at once."""
 
     def remove(connection: Connection, scope: TenantView) -> list[RunRow]:
-        find_row(connection, scope, threads, thread_id)
+        find_row(connection, scope, threads, thread_id, lock=True)  # nothing is added to it meanwhile
         there = delete_thread_runs(connection, scope, thread_id)
         scope.remove(connection, messages, messages.c.thread_id == thread_id)
         scope.remove(connection, threads, threads.c.id == thread_id)

@@ -79,14 +79,14 @@ def attach_to_thread(
     """Make the attachments of new messages available to the thread's hosted tools. Raises `ApiError`."""
     given = [one for message in messages for one in message.attachments or ()]
     searched, run = _files(given, "file_search"), _files(given, "code_interpreter")
-    thread = scope.find(connection, threads, thread_id) if searched or run else None
+    thread = scope.find(connection, threads, thread_id, lock=True) if searched or run else None
     if thread is None:
         return
     resources: Object = dict(thread.body["tool_resources"] or {})
     if searched:
         ids = (resources.get("file_search") or {}).get("vector_store_ids")
         store = (
-            store_of(connection, scope, ids[0], used=True)
+            store_of(connection, scope, ids[0], used=True, lock=True)
             if ids
             else make_store(connection, scope, StoreCreate(expires_after=_OF_THREAD))
         )

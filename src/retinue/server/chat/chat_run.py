@@ -94,12 +94,14 @@ def _thread(connection: Connection, scope: TenantView, key: str) -> str:
     """Return the id of the thread with this id or key, which must be idle. An unknown key creates a thread."""
     if len(key) > 256 or "\0" in key:
         raise ApiError(400, "Invalid 'thread_id': expected at most 256 characters, without NUL.", param="thread_id")
-    row = scope.find(connection, threads, key)
+    row = scope.find(connection, threads, key, lock=True)
     if row is None and key.startswith("thread_"):
         raise not_found("thread", key)
     if row is None:
         own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
-        row = connection.execute(own).first() or add_thread(connection, scope, ThreadCreate(), key=key)
+        row = connection.execute(own.with_for_update(key_share=True)).first() or add_thread(
+            connection, scope, ThreadCreate(), key=key
+        )
     if (active := thread_holder(connection, row.id)) is not None:
         raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
     return str(row.id)

@@ -18,9 +18,10 @@ from .schemas import kind_of
 from .views import PREFIXES, stored_item
 
 
-def found_conversation(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
-    """Return the row of this conversation. Raises `ApiError` (404) if it does not exist."""
-    row = scope.find(connection, conversations, conversation_id)
+def found_conversation(connection: Connection, scope: TenantView, conversation_id: str, *, lock: bool = False) -> Kept:
+    """Return the row of this conversation, locked as `TenantView.find` does. Raises `ApiError` (404) if it does not
+    exist."""
+    row = scope.find(connection, conversations, conversation_id, lock=lock)
     if row is None:
         raise ApiError(404, f"Conversation with id '{conversation_id}' not found.")
     return row
@@ -52,8 +53,8 @@ def append_items(
     """
     scope = TenantView(tenant)
     if run_id is None:
-        found_conversation(connection, scope, conversation_id)
-    elif scope.find(connection, conversations, conversation_id) is None:
+        found_conversation(connection, scope, conversation_id, lock=True)
+    elif scope.find(connection, conversations, conversation_id, lock=True) is None:
         return []
     new = _new(
         connection, conversation_id, [_identified(connection, tenant, one) for one in given], strict=run_id is None

@@ -66,7 +66,7 @@ async def update_conversation(context: ContextDep, conversation_id: str, given: 
     """Replace a conversation's metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        row = found_conversation(connection, scope, conversation_id)
+        row = found_conversation(connection, scope, conversation_id, lock=True)
         if "metadata" in given.model_fields_set:
             body = {**row.body, "metadata": given.metadata or {}}
             row = scope.change(connection, conversations, conversation_id, {"body": body}) or row
@@ -139,7 +139,7 @@ async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -
 def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
     """Return the row of a conversation without an active run, which may be changed. A run that waits for its client or
     a person does not count as active."""
-    row = found_conversation(connection, scope, conversation_id)
+    row = found_conversation(connection, scope, conversation_id, lock=True)
     run = thread_holder(connection, conversation_id)
     if run is not None and run.status != "requires_action":
         message = "Another process is currently operating on this conversation. Please retry in a few seconds."

@@ -46,9 +46,12 @@ def make_store(connection: Connection, scope: TenantView, given: StoreCreate) ->
     return row
 
 
-def store_of(connection: Connection, scope: TenantView, store_id: str, *, used: bool = False) -> Kept:
-    """Return the row of this store. `used` marks it as active, so it must not have expired. Raises `ApiError`."""
-    row = find_row(connection, scope, vector_stores, store_id)
+def store_of(
+    connection: Connection, scope: TenantView, store_id: str, *, used: bool = False, lock: bool = False
+) -> Kept:
+    """Return the row of this store, locked as `TenantView.find` does. `used` marks it as active, so it must not have
+    expired. Raises `ApiError`."""
+    row = find_row(connection, scope, vector_stores, store_id, lock=lock)
     if not used:
         return row
     if has_expired(row):

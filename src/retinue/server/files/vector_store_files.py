@@ -31,7 +31,7 @@ async def create_store_file(context: ContextDep, vector_store_id: str, given: Fi
     """Add a file to a vector store."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
-        attach(connection, scope, store_of(connection, scope, vector_store_id, used=True), [given])
+        attach(connection, scope, store_of(connection, scope, vector_store_id, used=True, lock=True), [given])
         return file_object(_file(connection, scope, vector_store_id, given.file_id))
 
     made = await context.write(add)
@@ -69,7 +69,8 @@ async def modify_store_file(context: ContextDep, vector_store_id: str, file_id: 
     """Replace a file's attributes."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        row = _file(connection, scope, vector_store_id, file_id)
+        found = _file(connection, scope, vector_store_id, file_id)
+        row = scope.find(connection, vector_store_files, found.id, lock=True) or found
         body = {**row.body, "attributes": given.attributes or {}}
         return file_object(scope.change(connection, vector_store_files, row.id, {"body": body}) or row)
 
@@ -103,7 +104,7 @@ async def create_batch(context: ContextDep, vector_store_id: str, given: BatchCr
     """Add several files to a store."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
-        store = store_of(connection, scope, vector_store_id, used=True)
+        store = store_of(connection, scope, vector_store_id, used=True, lock=True)
         wishes = _wishes(given)
         values = {
             "id": new_id("vsfb"),

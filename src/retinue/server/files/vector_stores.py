@@ -55,7 +55,7 @@ async def modify_store(context: ContextDep, vector_store_id: str, given: StoreUp
     sent = given.sent()
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        body = {**store_of(connection, scope, vector_store_id).body, **sent}
+        body = {**store_of(connection, scope, vector_store_id, lock=True).body, **sent}
         body |= {"name": body["name"] or "", "metadata": body["metadata"] or {}}
         values = {"body": body, "expires_at": end_of(body)}
         row = scope.change(connection, vector_stores, vector_store_id, values)
@@ -70,7 +70,7 @@ async def delete_store(context: ContextDep, vector_store_id: str) -> Object:
     """Delete a vector store; its files remain."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
-        store_of(connection, scope, vector_store_id)
+        store_of(connection, scope, vector_store_id, lock=True)
         for table in (vector_store_files, vector_store_batches):
             scope.remove(connection, table, table.c.vector_store_id == vector_store_id)
         scope.remove(connection, vector_stores, vector_stores.c.id == vector_store_id)

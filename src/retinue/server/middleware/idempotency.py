@@ -130,7 +130,7 @@ class Repeat:
         self, work: Callable[[Connection, TenantView], T], number: int, connection: Connection, scope: TenantView
     ) -> T:
         own, now, digest = self._own(scope.tenant), int(time.time()), self.digest()
-        row = connection.execute(select(requests).where(*own)).first()
+        row = connection.execute(select(requests).where(*own).with_for_update()).first()
         if row is not None and row.created_at <= now - _KEPT:
             connection.execute(delete(requests).where(*own))
             row = None
@@ -141,13 +141,12 @@ class Repeat:
             self.again, self.done = True, done
             found: T = _said(connection, scope, done[number])
             return found
+        if row is None:  # before the work: of two at once, one waits here for the other's result
+            named = {"tenant": scope.tenant, "key": self._key, "route": self._route, "created_at": now}
+            connection.execute(insert(requests).values(**named, body_hash=digest, response=[]))
         result = work(connection, scope)
         self.done = [*done, _kept(result)]
-        if row is None:
-            named = {"tenant": scope.tenant, "key": self._key, "route": self._route, "created_at": now}
-            connection.execute(insert(requests).values(**named, body_hash=digest, response=self.done))
-        else:
-            connection.execute(update(requests).where(*own).values(response=self.done))
+        connection.execute(update(requests).where(*own).values(response=self.done))
         return result
 
     def _own(self, tenant: str) -> tuple[ColumnElement[bool], ...]:

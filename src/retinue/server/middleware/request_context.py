@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...core.log_context import LogContext, log_context
-from ...errors import StoreLost, StoreUnavailable
+from ...errors import StoreConflict, StoreLost, StoreUnavailable
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.request_body import max_body_bytes
@@ -36,6 +36,7 @@ _numbers = count()
 _UNFORESEEN = (
     "The server had an error while processing your request. Sorry about that! Please give its operator the request id."
 )
+_CONFLICT = "Another request changed the same object at the same time. Please try again."
 _AWAY = (
     (StoreLost, "The server has lost its database. Its operator finds in the log what to do.", "30"),
     (StoreUnavailable, "The server cannot reach its database at the moment. Please try again.", "1"),
@@ -66,6 +67,8 @@ def answer_of(error: Exception) -> ErrorResponse:
     """Return the response to `error`."""
     if isinstance(error, ApiError):
         return ErrorResponse(error)
+    if isinstance(error, StoreConflict):
+        return ErrorResponse(ApiError(409, _CONFLICT, code="conflict", headers={"x-should-retry": "true"}), error)
     for kind, message, seconds in _AWAY:
         if isinstance(error, kind):
             return ErrorResponse(ApiError(503, message, kind="server_error", headers={"Retry-After": seconds}), error)

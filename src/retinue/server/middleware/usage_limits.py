@@ -1,4 +1,4 @@
-"""Usage accounting of API keys. It is in memory, because a database has only one server."""
+"""Usage accounting of API keys. It is in memory: of several servers on one database, each has its own."""
 
 from __future__ import annotations
 

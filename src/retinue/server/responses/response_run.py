@@ -18,7 +18,7 @@ from ...store.tenant_view import TenantView
 from ..assistants.run_creation import NewRun, add_run
 from ..context import Server
 from ..conversations.compaction import expand_compactions
-from ..conversations.items import items_of
+from ..conversations.items import found_conversation, items_of
 from ..overrides import inner_name, sampling_of
 from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError
@@ -69,6 +69,8 @@ def start_response(
     if waiting is not None:
         given = {"asked": asked, "input": said, "include": body.include}
         return _go_on(connection, server, *waiting, given)
+    if conversation_id is not None:
+        found_conversation(connection, scope, conversation_id, lock=True)
     before = context_of(connection, scope, server, previous, conversation_id, items)  # first: checks ownership
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from ...errors import DataError, StoreUnavailable
+from ...errors import DataError, StoreConflict, StoreUnavailable
 from ..db_errors import translate_errors
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def _migrate_once(engine: Engine) -> bool:
         try:
             with translate_errors():
                 left[0].run(connection)
-        except StoreUnavailable as error:
+        except (StoreConflict, StoreUnavailable) as error:
             raise StoreUnavailable(f"{error} (in migration {left[0].file}, which was undone)") from error
     return True
 

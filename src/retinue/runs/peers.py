@@ -1,0 +1,67 @@
+"""The other servers of a PostgreSQL database: this one shows them that it is alive, heeds what they ask of its runs,
+and goes on with the runs of those that have ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from functools import partial
+
+from .._internal.supervision import supervise
+from ..errors import StoreUnavailable
+from ..store.processes import EVERY, enter, forget_ended, leave, show_life
+from ..store.run_queries import runs_to_interrupt
+from .driver import Runs
+from .recovery import Recovery
+
+logger = logging.getLogger(__name__)
+_HEEDS, _RECOVERS = 0.5, 1.0  # seconds
+
+
+class Peers:
+    """This process of `runs` among those that have the database open. On SQLite it is the only one."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._process = runs.database.process
+        self._recovery = Recovery(runs)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def join(self) -> None:
+        """Enter this process, drive what others left, and watch them in the background. Call it before runs are
+        started."""
+        await self._runs.database.write(partial(enter, process=self._process))
+        await self._recovery.recover()
+        if self._runs.database.is_shared:
+            for name, work in (("signs of life", self._live), ("the watch of other servers", self._heed)):
+                self._tasks.append(asyncio.create_task(supervise(name, work), name=name))
+
+    async def leave(self) -> None:
+        """Have others take over at once. Call it when no run is driven any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(StoreUnavailable):
+            await self._runs.database.write(partial(leave, process=self._process))
+
+    async def _live(self) -> None:
+        while True:
+            with suppress(StoreUnavailable):  # which is said elsewhere
+                await self._runs.database.write_apart(partial(show_life, process=self._process))
+            await asyncio.sleep(EVERY)
+
+    async def _heed(self) -> None:
+        recovered = time.monotonic()
+        while True:
+            await asyncio.sleep(_HEEDS)
+            try:
+                for run_id in await self._runs.database.read(partial(runs_to_interrupt, process=self._process)):
+                    self._runs.interrupt(run_id)
+                if time.monotonic() - recovered >= _RECOVERS:
+                    await self._runs.database.write_apart(forget_ended)
+                    await self._recovery.recover()
+                    recovered = time.monotonic()
+            except StoreUnavailable as error:
+                logger.info("other servers cannot be heeded at the moment: %s", error)
