@@ -56,11 +56,12 @@ PLACES: Mapping[tuple[str, str], str | None] = {
     ("POST /v1/responses", "conversation.id"): "conversation",
     ("POST /v1/responses/input_tokens", "conversation.id"): "conversation",
 }
-LISTS = {  # what `after` and `before` stand for, by the end of a list's path
+LISTS: Mapping[str, str | None] = {  # what `after` and `before` stand for, by the end of a list's path
     "/assistants": "assistant",
     "/threads": "thread",
     "/messages": "message",
     "/runs": "run",
+    "/runs/{run_id}/events": None,  # a number
     "/steps": "step",
     "/chat/completions": "completion",
     "/responses": "response",

@@ -292,7 +292,7 @@ class Runs:
             said = list(messages_of(now, writer.log, values["status"]))
             return Change(values, said, lambda connection, after: self._conclude(connection, after, writer.log))
 
-        after = await writer.finish(change)
+        after = await writer.written(change)
         failpoint("after the end")
         if after.active:
             return "waiting"

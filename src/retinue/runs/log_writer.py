@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import overload
 
 from ..core.events import Delta, Event, Observed, Replied, Retried, Started
 from ..errors import StoreUnavailable
@@ -104,10 +105,6 @@ class LogWriter:
             self._writing = self._submit()
             self._writing.add_done_callback(self._go_on)
 
-    async def written(self) -> None:
-        """Wait until all events are persisted."""
-        await self._until_written()
-
     async def may_act(self) -> bool:
         """Wait until all events are persisted, such as the intent of an effect. Return whether the effect may follow:
         no, if another process has cancelled the run by then."""
@@ -117,15 +114,15 @@ class LogWriter:
         run = await self._database.read(partial(find_run, run_id=self.run.id, request=self.run.request))
         return run is not None and run.status != "cancelling" and run.ending is None
 
-    async def finish(self, change: Callable[[RunRow], Change]) -> RunRow:
-        """Write the remaining events together with the `change` to the run's row. Return the new row."""
-        run = await self._until_written(change)
-        assert run is not None
-        self._followers.publish(self.run.id, [run])
-        return run
+    @overload
+    async def written(self) -> None: ...
 
-    async def _until_written(self, change: Callable[[RunRow], Change] | None = None) -> RunRow | None:
-        """Flush, retrying while the database is unavailable. Events stay in memory meanwhile."""
+    @overload
+    async def written(self, change: Callable[[RunRow], Change]) -> RunRow: ...
+
+    async def written(self, change: Callable[[RunRow], Change] | None = None) -> RunRow | None:
+        """Wait until all events are persisted, together with the `change` to the run's row. Return the new row, if
+        there is a change. While the database is unavailable, this is tried again; events stay in memory meanwhile."""
         tries = 0
         while True:
             try:
@@ -159,7 +156,8 @@ class LogWriter:
     def _pass_on(self, entries: Sequence[Entry], future: asyncio.Future[RunRow | None]) -> None:
         if not future.cancelled() and future.exception() is None:
             self._written += len(entries)
-            self._followers.publish(self.run.id, entries)
+            run = future.result()
+            self._followers.publish(self.run.id, entries if run is None else [*entries, run])
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:

@@ -16,7 +16,7 @@ from starlette.routing import WebSocketRoute
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
-from . import embeddings, health, model_list, pages
+from . import embeddings, health, model_list, pages, tenant_runs
 from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored
 from .context import Server
@@ -27,7 +27,6 @@ from .middleware.idempotency import REPLAYED, Idempotency
 from .middleware.key_throttle import KeyThrottle
 from .middleware.rate_limit import RateLimit
 from .middleware.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
-from .middleware.trailing_slash import TrailingSlash
 from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
 from .wire.api_errors import ApiError
 from .wire.common_schemas import Refused
@@ -44,6 +43,7 @@ ROUTERS = (
     threads.router,
     messages.router,
     run_steps.router,
+    tenant_runs.router,
     conversations.router,
     assistants.router,
     files.router,
@@ -110,7 +110,6 @@ def create_app(
             expose_headers=list(_TOLD_HEADERS),
         )
     app.add_middleware(TrustedHost, hosts=list(hosts), origins=list(origins))
-    app.add_middleware(TrailingSlash)
     app.add_middleware(RequestContext, patience=patience)
     return app
 

@@ -97,6 +97,7 @@ runs = _owned(
     Index("runs_by_status", "status", "created_at"),
     Index("runs_of_tenant_by_status", "tenant", "status", "number"),
     Index("runs_of_agent", "tenant", "agent", "number"),
+    Index("runs_of_tenant_by_time", "tenant", "created_at"),
     Index("runs_of_parent", "parent_id"),
 )
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ...runs import Followed
-from ...store.event_log import read_events
+from ...runs.run_view import read_run
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
 from ..overrides import tools_of
@@ -43,11 +43,13 @@ async def _steps(context: Context, thread_id: str, run_id: str, include: Sequenc
     """Return the run's steps so far, oldest first."""
 
     def work(connection: Connection, scope: TenantView) -> list[Object]:
-        run = run_of(connection, scope, thread_id, run_id)
-        log = read_events(connection, run_id)
-        run = run_of(connection, scope, thread_id, run_id)  # not older than the log
+        run_of(connection, scope, thread_id, run_id)
+        view = read_run(connection, scope, run_id)
+        if view is None:
+            raise not_found("run", run_id)
+        run = view.run
         progress = StepProjection(run, tools_of(context.server.deployment, run), context.server.options, include)
-        items: list[Followed] = [*log, run]
+        items: list[Followed] = [*view.log, run]
         for item in items:
             list(progress.tell(item))
         return [step_view(run.request, step, content=included(include)) for step in progress.steps]

@@ -2,55 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
-from functools import partial
-from typing import NamedTuple, TypeAlias
 
+from ...runs import Followed
 from ...store.run_row import RunRow
-from ...store.run_store import find_run
 from ..context import Server
 from ..overrides import tools_of
+from ..run_session import RunSession
 from ..wire.api_errors import ApiError
-from ..wire.objects import Object
 from ..wire.sse import RETRY, frame
-from .step_projection import StepProjection
-
-_END = "event: done\ndata: [DONE]\n\n"
+from .step_projection import StepProjection, Told
 
 
-class _Event(NamedTuple):
-    number: int  # counts all events of the run from 1
-    turn: int
-    name: str
-    value: Object
+class RunEvents:
+    """The event stream of a run until it rests; `last` is then its row.
 
+    Args:
+        server: The server.
+        run: The run's row.
+        before: Further events, which come first and have no numbers.
+        turn: How often the run had resumed before the events that are streamed.
+        after: The number of the last event that the client received; 0 for none.
+    """
 
-_Events: TypeAlias = AsyncGenerator[_Event | None, None]
+    def __init__(
+        self, server: Server, run: RunRow, *, before: Iterable[Told] = (), turn: int = 0, after: int = 0
+    ) -> None:
+        self.last: RunRow | None = None
+        self.head = "" if after else RETRY + "".join(frame(value, name) for name, value in before)
+        self.tail = "event: done\ndata: [DONE]\n\n"
+        self._run = run
+        self._steps = StepProjection(run, tools_of(server.deployment, run), server.options)
+        self._turn = turn
+        self._after = after
+        self._number = 0  # counts all events of the run from 1
 
+    def tell(self, item: Followed) -> Iterator[str]:
+        """Yield the frames of a log entry, or of a new row. Raises `ApiError` if the client cannot have received an
+        event with the number `after`, because the run has not emitted it."""
+        for name, value in self._steps.tell(item):
+            self._number += 1
+            if self._number == self._after:
+                yield RETRY
+            elif self._number > self._after and self._steps.turn >= self._turn:
+                yield frame(value, name, self._number)
+        if isinstance(item, RunRow):
+            if self._number < self._after:
+                message = f"Invalid 'Last-Event-ID': the run {self._run.id} has no event {self._after}."
+                raise ApiError(400, message)
+            self.last = item if item.rests else None
 
-async def run_events(
-    server: Server, run: RunRow, before: Iterable[tuple[str, Object]] = (), turn: int = 0
-) -> AsyncIterator[str]:
-    """Yield the run's events from `turn` on, until it ends or waits. The events in `before` come first, unnumbered."""
-    yield RETRY
-    for name, value in before:
-        yield frame(value, name)
-    async for text in _frames(_told(server, run), turn):
-        yield text
+    def lacks(self, item: Followed) -> bool:
+        """Whether the run's current row must be supplied before `item` is told."""
+        return self._steps.lacks(item)
+
+    def know(self, run: RunRow) -> None:
+        """Record the run's current row."""
+        self._steps.know(run)
+
+    def cut(self, error: Exception) -> str:
+        """Raise `error`: the client notices that the connection is closed, and resumes."""
+        raise error
 
 
 async def resumed(server: Server, run: RunRow, after: int) -> AsyncIterator[str]:
     """Return the run's events after number `after`. Raises `ApiError` if the run has not emitted that event."""
-    told = _told(server, run)
-    if after:
-        async for event in told:
-            if event is None:
-                await told.aclose()
-                raise ApiError(400, f"Invalid 'Last-Event-ID': the run {run.id} has no event {after}.")
-            if event.number == after:
-                break
-    return _frames(told, 0, RETRY)
+    frames = RunSession(server, run).follow(RunEvents(server, run, after=after))
+    return frames if after == 0 else _begun(await anext(frames), frames)
+
+
+async def _begun(first: str, frames: AsyncGenerator[str, None]) -> AsyncIterator[str]:
+    async with aclosing(frames):
+        yield first
+        async for text in frames:
+            yield text
 
 
 def number_of(last_event_id: str | None, starting_after: int | None) -> int:
@@ -61,29 +87,3 @@ def number_of(last_event_id: str | None, starting_after: int | None) -> int:
     if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):
         raise ApiError(400, f"Invalid 'Last-Event-ID': '{last_event_id[:100]}' is not a number.")
     return int(last_event_id)
-
-
-async def _frames(told: _Events, turn: int, first: str = "") -> AsyncIterator[str]:
-    if first:
-        yield first
-    async with aclosing(told):
-        async for event in told:
-            if event is not None and event.turn >= turn:
-                yield frame(event.value, event.name, event.number)
-    yield _END
-
-
-async def _told(server: Server, run: RunRow) -> _Events:
-    """Yield a run's events until it rests; `None` marks the end of those that preceded this call."""
-    progress, number = StepProjection(run, tools_of(server.deployment, run), server.options), 0
-    async with aclosing(server.runs.followers.follow(run.id, request=run.request)) as items:
-        async for item in items:
-            if progress.lacks(item) and (now := await server.database.read(partial(find_run, run_id=run.id))):
-                progress.know(now)
-            for name, value in progress.tell(item):
-                number += 1
-                yield _Event(number, progress.turn, name, value)
-            if isinstance(item, RunRow):
-                yield None
-            if isinstance(item, RunRow) and item.rests:
-                return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any
 
@@ -16,7 +17,8 @@ from ...store.run_row import RunRow
 from ...store.run_store import set_metadata
 from ...store.tables import threads
 from ...store.tenant_view import TenantView
-from ..context import Context, ContextDep
+from ..context import ContextDep
+from ..run_session import RunSession
 from ..tool_outputs import parse_submission
 from ..wire.api_errors import ApiError, not_found
 from ..wire.lookup import Include, Wanted, find_row, own_run
@@ -24,8 +26,9 @@ from ..wire.objects import Object, listed, run_object, thread_object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .run_creation import start_run
-from .run_stream import number_of, resumed, run_events
+from .run_stream import RunEvents, number_of, resumed
 from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
+from .step_projection import Told
 from .threads import add_thread
 
 router = APIRouter(route_class=JsonRoute)
@@ -35,10 +38,11 @@ router = APIRouter(route_class=JsonRoute)
 async def create(thread_id: str, body: RunCreate, context: ContextDep, include: Include = ()) -> Any:
     """Run an assistant on a thread."""
     body = body.model_copy(update={"include": [*include]}) if include else body
-    run, halted = await context.write(
-        lambda connection, scope: start_run(connection, scope, context.server, thread_id, body)
-    )
-    return _started(context, run, halted, stream=bool(body.stream))
+    run, halted = await context.write(partial(start_run, server=context.server, thread_id=thread_id, asked=body))
+    failpoint("after run is made")
+    session = RunSession(context.server, run)
+    session.begin(halted=halted)
+    return _answer(session, stream=bool(body.stream))
 
 
 @router.post("/threads/runs", responses=STREAMED)
@@ -54,21 +58,17 @@ async def create_with_thread(body: ThreadRunCreate, context: ContextDep) -> Any:
         return thread_object(thread), run
 
     thread, run = await context.write(start)
-    return _started(context, run, None, stream=bool(body.stream), thread=thread)
-
-
-def _started(
-    context: Context, run: RunRow, halted: RunRow | None, *, stream: bool, thread: Object | None = None
-) -> Any:
     failpoint("after run is made")
-    if halted is not None:
-        context.server.halted(halted)
-    if run.holds:
-        context.server.runs.start(run.id, run)
+    session = RunSession(context.server, run)
+    session.begin()
+    return _answer(session, [("thread.created", thread)], stream=bool(body.stream))
+
+
+def _answer(session: RunSession, before: Iterable[Told] = (), *, stream: bool, turn: int = 0) -> Any:
+    """Return the run, or its events from a turn on, which those in `before` precede."""
     if not stream:
-        return run_object(run)
-    before = [("thread.created", thread)] if thread is not None else []
-    return event_stream(run_events(context.server, run, before))
+        return run_object(session.run)
+    return event_stream(session.follow(RunEvents(session.server, session.run, before=before, turn=turn)))
 
 
 @router.get("/threads/{thread_id}/runs")
@@ -131,11 +131,9 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
     failpoint("before decision")
     run, new = await context.write(work)
     failpoint("after decision")
-    if new:
-        context.server.runs.start(run.id, run)
-    if body.stream:
-        return event_stream(run_events(context.server, run, turn=len(run.submissions)))
-    return run_object(run)
+    session = RunSession(context.server, run)
+    session.begin(new=new)
+    return _answer(session, stream=bool(body.stream), turn=len(run.submissions))
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel")

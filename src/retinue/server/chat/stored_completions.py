@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ...store.event_log import read_events
@@ -17,25 +17,18 @@ from ...store.run_store import delete_runs, find_own_run, set_metadata
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import Rising, list_objects
+from ..wire.lookup import Rising, WantedMetadata, list_objects
 from ..wire.objects import Object, listed
 from ..wire.request_body import JsonRoute
-from ..wire.validation import invalid_value
 from .schemas import ChatUpdate
 from .views import completion, completion_id
 
 router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
-_METADATA = re.compile(r"metadata\[(.*)\]")
 
 
 @router.get("")
-async def list_all(context: ContextDep, request: Request, page: Rising, model: str | None = None) -> Object:
+async def list_all(context: ContextDep, page: Rising, wanted: WantedMetadata, model: str | None = None) -> Object:
     """List the stored completions."""
-    wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
-    if unusual := [name for name in wanted if '"' in name or "\\" in name]:
-        raise invalid_value(
-            "metadata", f"cannot filter by a name with a quotation mark or a backslash: {unusual[0]!r:.80}"
-        )
     fitting = RunFilter(
         threaded=False, kind="chat", stored=True, statuses=("completed", "incomplete"), agent=model, metadata=wanted
     )

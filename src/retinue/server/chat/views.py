@@ -15,8 +15,9 @@ from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..overrides import inner_name
 from ..run_failure import FAILED
-from ..wire.api_errors import run_failed_error
+from ..wire.api_errors import ApiError, run_failed_error
 from ..wire.objects import Object, call_id, tool_call, usage_object
+from ..wire.sse import DONE, frame
 
 HUMAN = "human_input"
 
@@ -44,37 +45,69 @@ def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) ->
     return {**_head(run, "chat.completion"), "choices": [choice], "usage": usage(run)}
 
 
+class Entries:
+    """Collects a run's log entries until it rests; `last` is then its row."""
+
+    def __init__(self) -> None:
+        self.log: list[Entry] = []
+        self.last: RunRow | None = None
+
+    def tell(self, item: Followed) -> Sequence[str]:
+        """Collect an entry."""
+        if isinstance(item, Entry):
+            self.log.append(item)
+        elif item.rests:
+            self.last = item
+        return ()
+
+
 class Chunks:
-    """The chunks of a streamed completion."""
+    """The event stream of a completion; `last` is the run's row once it rests."""
 
     def __init__(self, run: RunRow, *, with_usage: bool, reasoning: bool) -> None:
+        self.last: RunRow | None = None
+        self.tail = DONE
         self._run = run
         self._with_usage = with_usage
         self._reasoning = reasoning
         self._speech = Speech()
         self._told: MessageDelta | None = None  # the last one
+        self.head = frame(self._chunk({"role": "assistant", "content": ""}))
 
-    def first(self) -> Object:
-        """Return the first chunk."""
-        return self._chunk({"role": "assistant", "content": ""})
+    def tell(self, item: Followed) -> Iterator[str]:
+        """Yield the frames of a log entry, or of a row at which the run rests. Raises `ApiError` if the run failed."""
+        if isinstance(item, Entry):
+            yield from map(frame, self._entry(item))
+        elif item.rests:
+            self.last = item
+            yield from map(frame, self._end(item))
 
-    def tell(self, item: Followed) -> Iterator[Object]:
-        """Yield the chunks of a log entry. Raises `ApiError` if the run failed."""
-        if isinstance(item, RunRow):
-            return
-        if (refusal := _refusal(item)) is not None:
+    def lacks(self, item: Followed) -> bool:
+        """Return `False`: chunks need no more than the log."""
+        return False
+
+    def know(self, run: RunRow) -> None:
+        """Ignore the run's row."""
+
+    def cut(self, error: Exception) -> str:
+        """Return the last frames of a run that failed."""
+        if not isinstance(error, ApiError):
+            raise error
+        return frame(error.body) + DONE
+
+    def _entry(self, entry: Entry) -> Iterator[Object]:
+        if (refusal := _refusal(entry)) is not None:
             yield self._chunk({"refusal": refusal})
             return
-        if self._reasoning and isinstance(item.event, Said) and not item.event.answer and not self._speaks:
-            yield self._chunk({"reasoning_content": item.event.text})
-        for said in self._speech.hear(item):
+        if self._reasoning and isinstance(entry.event, Said) and not entry.event.answer and not self._speaks:
+            yield self._chunk({"reasoning_content": entry.event.text})
+        for said in self._speech.hear(entry):
             if said.more:
                 between = "\n\n" if said.number and not self._speaks else ""
                 yield self._chunk({"content": between + said.more})
             self._told = said
 
-    def last(self, run: RunRow) -> Iterator[Object]:
-        """Yield the last chunks."""
+    def _end(self, run: RunRow) -> Iterator[Object]:
         if run.status in FAILED:
             raise run_failed_error(run)
         for index, call in enumerate(_calls(run)):

@@ -56,7 +56,24 @@ class Authentication:
         if scope["type"] == "websocket":  # requests over it are checked one by one
             await self._app(scope, receive, send)
             return
-        await self._while_good(said, scope, receive, send)
+        watching: list[asyncio.Task[None]] = []
+
+        def see(head: Message) -> None:
+            if is_stream(head):
+                watch = supervise("watching a stream's key", partial(self._watch, said, limit))
+                watching.append(asyncio.create_task(watch))
+
+        scope["state"].setdefault("heads", []).append(see)
+        try:
+            async with asyncio.timeout(None) as limit:  # a stream lasts while its key is valid
+                await self._app(scope, receive, send)
+        except TimeoutError:
+            if not (watching and limit.expired()):
+                raise
+            await send(_ending(_incorrect(said)))
+        finally:
+            for task in watching:
+                task.cancel()
 
     async def _known(self, said: str, address: str) -> Key:
         key = await self._keys.find(said)
@@ -66,28 +83,6 @@ class Authentication:
                 raise _too_many(seconds)
             raise _incorrect(said)
         return key
-
-    async def _while_good(self, said: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle the request; a stream only while its key is valid."""
-        watching: asyncio.Task[None] | None = None
-
-        async def sending(message: Message) -> None:
-            nonlocal watching
-            if message["type"] == "http.response.start" and is_stream(message):
-                watch = supervise("watching a stream's key", partial(self._watch, said, limit))
-                watching = asyncio.create_task(watch)
-            await send(message)
-
-        try:
-            async with asyncio.timeout(None) as limit:
-                await self._app(scope, receive, sending)
-        except TimeoutError:
-            if watching is None or not limit.expired():
-                raise
-            await send(_ending(_incorrect(said)))
-        finally:
-            if watching is not None:
-                watching.cancel()
 
     async def _watch(self, said: str, limit: asyncio.Timeout) -> None:
         """Expire `limit` once the key becomes invalid."""

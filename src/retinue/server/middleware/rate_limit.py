@@ -44,20 +44,19 @@ class RateLimit:
         place = _Held(key.id, self._beginning)
         begin_stream = partial(self._begin_stream, key.id, stream)  # called by the route, which knows whether to stream
 
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                if is_stream(message):
-                    stream.hold()  # whatever the limit, since work done cannot be refused
-                MutableHeaders(scope=message).update(dict(self._limits.headers(key.id)))
-            await send(message)
+        def see(head: Message) -> None:
+            if is_stream(head):
+                stream.hold()  # whatever the limit, since work done cannot be refused
+            MutableHeaders(scope=head).update(dict(self._limits.headers(key.id)))
 
         scope["state"].update(begin_stream=begin_stream, written=place.let_go)
+        scope["state"].setdefault("heads", []).append(see)
         try:
             self._admit(key, scope, place)
         except ApiError as error:
-            await answer_of(error)(scope, receive, sending)
+            await answer_of(error)(scope, receive, send)
         else:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, send)
         finally:
             stream.let_go()
             place.let_go()

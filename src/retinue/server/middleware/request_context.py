@@ -7,7 +7,7 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from fastapi import HTTPException
@@ -22,6 +22,7 @@ from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.request_body import max_body_bytes
 from .access_log import LEFT, Answer, log_answer
+from .trailing_slash import without_slash
 
 logger = logging.getLogger(__name__)
 PATIENCE = 30.0  # seconds for a body, plus one per _SLOWEST bytes received
@@ -75,7 +76,11 @@ def answer_of(error: Exception) -> ErrorResponse:
 
 
 class RequestContext:
-    """Wraps the whole application `app`. `patience` is the number of seconds in which a small body must arrive."""
+    """Wraps the whole application `app`. `patience` is the number of seconds in which a small body must arrive.
+
+    The functions in `request.state.heads`, which inner layers add to, see the beginning of the response, the last one
+    first, and may add headers.
+    """
 
     def __init__(self, app: ASGIApp, patience: float = PATIENCE) -> None:
         self._app = app
@@ -87,11 +92,15 @@ class RequestContext:
             await self._app(scope, receive, send)
             return
         request_id, answer = f"{_SERIES}{next(_numbers):08x}", Answer()
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        heads: list[Callable[[Message], None]] = state.setdefault("heads", [])
 
         async def sending(message: Message) -> None:
             answer.add(message)
             if message["type"] == "http.response.start":
+                for see in reversed(heads):
+                    see(message)
                 headers = MutableHeaders(scope=message)
                 headers["x-request-id"] = request_id
                 headers["openai-processing-ms"] = str(answer.milliseconds)
@@ -100,31 +109,31 @@ class RequestContext:
 
         with log_context(LogContext(request=request_id)):
             try:
-                await self._answer(scope, _limited(scope, receive, self._patience), sending, answer)
+                await self._app(without_slash(scope), _limited(scope, receive, self._patience), sending)
+            except (Exception, asyncio.CancelledError) as error:
+                await _failed(error, scope, answer, receive, sending)
             finally:
                 log_answer(scope, answer)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, answer: Answer) -> None:
-        try:
-            await self._app(scope, receive, send)
-        except asyncio.CancelledError:  # the server is stopping; readers of a stream see that it is cut
-            if not answer.status:
-                stopping = ApiError(503, "The server is stopping.", kind="server_error")
-                await answer_of(stopping)(scope, receive, send)
-        except ClientDisconnect:
-            logger.info(
-                "%s %s: the client disconnected before the end of the request or response",
-                scope["method"],
-                scope["path"],
-            )
-            answer.status = answer.status or LEFT
-        except Exception as error:
-            known = isinstance(error, StoreUnavailable) and not answer.status
-            answer.explained = not known
-            if not known:
-                logger.exception("%s %s failed", scope["method"], scope["path"])
-            if not answer.status:  # otherwise the connection is closed, so the client notices
-                await answer_of(error)(scope, receive, send)
+
+async def _failed(
+    error: Exception | asyncio.CancelledError, scope: Scope, answer: Answer, receive: Receive, send: Send
+) -> None:
+    """Answer a request that ended with `error`, if nothing was sent yet. Otherwise the connection is closed, so that
+    the client notices."""
+    if isinstance(error, asyncio.CancelledError):  # the server is stopping; readers of a stream see that it is cut
+        error = ApiError(503, "The server is stopping.", kind="server_error")
+    elif isinstance(error, ClientDisconnect):
+        left = "%s %s: the client disconnected before the end of the request or response"
+        logger.info(left, scope["method"], scope["path"])
+        answer.status = answer.status or LEFT
+    else:
+        known = isinstance(error, StoreUnavailable) and not answer.status
+        answer.explained = not known
+        if not known:
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+    if not answer.status:
+        await answer_of(error)(scope, receive, send)
 
 
 def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:

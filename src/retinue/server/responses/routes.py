@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import aclosing, suppress
 from typing import Any
 
 from fastapi import APIRouter, Request
 from sqlalchemy import Connection
 
-from ...errors import RetinueError
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from .. import declared_tools
@@ -18,16 +14,17 @@ from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
 from ..overrides import tools_of
 from ..run_failure import error_of_run
+from ..run_session import RunSession
 from ..wire.api_errors import ApiError, no_model
-from ..wire.client_disconnect import wait_for_disconnect
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream, frame
+from ..wire.sse import STREAMED, event_stream
 from .input import as_items, count, readable_items, rules, turns
 from .response_lookup import found_items, previous_part, resolve_references
 from .response_parts import Part
 from .response_projection import ResponseProjection
 from .response_run import context_of, conversation_named, start_response
+from .response_stream import ResponseEvents
 from .schemas import InputTokens, ResponseCreate
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
@@ -45,15 +42,14 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
 
     run, number, new, halted = await context.write(work)
     part = Part(run, number)
-    context.server.halted(halted)
-    if new:
-        context.server.runs.start(run.id, run)
-    lasting = part.stored or context.repeat is not None  # otherwise nobody can come back to it
+    lasting = part.stored or context.repeat is not None  # otherwise nobody can return to it
+    session = RunSession(context.server, run, lasting=lasting)
+    session.begin(new=new, halted=halted)
     if body.stream:
-        return event_stream(response_events(context.server, part, lasting=lasting))
+        return event_stream(session.follow(ResponseEvents(context.server, part)))
     if body.background:
         return ResponseProjection(part, {}).now(run)
-    return await _ended(context, part, request, lasting=lasting)
+    return await _ended(context, part, request, session)
 
 
 @router.post("/input_tokens")
@@ -89,55 +85,11 @@ def _check(body: InputTokens, server: Server, request: Request) -> None:
         raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
 
 
-async def response_events(
-    server: Server, part: Part, after: int = -1, *, lasting: bool = True, include: Collection[str] = ()
-) -> AsyncIterator[str]:
-    """Yield the events of a response numbered above `after`, until it ends. A response that is not `lasting` is
-    cancelled when its reader disconnects. `include` adds to that of its request."""
-    progress = ResponseProjection(part, tools_of(server.deployment, part.run), include)
-    items = server.runs.followers.follow(part.run.id, request=part.run.request)
-    try:
-        async for item in items:
-            for event in (one for one in progress.tell(item) if one["sequence_number"] > after):
-                yield frame(event, event["type"])
-            if progress.last is not None:
-                break
-    except RetinueError as error:
-        problem = ApiError(500, str(error), kind="server_error").body
-        yield frame({"type": "error", "sequence_number": progress.told, **problem["error"], **problem}, "error")
-    finally:
-        if progress.last is None and not lasting:
-            server.runs.interrupt(part.run.id)
-        await items.aclose()
-
-
-async def _ended(context: Context, part: Part, request: Request, *, lasting: bool) -> Object:
-    """Return the response once it has ended; one that is not `lasting` is cancelled if the client disconnects."""
-    watch = asyncio.create_task(wait_for_disconnect(request))
-    following = asyncio.create_task(until_over(context.server, part))
-    try:
-        await asyncio.wait([watch, following], return_when=asyncio.FIRST_COMPLETED)
-        if not following.done() and not lasting:
-            context.server.runs.interrupt(part.run.id)
-        progress, run = await following
-    finally:
-        for task in (watch, following):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await watch
+async def _ended(context: Context, part: Part, request: Request, session: RunSession) -> Object:
+    """Return the response once it has ended."""
+    progress = ResponseProjection(part, tools_of(context.server.deployment, part.run))
+    run = await session.wait(progress, request)
     response = progress.now(run)
     if response["status"] in ("failed", "cancelled"):
         raise await error_of_run(context.server, run)
     return response
-
-
-async def until_over(server: Server, part: Part) -> tuple[ResponseProjection, RunRow]:
-    """Return the finished response and the final row of its run."""
-    progress, run = ResponseProjection(part, tools_of(server.deployment, part.run)), part.run
-    async with aclosing(server.runs.followers.follow(run.id, listens=False, request=run.request)) as items:
-        async for item in items:
-            list(progress.tell(item))
-            run = item if isinstance(item, RunRow) else run
-            if progress.last is not None:
-                break
-    return progress, run

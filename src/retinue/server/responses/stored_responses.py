@@ -17,6 +17,7 @@ from ...store.run_store import delete_runs, set_deleted
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
 from ..conversations.views import item_view
+from ..run_session import RunSession
 from ..wire.api_errors import ApiError
 from ..wire.lookup import Include, Wanted, list_objects
 from ..wire.objects import Object
@@ -24,7 +25,8 @@ from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .response_lookup import current_response, found_response
 from .response_parts import Part
-from .routes import response_events, until_over
+from .response_projection import ResponseProjection
+from .response_stream import ResponseEvents
 
 router = APIRouter(prefix="/responses/{response_id}", route_class=JsonRoute)
 _CANCELLING = 10.0  # seconds that a request waits for a cancelled run to end
@@ -44,7 +46,9 @@ async def retrieve(
         context.begin_stream()
         part = await context.read(partial(found_response, id_=response_id))
         after = -1 if starting_after is None else starting_after
-        return event_stream(response_events(context.server, part, after, include=include))
+        return event_stream(
+            RunSession(context.server, part.run).follow(ResponseEvents(context.server, part, after, include))
+        )
     response.headers.update(context.server.poll_after())
     return await _shown(context, response_id, include)
 
@@ -111,4 +115,4 @@ async def _halt(context: Context, response_id: str) -> None:
     context.server.halted(halted)
     with suppress(TimeoutError):
         async with asyncio.timeout(_CANCELLING):
-            await until_over(context.server, part)
+            await RunSession(context.server, run).rest(ResponseProjection(part, {}))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 from sqlalchemy import ColumnElement, Connection, Table
 
 from ...store.run_row import RunRow
@@ -13,6 +14,9 @@ from ...store.run_store import find_own_run
 from ...store.tenant_view import Kept, Page, TenantView
 from .api_errors import not_found
 from .objects import Object, listed
+from .validation import invalid_value
+
+_METADATA = re.compile(r"metadata\[(.*)\]")
 
 
 def find_row(connection: Connection, scope: TenantView, table: Table, id_: str, *, lock: bool = False) -> Kept:
@@ -69,6 +73,19 @@ def list_objects(objects: Sequence[Object], page: Page) -> Object:
     if page.before in ids and page.after not in ids:
         return listed(objects[max(0, end - page.limit) : end], end > page.limit)
     return listed(objects[begin : min(end, begin + page.limit)], end - begin > page.limit)
+
+
+async def metadata_filter(request: Request) -> Mapping[str, str]:
+    """Return the metadata that the runs of a list must have: `metadata[NAME]=VALUE` in the query. Raises `ApiError` for
+    a name that such a parameter cannot express."""
+    wanted = {found[1]: value for name, value in request.query_params.items() if (found := _METADATA.fullmatch(name))}
+    if unusual := [name for name in wanted if '"' in name or "\\" in name]:
+        problem = f"cannot filter by a name with a quotation mark or a backslash: {unusual[0]!r:.80}"
+        raise invalid_value("metadata", problem)
+    return wanted
+
+
+WantedMetadata = Annotated[Mapping[str, str], Depends(metadata_filter)]
 
 
 def own_run(connection: Connection, scope: TenantView, id_: str, *, lock: bool = False) -> RunRow:

@@ -207,4 +207,6 @@ CREATE INDEX runs_of_tenant_by_status ON runs (tenant, status, number);
 
 CREATE INDEX runs_of_agent ON runs (tenant, agent, number);
 
+CREATE INDEX runs_of_tenant_by_time ON runs (tenant, created_at);
+
 CREATE INDEX runs_of_parent ON runs (parent_id);

@@ -1,0 +1,162 @@
+"""`/runs`: the runs of a tenant, whatever API they came from. These routes are an extension."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from sqlalchemy import Connection
+
+from ..core.events import Stopped
+from ..core.serialization import dump
+from ..core.values import AgentAction, Observation
+from ..runs.run_view import read_run, read_run_after
+from ..runs.thread_messages import MessageDelta
+from ..store.event_log import Entry
+from ..store.run_queries import RunFilter, page_runs
+from ..store.run_row import Kind, RunRow, Status
+from ..store.tenant_view import TenantView
+from .context import ContextDep
+from .wire.api_errors import not_found
+from .wire.lookup import Wanted, WantedMetadata
+from .wire.objects import Object, last_error, listed, required_action, usage_object
+from .wire.request_body import JsonRoute
+
+router = APIRouter(prefix="/runs", route_class=JsonRoute)
+_WITHHELD = {  # for the operator alone: the agent's prompts, and an engine's own words, which may name its address
+    "started": ("instructions",),
+    "asked": ("messages",),
+    "retried": ("problem",),
+}
+_Number = Annotated[int, Query(ge=0, lt=2**31)]
+_Time = Annotated[int, Query(ge=0, lt=2**53)]
+
+
+@router.get("")
+async def list_all(  # noqa: PLR0913 -- one parameter for each filter
+    context: ContextDep,
+    page: Wanted,
+    metadata: WantedMetadata,
+    status: Annotated[Sequence[Status], Query()] = (),
+    kind: Kind | None = None,
+    model: str | None = None,
+    created_after: _Time | None = None,
+    created_before: _Time | None = None,
+) -> Object:
+    """List the runs, newest first."""
+    wanted = RunFilter(
+        kind=kind,
+        agent=model,
+        statuses=status,
+        created_after=created_after,
+        created_before=created_before,
+        metadata=metadata,
+    )
+
+    def work(connection: Connection, scope: TenantView) -> Object:
+        found, more = page_runs(connection, scope, page, wanted)
+        return listed([_summary(run) for run in found], more)
+
+    return await context.read(work)
+
+
+@router.get("/{run_id}")
+async def retrieve(run_id: str, context: ContextDep) -> Object:
+    """Retrieve a run, with its steps and messages so far."""
+
+    def work(connection: Connection, scope: TenantView) -> Object:
+        view = read_run(connection, scope, run_id)
+        if view is None:
+            raise not_found("run", run_id)
+        shown = view.without(_hidden(view.run))
+        return {
+            **_summary(view.run),
+            "usage": usage_object(view.usage),
+            "steps": [_step(step.actions, step.observations) for step in shown.steps],
+            "messages": [_message(said) for said in shown.messages],
+        }
+
+    return await context.read(work)
+
+
+@router.get("/{run_id}/events")
+async def events(
+    run_id: str, context: ContextDep, after: _Number = 0, limit: Annotated[int, Query(ge=1, le=100)] = 20
+) -> Object:
+    """List the events of a run's log after number `after`, oldest first."""
+
+    def work(connection: Connection, scope: TenantView) -> Object:
+        found = read_run_after(connection, scope, run_id, after, limit)
+        if found is None:
+            raise not_found("run", run_id)
+        view, more = found
+        hidden = _hidden(view.run)
+        return listed([_event(entry, hidden=view.turn(entry) in hidden) for entry in view.log], more)
+
+    return await context.read(work)
+
+
+def _summary(run: RunRow) -> Object:
+    """Return what a run's row says."""
+    waits = run.status == "requires_action" and len(run.submissions) not in _hidden(run)
+    return {
+        "id": run.id,
+        "object": "run",
+        "created_at": run.created_at,
+        "kind": run.kind,
+        "model": run.agent,
+        "status": run.status,
+        "thread_id": None if run.kind == "response" else run.thread_id,
+        "conversation_id": run.thread_id if run.kind == "response" else None,
+        "parent_run_id": run.parent_id,
+        "root_run_id": run.root_id,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "expires_at": run.expires_at if run.active else None,
+        "required_action": required_action(run) if waits else None,
+        "last_error": last_error(run),
+        "incomplete_details": {"reason": run.incomplete} if run.incomplete else None,
+        "usage": None if run.usage is None else usage_object(run.usage),
+        "metadata": run.metadata,
+    }
+
+
+def _hidden(run: RunRow) -> frozenset[int]:
+    """Return the turns of a run whose contents are not shown: those that the client deleted, or asked not to be
+    stored."""
+    asked = [run.request, *((one.asked or {}) for one in run.submissions)]
+    unstored = [turn for turn, given in enumerate(asked) if given.get("store") is False]
+    if run.kind == "chat" and unstored:
+        unstored = list(range(len(asked)))
+    return frozenset([*run.deleted, *unstored])
+
+
+def _step(actions: Sequence[AgentAction], observations: Sequence[Observation]) -> Object:
+    calls = [
+        {"id": one.id, "tool": one.tool, "input": one.tool_input, "output": seen.text, "outcome": seen.outcome}
+        for one, seen in zip(actions, observations, strict=True)
+    ]
+    return {"object": "run.step", "calls": calls}
+
+
+def _message(said: MessageDelta) -> Object:
+    status = ("incomplete" if said.reason else "completed") if said.ended else "in_progress"
+    return {"object": "run.message", "created_at": int(said.began), "content": said.text, "status": status}
+
+
+def _event(entry: Entry, *, hidden: bool) -> Object:
+    """Return an event. `withheld` names the fields that are left out."""
+    kind, payload = dump(entry.event)
+    data: dict[str, Any] = json.loads(payload)
+    foreign = ("detail",) if isinstance(entry.event, Stopped) and entry.event.code else ()
+    withheld = sorted(data) if hidden else [*_WITHHELD.get(kind, ()), *foreign]
+    return {
+        "id": str(entry.seq),
+        "object": "run.event",
+        "created_at": entry.at,
+        "type": kind,
+        "data": {name: value for name, value in data.items() if name not in withheld},
+        "withheld": withheld,
+    }
