@@ -111,6 +111,7 @@ class RequestContext:
             try:
                 await self._app(without_slash(scope), _limited(scope, receive, self._patience), sending)
             except (Exception, asyncio.CancelledError) as error:
+                heads.clear()  # those layers were left
                 await _failed(error, scope, answer, receive, sending)
             finally:
                 log_answer(scope, answer)
