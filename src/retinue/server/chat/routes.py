@@ -48,7 +48,7 @@ async def create(
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return event_stream(_chunks(context, run, Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
     run, log = await _ended(context, run, request)
-    if run.status in FAILED:
+    if run.status in FAILED or run.parked:
         raise await error_of_run(context.server, run)
     answer = completion(run, log, reasoning=bool(body.reasoning))
     if as_text:

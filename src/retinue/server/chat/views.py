@@ -75,7 +75,7 @@ class Chunks:
 
     def last(self, run: RunRow) -> Iterator[Object]:
         """Yield the last chunks."""
-        if run.status in FAILED:
+        if run.status in FAILED or run.parked:
             raise run_failed_error(run)
         for index, call in enumerate(_calls(run)):
             begun = {**call, "index": index, "function": {**call["function"], "arguments": ""}}

@@ -18,7 +18,7 @@ from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
 from ..overrides import tools_of
 from ..run_failure import error_of_run
-from ..wire.api_errors import ApiError, no_model
+from ..wire.api_errors import ApiError, no_model, run_failed_error
 from ..wire.client_disconnect import wait_for_disconnect
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
@@ -102,8 +102,10 @@ async def response_events(
                 yield frame(event, event["type"])
             if progress.last is not None:
                 break
-    except RetinueError as error:
-        problem = ApiError(500, str(error), kind="server_error").body
+            if isinstance(item, RunRow) and item.parked:
+                raise run_failed_error(item)
+    except (RetinueError, ApiError) as error:
+        problem = (error if isinstance(error, ApiError) else ApiError(500, str(error), kind="server_error")).body
         yield frame({"type": "error", "sequence_number": progress.told, **problem["error"], **problem}, "error")
     finally:
         if progress.last is None and not lasting:
@@ -126,18 +128,18 @@ async def _ended(context: Context, part: Part, request: Request, *, lasting: boo
         with suppress(asyncio.CancelledError):
             await watch
     response = progress.now(run)
-    if response["status"] in ("failed", "cancelled"):
+    if run.parked or response["status"] in ("failed", "cancelled"):
         raise await error_of_run(context.server, run)
     return response
 
 
 async def until_over(server: Server, part: Part) -> tuple[ResponseProjection, RunRow]:
-    """Return the finished response and the final row of its run."""
+    """Return the finished response and the final row of its run, or what there is when the run is set aside."""
     progress, run = ResponseProjection(part, tools_of(server.deployment, part.run)), part.run
     async with aclosing(server.runs.followers.follow(run.id, listens=False, request=run.request)) as items:
         async for item in items:
             list(progress.tell(item))
             run = item if isinstance(item, RunRow) else run
-            if progress.last is not None:
+            if progress.last is not None or run.parked:
                 break
     return progress, run
