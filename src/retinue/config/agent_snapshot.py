@@ -10,7 +10,8 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, is_dataclass, replace
+from types import NoneType
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from .._internal.redaction import redact
 from ..agent import Agent
 from ..core.budgets import Budget
+from ..core.protocols import Strategy
 from ..core.signature import Signature
 from ..core.tool import Tool
 from ..errors import AgentChanged, DataError, UsageError
@@ -80,6 +82,7 @@ def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
     if not problems:
         tools = _tools(kept["tools"], agent.tools)
         made = _from_file(kept, agent, tools) if kept["file"] and _unchanged(agent) else _in_code(kept, agent, tools)
+        made.strategy = _with_settings(made.strategy, kept["strategy"])
         if described(made.model) == described(agent.model):
             made.model = agent.model  # with its connections
         problems = list(_differences(kept, specification(made)))
@@ -106,6 +109,18 @@ def _in_code(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Ag
     made = copy.copy(agent)
     made.tools, made.budget = list(tools), Budget(**kept["budget"])
     return made
+
+
+def _with_settings(strategy: Strategy, kept: Mapping[str, Any]) -> Strategy:
+    """Return a strategy with the texts, numbers and flags that were kept of one of its type, such as its prompt."""
+    now = described(strategy)
+    if now["type"] != kept["type"] or not is_dataclass(strategy) or isinstance(strategy, type):
+        return strategy
+    names = {one.name for one in fields(strategy) if one.init} & kept.keys() & now.keys()
+    plain = (str, int, float, NoneType)
+    other = {name: kept[name] for name in names if kept[name] != now[name]}
+    other = {name: one for name, one in other.items() if isinstance(one, plain) and isinstance(now[name], plain)}
+    return replace(strategy, **other) if other else strategy
 
 
 def _tools(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> list[Tool]:
@@ -161,7 +176,8 @@ def _file(agent: Agent) -> Any:
 
 
 def _redacted(value: Any) -> Any:
-    return json.loads(redact(json.dumps(value)))
+    """Return JSON without secrets; numbers that JSON does not have become texts."""
+    return json.loads(redact(json.dumps(value)), parse_constant=str)
 
 
 def _restored(kept: Any, clean: Any, whole: Any) -> Any:

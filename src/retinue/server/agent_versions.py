@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from .._internal.thread_pool import run_in_thread
 from ..agent import Agent
-from ..config.agent_snapshot import rebuild, snapshot_of
+from ..config.agent_snapshot import AgentSnapshot, rebuild, snapshot_of
 from ..errors import AgentChanged, UsageError
 from ..runs.leases import is_new
 from ..store.database import Database
@@ -16,6 +17,7 @@ from ..store.run_row import UNREADABLE, RunRow
 from ..store.snapshots import Snapshot, find_snapshot
 from .deployment import Deployment
 
+logger = logging.getLogger(__name__)
 _KEPT = 50  # agents that were rebuilt
 
 
@@ -25,7 +27,8 @@ class AgentVersions:
     def __init__(self, deployment: Deployment, database: Database) -> None:
         self._agents = deployment.agents
         self._database = database
-        self._snapshots = {name: snapshot_of(agent) for name, agent in self._agents.items()}
+        snapshots = {name: _snapshot(agent) for name, agent in self._agents.items()}
+        self._snapshots = {name: one for name, one in snapshots.items() if one is not None}
         self._rebuilt: dict[tuple[str, str], Agent] = {}
 
     def snapshot_of(self, run: RunRow) -> Snapshot | None:
@@ -36,13 +39,12 @@ class AgentVersions:
         """Return the agent of an acquired run. Raises `UsageError` if a run that begins, or one without a snapshot, has
         none, and `AgentChanged` if a run cannot go on with what it began with."""
         agent = self._agents.get(run.agent)
-        if is_new(run) or not run.snapshot:
-            if agent is None:
-                raise UsageError(f"The model '{run.agent}' does not exist.")
-            return agent
         if agent is None:
+            if is_new(run) or not run.snapshot:
+                raise UsageError(f"The model '{run.agent}' does not exist.")
             raise AgentChanged("it is gone")
-        if run.snapshot == self._snapshots[run.agent].hash:
+        now = self._snapshots.get(run.agent)
+        if is_new(run) or not run.snapshot or now is None or now.hash == run.snapshot:
             return agent
         key = run.agent, run.snapshot
         if key not in self._rebuilt:
@@ -51,7 +53,16 @@ class AgentVersions:
                 return agent
             rebuilt = await run_in_thread(partial(_rebuilt, kept, agent))
             self._rebuilt = dict([*self._rebuilt.items(), (key, rebuilt)][-_KEPT:])
+            return rebuilt
         return self._rebuilt[key]
+
+
+def _snapshot(agent: Agent) -> AgentSnapshot | None:
+    try:
+        return snapshot_of(agent)
+    except Exception as error:  # of a strategy or a model that we did not write
+        logger.warning("the agent %s cannot be described, so its runs go on with whatever it is: %r", agent.name, error)
+        return None
 
 
 def _rebuilt(kept: Mapping[str, Any], agent: Agent) -> Agent:

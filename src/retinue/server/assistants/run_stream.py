@@ -11,7 +11,7 @@ from ...store.run_row import RunRow
 from ...store.run_store import find_run
 from ..context import Server
 from ..overrides import tools_of
-from ..wire.api_errors import ApiError
+from ..wire.api_errors import ApiError, run_failed_error
 from ..wire.objects import Object
 from ..wire.sse import RETRY, frame
 from .step_projection import StepProjection
@@ -85,5 +85,7 @@ async def _told(server: Server, run: RunRow) -> _Events:
                 yield _Event(number, progress.turn, name, value)
             if isinstance(item, RunRow):
                 yield None
+            if isinstance(item, RunRow) and item.parked:
+                yield _Event(0, progress.turn, "error", run_failed_error(item).body)
             if isinstance(item, RunRow) and item.rests:
                 return
