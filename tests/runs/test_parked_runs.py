@@ -24,6 +24,7 @@ from retinue.store.run_row import RunRow
 from retinue.store.run_store import find_run, update_run
 from retinue.store.snapshots import SnapshotWriter, find_snapshot
 from retinue.store.tables import snapshots
+from retinue.strategies.wrappers.instructions import with_instructions
 
 pytestmark = pytest.mark.anyio
 APPROVED = {"call_1_0": Decision("approve")}
@@ -71,6 +72,12 @@ def paying() -> Agent:
         return f"paid {euros}"
 
     return calling([pay], {"tool": "pay", "input": {"euros": 1}})
+
+
+def replace_instructions(agent: Agent) -> Agent:
+    """The agent with another prompt."""
+    agent.strategy = with_instructions(agent.strategy, "Be short.")
+    return agent
 
 
 @pytest.fixture
@@ -137,6 +144,26 @@ async def test_a_run_that_is_to_go_on_is_found_and_no_other(firm: Firm) -> None:
     await firm.kept.driver.start("run_1")
     assert (await firm.kept.row()).status == "completed"
     assert await firm.kept.database.read(continued_runs) == []
+
+
+@pytest.mark.parametrize("snapshot", ["kept", "none", "regardless"])
+async def test_an_agent_that_asks_in_other_words_is_noticed(firm: Firm, snapshot: str) -> None:
+    """As a strategy's code may, which no specification has."""
+    if snapshot == "none":
+        firm.kept.driver.snapshots = SnapshotWriter()
+    await firm.waiting()
+    firm.kept.agent = lambda: replace_instructions(paying())
+    driver = firm.another()
+    if snapshot == "regardless":
+        await driver.drive("run_1")
+        await continued(firm, regardless=True)
+    await driver.start("run_1")
+    row = await firm.kept.row()
+    status, parked = {"kept": ("queued", True), "none": ("failed", False), "regardless": ("completed", False)}[snapshot]
+    assert (row.status, row.parked) == (status, parked)
+    assert (row.error is None) == (snapshot == "regardless")
+    if row.error is not None:
+        assert "does not fit this run" in row.error.message
 
 
 async def test_it_takes_no_place_of_its_keys(firm: Firm) -> None:
