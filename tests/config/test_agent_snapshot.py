@@ -110,6 +110,18 @@ def test_an_agent_of_a_file_is_rebuilt_with_todays_secrets(tmp_path: Path) -> No
     assert stored(snapshot_of(new))["strategy"] != kept["strategy"]  # which is left as it is
 
 
+def test_what_a_file_takes_from_the_environment_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHERE", f"http://127.0.0.1:9/{KEY}/v1")
+    (tmp_path / "words.txt").write_text("$query")
+    file = FILE.format(key="x", more="base_url: '${WHERE}'", said="Be kind", steps=4)
+    kept = stored(snapshot_of(loaded(tmp_path, file)))
+    assert (KEY in json.dumps(kept), "${WHERE}" in json.dumps(kept)) == (False, True)
+    monkeypatch.setenv("WHERE", "http://127.0.0.1:8/v1")
+    new = loaded(tmp_path, file.replace("Be kind", "Be rude"))
+    again = rebuild(kept, new)
+    assert (again.instructions, again.model is new.model) == ("Be kind", True)
+
+
 def test_what_cannot_be_built_any_more_is_named(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("$query")
     file = FILE.format(key=KEY, more="temperature: 0.25", said="Be kind", steps=4)

@@ -220,7 +220,7 @@ def test_equal_snapshots_are_stored_once_and_hold_no_secret(office: Office) -> N
     (body,) = office.stored("SELECT body FROM snapshots")
     assert KEY not in body
     kept = json.loads(body)
-    assert kept["model"]["settings"]["api_key"] == "${MODEL_SETTINGS_API_KEY}"
+    assert kept["file"]["components"][0]["params"]["api_key"] == "${VENDOR_PARAMS_API_KEY}"
     assert kept["tools"][0]["name"] == "pay"
     (digest,) = set(office.stored("SELECT snapshot FROM runs"))
     assert [digest] == office.stored("SELECT hash FROM snapshots")

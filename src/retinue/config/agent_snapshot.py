@@ -1,7 +1,7 @@
 """An agent's specification as JSON, kept with the runs that it begins; and the agent rebuilt from a former one.
 
 `file` is the part of its file that an agent can be rebuilt from. The rest says what it comes to: what a person reads,
-and what is compared. Secrets are in neither: those of today's file are used again.
+and what is compared. Secrets are in neither: those of today's file and environment are used again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .secret_variables import value_without_secrets
 from .specs import FileSpec
 
 _FORMAT = 1
-_OWN = ("strategy", "model", "answer_schema")  # what no other part of an agent makes up for
+_OWN = ("strategy", "answer_schema")  # what no other part of an agent makes up for
 
 
 class AgentSnapshot(NamedTuple):
@@ -65,7 +65,7 @@ def specification(agent: Agent) -> dict[str, Any]:
         "name": agent.name,
         "instructions": value_without_secrets(agent.instructions, "INSTRUCTIONS"),
         "strategy": described(agent.strategy),
-        "model": value_without_secrets(described(agent.model), "MODEL"),
+        "model": _model(agent),
         "budget": asdict(agent.budget),
         "answer_schema": agent.schema,
         "memories": [type(memory).__name__ for memory in agent.memories],
@@ -75,17 +75,25 @@ def specification(agent: Agent) -> dict[str, Any]:
     return clean
 
 
+def _model(agent: Agent) -> Any:
+    """Return what an agent's model is; a file says it without what it takes from the environment."""
+    about = described(agent.model)
+    return {"type": about["type"]} if _unchanged(agent) else value_without_secrets(about, "MODEL")
+
+
 def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
     """Return the agent with the specification `kept`, where `agent` is the one served now: with its code, and the words
     and settings that were kept. Raises `AgentChanged` with all that is in the way."""
     problems = list(_tool_problems(kept["tools"], agent.tools))
     if not problems:
         tools = _tools(kept["tools"], agent.tools)
-        made = _from_file(kept, agent, tools) if kept["file"] and _unchanged(agent) else _in_code(kept, agent, tools)
+        of_file = bool(kept["file"]) and _unchanged(agent)
+        made = _from_file(kept, agent, tools) if of_file else _in_code(kept, agent, tools)
         made.strategy = _with_settings(made.strategy, kept["strategy"])
         if described(made.model) == described(agent.model):
             made.model = agent.model  # with its connections
-        problems = list(_differences(kept, specification(made)))
+        compared = _OWN if of_file else (*_OWN, "model")  # a file's model was just made of what the file said
+        problems = list(_differences(kept, specification(made), compared))
     if problems:
         raise AgentChanged("; ".join(problems))
     return made
@@ -148,8 +156,8 @@ def _tool_problems(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> It
             yield f"the input of `{tool.name}` changed: {schema_changes(before, after)}"
 
 
-def _differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    for part in _OWN:
+def _differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Sequence[str]) -> Iterator[str]:
+    for part in parts:
         before, after = kept[part], now[part]
         if before == after:
             continue

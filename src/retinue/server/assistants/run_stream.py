@@ -20,7 +20,7 @@ _END = "event: done\ndata: [DONE]\n\n"
 
 
 class _Event(NamedTuple):
-    number: int  # counts all events of the run from 1
+    number: int  # counts all events of the run from 1; 0 for an error, which is none of them
     turn: int
     name: str
     value: Object
