@@ -31,8 +31,11 @@ class Run:
     """One run of an agent. `log` grows as the run proceeds; `result` is its outcome so far.
 
     `key` is the idempotency key that services receive with calls (`toolbox.idempotency_key`); random if empty. A run
-    that continues a `log` should have the original key.
+    that continues a `log` should have the original key. With `regardless` set, it continues the log of an agent that
+    asked for the same in other words.
     """
+
+    regardless = False
 
     def __init__(
         self,
@@ -126,7 +129,7 @@ class Run:
         toolbox = Toolbox(task.tools, self.key)
         world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions)
         flow = self._flow(task, strategy, started.instructions)
-        return drive(flow, replaying(world, self.log), started, self.budget, self._deadline)
+        return drive(flow, replaying(world, self.log, regardless=self.regardless), started, self.budget, self._deadline)
 
     def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
         """Return the strategy's generator; `instructions` is `None` in older logs. Raises `UsageError` if it cannot

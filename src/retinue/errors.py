@@ -14,6 +14,7 @@ RetinueError
 ├── StoreConflict     a row violates a constraint: another transaction was first; the same write will fail again
 ├── StrategyFailed    a strategy raised or yielded an invalid request; `__cause__` is the original
 ├── LogMismatch       a recorded run does not match the strategy that should continue it
+├── AgentChanged      a stored run began with another agent than the one that is served
 ├── ForeignExit       foreign code raised a non-`Exception` (`SystemExit`, …), kept as `__cause__`
 └── ToolError         raised by tools: the model reads the message and can try something else
     └── NotDone           raised by tools: the call failed before it changed anything and may be repeated
@@ -107,6 +108,13 @@ class StrategyFailed(RetinueError):
 
 class LogMismatch(RetinueError):
     """A recorded run does not match the strategy that should continue it; the message names the event."""
+
+
+class AgentChanged(RetinueError):
+    """A stored run began with another agent than the one that is served, and that cannot be rebuilt.
+
+    The message names what changed. The run is set aside, and goes on once the agent is served again.
+    """
 
 
 class ForeignExit(RetinueError):

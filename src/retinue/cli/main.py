@@ -37,8 +37,10 @@ _GROUPS = {
         "index": "Make a folder's files searchable for agents.",
         "search": "Search an index.",
         "keys": "Make, list and revoke API keys of a server.",
+        "runs": "Show runs that were set aside, and let them go on.",
     },
 }
+_MODULES = {"runs": "parked"}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 
@@ -54,7 +56,7 @@ class _Lazy(click.Group):
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
         if cmd_name != "serve":  # `serve` has options for logging
             _show_warnings()
-        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        command: click.Command = import_module(f".{_MODULES.get(cmd_name, cmd_name)}", __package__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

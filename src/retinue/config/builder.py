@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, TypeVar
@@ -67,6 +67,18 @@ class Builder:
         made = self._tools.of(agent, _index(self.spec.agents or (), agent))
         asked = agent.params.require_human_feedback
         return [replace(one, approval=True) if asked is True or one.name in (asked or ()) else one for one in made]
+
+    def agent(self, name: str, tools: Iterable[Tool]) -> Agent:
+        """The agent called `name`, without memories, and with these tools instead of its own."""
+        agent = self._parts.get(name)
+        if not isinstance(agent, AgentSpec):
+            raise DataError(f"{self.spec.source.file}: there is no agent {name!r}")
+        index = _index(self.spec.agents or (), agent)
+        own = Parts.of(self.spec, index, self.loading.environ)
+        fail(sorted(self.spec.source.problem(one) for one in own.missing))
+        self._complain(*filter(None, (agent.params.model, agent.params.prompt_node)))
+        made = self._speaking(own.params) | {"memory": ()}
+        return self._placed(("agents", index), name, lambda: agent_of(agent, own.params, made, tools, self.human))
 
     def shared_tools(self) -> list[Tool]:
         """Return the shared tools at the top of the file."""
@@ -146,10 +158,14 @@ class Builder:
 
     def _agent(self, spec: AgentSpec, index: int) -> Agent:
         found = Parts.of(self.spec, index, self.loading.environ)
-        given = {key: found.params.get(key) for key in ("model", "prompt_node")}
-        named = {key: self._part(name) for key, name in given.items() if isinstance(name, str) and name in self._parts}
-        named["memory"] = memories_of(found.params, self._part, self._tools.folder)
-        return agent_of(spec, found.params, named, self._tools.of(spec, index), self.human)
+        made = self._speaking(found.params)
+        made["memory"] = memories_of(found.params, self._part, self._tools.folder)
+        return agent_of(spec, found.params, made, self._tools.of(spec, index), self.human)
+
+    def _speaking(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The model or the prompt node of an agent, if the file defines it."""
+        given = {key: params.get(key) for key in ("model", "prompt_node")}
+        return {key: self._part(name) for key, name in given.items() if isinstance(name, str) and name in self._parts}
 
 
 def prompt_model(params: Mapping[str, Any]) -> Model:

@@ -37,8 +37,8 @@ class Origin:
         return Path(self.spec.source.file).parent.resolve()
 
     @cached_property
-    def written(self) -> dict[str, Any]:
-        """The content of a file with only the parts it needs, without secrets."""
+    def whole(self) -> dict[str, Any]:
+        """The content of a file with only the parts it needs."""
         wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True)
         file: dict[str, Any] = {"retinue": VERSION}
         for section in _SECTIONS:
@@ -47,7 +47,12 @@ class Origin:
         agents = [part for name, part in parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)]
         if whole.get("tools") and any(shares(agent, self.spec) for agent in agents):
             file["tools"] = whole["tools"]
-        return without_secrets(file)
+        return file
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The content of a file with only the parts it needs, without secrets."""
+        return without_secrets(self.whole)
 
     @cached_property
     def names_files(self) -> bool:

@@ -25,6 +25,11 @@ def without_secrets(file: dict[str, Any]) -> dict[str, Any]:
     return clean
 
 
+def value_without_secrets(value: Any, name: str) -> Any:
+    """Any value of a file, or of an object's settings, in which every secret is a variable that begins with `name`."""
+    return _inner(value, name)
+
+
 def _cleaned(item: dict[str, Any]) -> dict[str, Any]:
     return item | {"params": _inner(item["params"], f"{item['name']}_PARAMS")} if item.get("params") else item
 

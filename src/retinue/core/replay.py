@@ -24,9 +24,10 @@ _LIMITS = {
 }
 
 
-def replaying(effects: Effects, log: Sequence[Event]) -> Effects:
-    """Return the effects of a run that continues at the end of `log`."""
-    return ReplayingEffects(effects, log) if log else effects
+def replaying(effects: Effects, log: Sequence[Event], *, regardless: bool = False) -> Effects:
+    """Return the effects of a run that continues at the end of `log`: if `regardless`, also where the log has the same
+    requests in other words."""
+    return ReplayingEffects(effects, log, regardless=regardless) if log else effects
 
 
 def beginning(log: Sequence[Event]) -> Started | None:
@@ -38,11 +39,13 @@ class ReplayingEffects:
     """Answers from `log` until it ends, and then delegates to `effects`.
 
     The previous ending (parked, cancelled, timed out) is not replayed. Neither is the closing question of a run that
-    reached a limit, so the run continues if the budget is larger now.
+    reached a limit, so the run continues if the budget is larger now. With `regardless`, requests are compared by their
+    kind only.
     """
 
-    def __init__(self, effects: Effects, log: Sequence[Event]) -> None:
+    def __init__(self, effects: Effects, log: Sequence[Event], *, regardless: bool = False) -> None:
         self._effects = effects
+        self._regardless = regardless
         self._log = _replayed(log)
         self._at = 0
         self.call = effects.call
@@ -68,7 +71,7 @@ class ReplayingEffects:
         """Return whether `event` matches the `recorded` one. Answers come from the log; requests must be equal."""
         match event:
             case Started() | Asked():
-                if recorded != event:
+                if recorded != event and not (self._regardless and type(recorded) is type(event)):
                     raise self._mismatch(recorded, event)
                 return True
             case Retried() | Replied():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,21 +15,23 @@ from sqlalchemy import Connection
 
 from .._internal.supervision import supervise
 from ..agent import Agent, Run
-from ..core.events import Asked, Called, Delta, Event, Finished, Replied, Said, Started, Stopped, stopped_by
+from ..core.events import Finished, Said, Started, Stopped, stopped_by
 from ..core.log_context import LogContext, current_context, enter_context
 from ..core.tool import Tool
 from ..core.values import Message, StopReason
-from ..errors import DataError, RetinueError, StoreConflict, StoreUnavailable
+from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced, read_events
-from ..store.run_row import RunRow
+from ..store.run_row import REGARDLESS, RunRow
 from ..store.run_store import find_run
+from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run, fail_drive
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
 from .leases import Lease, acquire_epoch, is_new, is_suspect, park_runs
 from .log_writer import BACK_OFF, LogWriter
 from .notifier import notifier_of
+from .parked_runs import park_run
 from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
 from .thread_messages import messages_of
@@ -53,7 +55,7 @@ class Runs:
     Args:
         assign: Resolves a run to its agent and input. Raises `RetinueError` if the run cannot be served.
         ended: Called after a run has ended.
-        human_ttl: Seconds that a run waits for a person before it expires.
+        human_ttl: Seconds that a run waits for a person, or for its agent, before it expires.
         conclude: Writes further rows when a run ends or pauses, in the same transaction.
         turns: Limits how many runs are driven concurrently.
     """
@@ -71,6 +73,7 @@ class Runs:
         self.turns = turns or FairScheduler()
         self._live: dict[str, Run] = {}
         self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
+        self.snapshots = SnapshotWriter()
         self._assign = assign
         self._ended = ended
         self._human_ttl = human_ttl
@@ -160,16 +163,18 @@ class Runs:
         """Drive the run, and return how that ended. Passing its `request` saves reading it.
 
         The run has "ended", or is "waiting" for a person or its client; there was nothing to drive, or another drive
-        took it over ("fenced"); or this process stops and leaves it to the next one ("parked"). Raises
-        `StoreUnavailable` if the database is unavailable; the run can be resumed."""
+        took it over ("fenced"); or it is left as it is ("parked"), since this process stops or the run's agent changed.
+        Raises `StoreUnavailable` if the database is unavailable; the run can be resumed."""
         failpoint("before claim")
         lease: Lease | None = None
         with suppress(StoreConflict):
-            claim = partial(acquire_epoch, run_id=run_id, process=self.database.process, request=request)
+            process, snapshots = self.database.process, self.snapshots
+            claim = partial(acquire_epoch, run_id=run_id, process=process, request=request, snapshots=snapshots)
             lease = await self.database.submit(claim)
         if lease is None:
             return "fenced"
         failpoint("after claim")
+        self.snapshots.committed(lease.run)
         self.followers.publish(run_id, [lease.run])
         try:
             return await self._drive(lease)
@@ -210,6 +215,8 @@ class Runs:
             live, tools = await self._begin(run, writer)
         except StoreUnavailable:
             raise
+        except AgentChanged as error:
+            return await self._park(run, writer, error)
         except RetinueError as error:  # the request cannot be served
             logger.warning("the run %s failed: %s", run.id, error)
             return await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
@@ -221,6 +228,8 @@ class Runs:
         except (StoreUnavailable, StoreConflict, Fenced):
             raise
         except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
+            if run.snapshot and isinstance(error, LogMismatch):
+                return await self._park(run, writer, error)
             logger.warning("the run %s failed: %s", run.id, error)
             return await self._end(run, writer, stopped_by(error))
 
@@ -232,6 +241,7 @@ class Runs:
         if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
             asked = log[0]
         live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
+        live.regardless = run.snapshot == REGARDLESS
         return live, {tool.name: tool for tool in assigned.agent.tools}
 
     async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:
@@ -244,35 +254,20 @@ class Runs:
                     break
                 if isinstance(event, Finished | Stopped):
                     return await self._end(run, writer, event, tools=tools)
-                await self._note(writer, event, free)
+                if not await writer.note(event, free):
+                    live.cancel()
         return "parked"
 
-    async def _note(self, writer: LogWriter, event: Event | Delta, free: Set[str]) -> None:
-        match event:
-            case Delta():
-                failpoint("mid-reply")
-                writer.tell(event)
-            case Asked():  # a step begins: the previous one must be persisted
-                if len(writer.log) > 1:
-                    await writer.written()
-                writer.put(event)
-                failpoint("before asking")
-            case Replied():
-                failpoint("before reply is written")
-                writer.put(event)
-            case Called(action=action):
-                writer.put(event)
-                if action.tool in free:
-                    writer.write()
-                else:  # the intent is persisted before the effect
-                    failpoint("before intent")
-                    if not await writer.may_act():
-                        self.interrupt(writer.run.id)
-                    failpoint("after intent")
-            case _:
-                failpoint("before event")
-                writer.put(event)
-                writer.write()
+    async def _park(self, run: RunRow, writer: LogWriter, problem: RetinueError) -> DriveEnd:
+        """Set the run aside as it is, since it cannot go on with its agent."""
+        words = f"the agent {run.agent} is not what it was when this run began, so the run waits: {problem}"
+        work = partial(park_run, held=run, problem=words, ttl=self._human_ttl)
+        row = await self.database.write(work)
+        if row is None:
+            return await self._end(run, writer, Stopped(StopReason.CANCELLED))
+        logger.error("the run %s is set aside: %s; see retinue runs --help", run.id, words)
+        self.followers.publish(run.id, [row])
+        return "parked"
 
     async def _end(
         self,

@@ -14,6 +14,7 @@ from ..store.processes import is_alive
 from ..store.run_queries import DRIVEN, runs_to_drive
 from ..store.run_row import UNREADABLE, RunRow, RunValues
 from ..store.run_store import find_run, update_run
+from ..store.snapshots import SnapshotWriter
 
 _DEATHS = 5  # drives in a row that died in the same tool call: the tool kills the process
 _ELSEWHERE = 10  # drives in a row without progress outside a tool call: other runs kill processes, too
@@ -29,11 +30,15 @@ class Lease(NamedTuple):
 
 
 def acquire_epoch(
-    connection: Connection, run_id: str, process: str, request: Mapping[str, Any] | None = None
+    connection: Connection,
+    run_id: str,
+    process: str,
+    request: Mapping[str, Any] | None = None,
+    snapshots: SnapshotWriter | None = None,
 ) -> Lease | None:
     """Acquire the run's next epoch for `process`. Return its row, `in_progress`; `None` if there is nothing to drive,
-    or another living process drives it. Passing its `request` saves reading it. Raises `StoreConflict` if another
-    process acquired the same epoch first."""
+    or another living process drives it. Passing its `request` saves reading it. The row of a run that begins gets its
+    snapshot of `snapshots`. Raises `StoreConflict` if another process acquired the same epoch first."""
     run = find_run(connection, run_id, request, lock=True)
     if run is None or run.status not in DRIVEN or not run.holds:
         return None
@@ -50,6 +55,10 @@ def acquire_epoch(
         values["ending"] = "expired"
     if run.status == "queued":
         values["status"] = "in_progress"
+    if run.parked:
+        values["error"] = None
+    if not now and snapshots is not None:
+        values["snapshot"] = snapshots.write(connection, run)
     most = _DEATHS if kind == "called" else _ELSEWHERE
     reason = f"the process that drove this run ended {most} times without making progress" if attempts > most else ""
     return Lease(update_run(connection, run, **values), reason)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import overload
 
-from ..core.events import Delta, Event, Observed, Replied, Retried, Started
+from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retried, Started
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -16,6 +16,7 @@ from ..store.event_log import Change, Entry, append_entries
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
+from .failpoints import failpoint
 from .subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,37 @@ class LogWriter:
         self._saying: asyncio.TimerHandle | None = None
         self._late = False  # deltas became due during another write
         self._said_at = 0.0  # in loop time
+
+    async def note(self, event: Event | Delta, free: Set[str]) -> bool:
+        """Append an event of the run as it occurs, and write it when it must be: what a call may do to the world only
+        after its intent is persisted, unless its tool is one of `free`. Return whether the run may go on: no, if
+        another process has cancelled it before that call."""
+        goes_on = True
+        match event:
+            case Delta():
+                failpoint("mid-reply")
+                self.tell(event)
+            case Asked():  # a step begins: the previous one must be persisted
+                if len(self.log) > 1:
+                    await self.written()
+                self.put(event)
+                failpoint("before asking")
+            case Replied():
+                failpoint("before reply is written")
+                self.put(event)
+            case Called(action=action):
+                self.put(event)
+                if action.tool in free:
+                    self.write()
+                else:  # the intent is persisted before the effect
+                    failpoint("before intent")
+                    goes_on = await self.may_act()
+                    failpoint("after intent")
+            case _:
+                failpoint("before event")
+                self.put(event)
+                self.write()
+        return goes_on
 
     def put(self, event: Event) -> None:
         """Append `event`; it is persisted with the next write. Buffered deltas are appended before it."""

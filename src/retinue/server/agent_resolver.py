@@ -12,7 +12,6 @@ from sqlalchemy import Connection, select
 
 from .._internal.thread_pool import run_in_thread
 from ..core.tool import Tool
-from ..errors import UsageError
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
@@ -20,9 +19,9 @@ from ..store.run_conversation import conversation_of
 from ..store.run_row import RunRow
 from ..store.tables import messages
 from ..store.tenant_view import TenantView
+from .agent_versions import AgentVersions
 from .assistants.tool_resources import resources_of
 from .conversation_history import question_in, truncate_history
-from .deployment import Deployment
 from .hosted_tools import HOSTED, Hosted
 from .overrides import override_agent, wanted_schema
 from .tenant_shares import Shares
@@ -32,15 +31,14 @@ _LARGE = 8_000  # characters of schemas that take more than a few milliseconds t
 
 
 def make_resolver(
-    deployment: Deployment, database: Database, hosted: Hosted, large: Shares
+    versions: AgentVersions, database: Database, hosted: Hosted, large: Shares
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
     """Return the function by which `Runs` resolves a run to its `RunInput`. Parsing large schemas takes a share of
-    `large`. The function raises `UsageError` for a run that cannot be served."""
+    `large`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot go
+    on with the agent that it began with."""
 
     async def assign(run: RunRow) -> RunInput:
-        agent = deployment.agents.get(run.agent)
-        if agent is None:
-            raise UsageError(f"The model '{run.agent}' does not exist.")
+        agent = await versions.agent_of(run)
         wishes = run.request.get("tools") or ()
         more: list[Tool] = []
         if any(one.get("type") in HOSTED for one in wishes):

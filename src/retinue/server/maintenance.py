@@ -16,6 +16,7 @@ from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.run_queries import (
+    continued_runs,
     delete_old_runs,
     next_waiting_run,
     runs_past_expiry,
@@ -46,6 +47,7 @@ async def run_maintenance(server: Server) -> None:
         "expiring runs": partial(_end_late, server),
         "starting queued runs": partial(_begin_waiting, server),
         "indexing what other servers left": partial(_index_left, server),
+        "continuing runs that were set aside": partial(_continue_parked, server),
         "deleting old data": now_and_then.forget,
     }
     said: dict[str, str] = {}
@@ -78,6 +80,11 @@ async def _end_late(server: Server) -> None:
 async def _begin_waiting(server: Server) -> None:
     for thread_id in await server.database.read(threads_waited_for):
         await begin_next(server, thread_id)
+
+
+async def _continue_parked(server: Server) -> None:
+    for run_id in await server.database.read(continued_runs):
+        server.runs.start(run_id)
 
 
 async def begin_next(server: Server, thread_id: str) -> None:

@@ -22,7 +22,9 @@ from ..runs import FairScheduler, Peers, Runs
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.run_row import RunRow
+from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
+from .agent_versions import AgentVersions
 from .app import create_app
 from .context import Options, Server
 from .database_watch import watch
@@ -115,8 +117,10 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     large, turns = Shares(1), FairScheduler(how.at_once, limits.runs)
-    assign = make_resolver(deployment, database, hosted, large)
+    versions = AgentVersions(deployment, database)
+    assign = make_resolver(versions, database, hosted, large)
     driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
+    driven.snapshots = SnapshotWriter(versions.snapshot_of)
     server = Server(deployment, database, driven, how.options, indexing, limits, large)
     return server
 

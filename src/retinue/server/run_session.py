@@ -16,7 +16,7 @@ from ..runs import Followed
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from .context import Server
-from .wire.api_errors import ApiError
+from .wire.api_errors import ApiError, run_failed_error
 from .wire.client_disconnect import wait_for_disconnect
 
 
@@ -87,6 +87,8 @@ class RunSession:
                     yield frame
                 if projection.last is not None:
                     break
+                if isinstance(item, RunRow) and item.parked:
+                    raise run_failed_error(item)
         except (RetinueError, ApiError) as error:
             yield projection.cut(error)
             return
@@ -97,7 +99,8 @@ class RunSession:
             yield projection.tail
 
     async def wait(self, projection: Projection, request: Request) -> RunRow:
-        """Return the run's row once everything was told. The client of `request` may disconnect meanwhile."""
+        """Return the run's row once everything was told, or the run is set aside. The client of `request` may
+        disconnect meanwhile."""
         watch = asyncio.create_task(wait_for_disconnect(request))
         following = asyncio.create_task(self.rest(projection))
         try:
@@ -120,7 +123,7 @@ class RunSession:
                 for _ in projection.tell(item):
                     pass
                 run = item if isinstance(item, RunRow) else run
-                if projection.last is not None:
+                if projection.last is not None or run.parked:
                     break
         return run
 

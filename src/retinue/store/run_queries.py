@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, exists, func, null, or_, select, update
 
 from .processes import is_free
 from .run_row import ACTIVE, Kind, RunRow, Status
@@ -17,6 +17,7 @@ from .tenant_view import Page, TenantView
 _AT_ONCE = 500  # ids per statement
 DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 _ROWS = select(*(runs.c[name] for name in COLUMNS))
+_PARKED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,18 @@ def marks_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunMar
     return found
 
 
+def parked_runs(connection: Connection) -> list[RunRow]:
+    """Return the runs of all tenants that are set aside since their agents changed, oldest first."""
+    return read_runs(connection, _ROWS.where(*_PARKED).order_by(runs.c.number))
+
+
+def continued_runs(connection: Connection) -> list[str]:
+    """Return the ids of the runs that were set aside and are to go on, oldest first."""
+    left = (runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None))
+    query = select(runs.c.id).where(*left, runs.c.error.is_(null())).order_by(runs.c.number)
+    return list(connection.execute(query).scalars())
+
+
 def runs_past_expiry(connection: Connection, now: int) -> list[str]:
     """Return the ids of the runs that should have ended by `now`, in Unix seconds."""
     query = select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= now)
@@ -140,8 +153,10 @@ def delete_thread_runs(connection: Connection, scope: TenantView, thread_id: str
 
 
 def count_of_key(connection: Connection, key_id: str | None) -> int:
-    """Return how many runs of an API key are active or queued; those that wait for a person do not count."""
-    query = select(func.count()).select_from(runs).where(runs.c.key_id == key_id, runs.c.status.in_(DRIVEN))
+    """Return how many runs of an API key are active or queued; those that wait for a person or their agent do not
+    count."""
+    mine = (runs.c.key_id == key_id, runs.c.status.in_(DRIVEN), runs.c.error.is_(null()))
+    query = select(func.count()).select_from(runs).where(*mine)
     return connection.execute(query).scalar() or 0
 
 

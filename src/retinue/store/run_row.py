@@ -22,6 +22,8 @@ Status = Literal[
 ]
 UNREADABLE = (ValueError, TypeError, AttributeError, KeyError)
 """What reading a row raises that holds data which we did not write."""
+REGARDLESS = ""
+"""The `snapshot` of a run that goes on although its agent is another now."""
 ACTIVE: frozenset[str] = frozenset({"queued", "in_progress", "requires_action", "cancelling"})
 
 
@@ -115,7 +117,8 @@ class RunRow:
         turns: How many submissions it has.
         deleted: The numbers of its responses that the client deleted.
         stored: Whether the client may retrieve it later, where its API lets the client choose.
-        snapshot: The hash of the agent's specification at its beginning.
+        snapshot: The hash of the agent's specification at its beginning; `REGARDLESS` if it goes on with whatever
+            agent is served.
         submissions: Its submissions, oldest first.
     """
 
@@ -159,9 +162,14 @@ class RunRow:
         return self.status in ACTIVE
 
     @property
+    def parked(self) -> bool:
+        """Whether the run is set aside, since the agent that it began with is no longer served; `error` says why."""
+        return self.status == "queued" and self.error is not None
+
+    @property
     def rests(self) -> bool:
-        """Whether the run has ended, or waits for a person or its client."""
-        return self.status == "requires_action" or not self.active
+        """Whether the run has ended, or waits for a person, its client or its agent."""
+        return self.status == "requires_action" or not self.active or self.parked
 
     @property
     def usage(self) -> Usage | None:

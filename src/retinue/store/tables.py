@@ -135,8 +135,8 @@ run_metadata = Table(
 snapshots = Table(
     "snapshots",
     metadata,
+    Column("tenant", String(64), primary_key=True),
     Column("hash", String(64), primary_key=True),
-    Column("tenant", String(64), nullable=False),
     Column("body", _JSON, nullable=False),
 )
 

@@ -10,7 +10,7 @@ from ...store.run_row import RunRow
 from ..context import Server
 from ..overrides import tools_of
 from ..run_session import RunSession
-from ..wire.api_errors import ApiError
+from ..wire.api_errors import ApiError, run_failed_error
 from ..wire.sse import RETRY, frame
 from .step_projection import StepProjection, Told
 
@@ -51,6 +51,8 @@ class RunEvents:
             if self._number < self._after:
                 message = f"Invalid 'Last-Event-ID': the run {self._run.id} has no event {self._after}."
                 raise ApiError(400, message)
+            if item.parked:
+                yield frame(run_failed_error(item).body, "error")
             self.last = item if item.rests else None
 
     def lacks(self, item: Followed) -> bool:

@@ -81,7 +81,8 @@ class ResponseProjection:
         if self.last is not None:
             return self.last
         waits = self._part.asked["background"] and run.status == "queued" and not self._begun
-        return response_object(self._part, "queued" if waits else "in_progress", self._items)
+        status = "queued" if waits else "in_progress"
+        return response_object(self._part, status, self._items, problem=problem_of(run))
 
     # ── the run ──────────────────────────────────────────────────────────────────────────────────
 
@@ -92,7 +93,7 @@ class ResponseProjection:
 
     def _row(self, run: RunRow) -> Iterator[Object]:
         went_on = len(run.submissions) - self._part.number
-        if went_on < 0 or run.status == "queued":  # an outdated row, or nothing new
+        if went_on < 0 or (run.status == "queued" and not run.parked):  # an outdated row, or nothing new
             return
         yield from self._begin()
         if self._end is not None and (went_on or run.status == "requires_action"):

@@ -50,7 +50,6 @@ class ResponseEvents:
 
     def cut(self, error: Exception) -> str:
         """Return the event that reports `error`."""
-        if isinstance(error, ApiError):
-            raise error
-        problem = ApiError(500, str(error), kind="server_error").body
+        told = error if isinstance(error, ApiError) else ApiError(500, str(error), kind="server_error")
+        problem = told.body
         return frame({"type": "error", "sequence_number": self._response.told, **problem["error"], **problem}, "error")

@@ -29,9 +29,10 @@ CREATE TABLE run_metadata (
 CREATE INDEX runs_by_metadata ON run_metadata (tenant, name, value);
 
 CREATE TABLE snapshots (
-    hash VARCHAR(64) NOT NULL PRIMARY KEY,
     tenant VARCHAR(64) NOT NULL,
-    body JSON NOT NULL
+    hash VARCHAR(64) NOT NULL,
+    body JSON NOT NULL,
+    PRIMARY KEY (tenant, hash)
 );
 
 ALTER TABLE events ADD COLUMN version SMALLINT DEFAULT 1 NOT NULL;

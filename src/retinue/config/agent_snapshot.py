@@ -1,0 +1,205 @@
+"""An agent's specification as JSON, kept with the runs that it begins; and the agent rebuilt from a former one.
+
+`file` is the part of its file that an agent can be rebuilt from. The rest says what it comes to: what a person reads,
+and what is compared. Secrets are in neither: those of today's file and environment are used again.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass, replace
+from types import NoneType
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from .._internal.redaction import redact
+from ..agent import Agent
+from ..core.budgets import Budget
+from ..core.protocols import Strategy
+from ..core.signature import Signature
+from ..core.tool import Tool
+from ..errors import AgentChanged, DataError, UsageError
+from .builder import Builder
+from .object_description import described
+from .origins import Origin
+from .places import Source
+from .schema_changes import schema_changes, without_words
+from .secret_variables import value_without_secrets
+from .specs import FileSpec
+
+_FORMAT = 1
+_OWN = ("strategy", "answer_schema")  # what no other part of an agent makes up for
+
+
+class AgentSnapshot(NamedTuple):
+    """A specification as JSON, and its hash."""
+
+    hash: str
+    body: Mapping[str, Any]
+
+
+def snapshot_of(agent: Agent) -> AgentSnapshot:
+    """Return the specification of an agent."""
+    body = {"format": _FORMAT, **specification(agent), "file": _file(agent)}
+    canonical = json.dumps(body, sort_keys=True)
+    return AgentSnapshot(hashlib.sha256(canonical.encode()).hexdigest(), body)
+
+
+def specification(agent: Agent) -> dict[str, Any]:
+    """Return what makes an agent answer as it does, as JSON without secrets."""
+    tools = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input": tool.signature.parameters,
+            "effects": tool.effects,
+            "approval": tool.approval,
+        }
+        for tool in agent.tools
+    ]
+    found = {
+        "name": agent.name,
+        "instructions": value_without_secrets(agent.instructions, "INSTRUCTIONS"),
+        "strategy": described(agent.strategy),
+        "model": _model(agent),
+        "budget": asdict(agent.budget),
+        "answer_schema": agent.schema,
+        "memories": [type(memory).__name__ for memory in agent.memories],
+        "tools": tools,
+    }
+    clean: dict[str, Any] = _redacted(found)
+    return clean
+
+
+def _model(agent: Agent) -> Any:
+    """Return what an agent's model is; a file says it without what it takes from the environment."""
+    about = described(agent.model)
+    return {"type": about["type"]} if _unchanged(agent) else value_without_secrets(about, "MODEL")
+
+
+def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
+    """Return the agent with the specification `kept`, where `agent` is the one served now: with its code, and the words
+    and settings that were kept. Raises `AgentChanged` with all that is in the way."""
+    problems = list(_tool_problems(kept["tools"], agent.tools))
+    if not problems:
+        tools = _tools(kept["tools"], agent.tools)
+        of_file = bool(kept["file"]) and _unchanged(agent)
+        made = _from_file(kept, agent, tools) if of_file else _in_code(kept, agent, tools)
+        made.strategy = _with_settings(made.strategy, kept["strategy"])
+        if described(made.model) == described(agent.model):
+            made.model = agent.model  # with its connections
+        compared = _OWN if of_file else (*_OWN, "model")  # a file's model was just made of what the file said
+        problems = list(_differences(kept, specification(made), compared))
+    if problems:
+        raise AgentChanged("; ".join(problems))
+    return made
+
+
+def _from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
+    origin: Origin = agent.origin
+    value = _restored(kept["file"], _file(agent), origin.whole)
+    try:
+        spec = FileSpec.model_validate(value)
+        spec._source = Source(origin.spec.source.file, value)
+        return Builder(spec).agent(agent.name, tools)
+    except ValidationError as error:
+        raise AgentChanged("what its file said is no longer valid") from error
+    except (DataError, UsageError) as error:
+        raise AgentChanged(f"what its file said cannot be built: {' '.join(str(error).split())}") from error
+
+
+def _in_code(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
+    """An agent that no file describes; its instructions are in the run's log."""
+    made = copy.copy(agent)
+    made.tools, made.budget = list(tools), Budget(**kept["budget"])
+    return made
+
+
+def _with_settings(strategy: Strategy, kept: Mapping[str, Any]) -> Strategy:
+    """Return a strategy with the texts, numbers and flags that were kept of one of its type, such as its prompt."""
+    now = described(strategy)
+    if now["type"] != kept["type"] or not is_dataclass(strategy) or isinstance(strategy, type):
+        return strategy
+    names = {one.name for one in fields(strategy) if one.init} & kept.keys() & now.keys()
+    plain = (str, int, float, NoneType)
+    other = {name: kept[name] for name in names if kept[name] != now[name]}
+    other = {name: one for name, one in other.items() if isinstance(one, plain) and isinstance(now[name], plain)}
+    return replace(strategy, **other) if other else strategy
+
+
+def _tools(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> list[Tool]:
+    """Return today's tools that the agent had, with the words that the model was told of them."""
+    there = {tool.name: tool for tool in now}
+    return [_as_told(there[one["name"]], one) for one in kept]
+
+
+def _as_told(tool: Tool, kept: Mapping[str, Any]) -> Tool:
+    signature, approval = tool.signature, tool.approval or kept["approval"]
+    if signature.parameters != kept["input"]:
+        signature = Signature(kept["input"], signature.text_argument, signature.checked)
+        return replace(tool, description=kept["description"], approval=approval, takes=signature)
+    return replace(tool, description=kept["description"], approval=approval)
+
+
+def _tool_problems(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> Iterator[str]:
+    there = {tool.name: tool for tool in now}
+    for one in kept:
+        if (tool := there.get(one["name"])) is None:
+            yield f"the tool `{one['name']}` is gone"
+            continue
+        before, after = without_words(one["input"]), without_words(_redacted(tool.signature.parameters))
+        if before != after:
+            yield f"the input of `{tool.name}` changed: {schema_changes(before, after)}"
+
+
+def _differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Sequence[str]) -> Iterator[str]:
+    for part in parts:
+        before, after = kept[part], now[part]
+        if before == after:
+            continue
+        if not isinstance(before, Mapping) or not isinstance(after, Mapping) or part == "answer_schema":
+            yield f"the {part.replace('_', ' ')} changed"
+        elif before.get("type") != after.get("type"):
+            yield f"the {part} was {_name(before)} and is {_name(after)}"
+        else:
+            changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+            yield f"the {part} {_name(before)} changed: its {', '.join(changed)}"
+
+
+def _name(part: Mapping[str, Any]) -> str:
+    return f"`{part.get('name') or part.get('type')}`"
+
+
+def _unchanged(agent: Agent) -> bool:
+    """Whether an agent is what its file says."""
+    return agent.origin is not None and agent.state() == agent.origin.state
+
+
+def _file(agent: Agent) -> Any:
+    return _redacted(agent.origin.written) if _unchanged(agent) else None
+
+
+def _redacted(value: Any) -> Any:
+    """Return JSON without secrets; numbers that JSON does not have become texts."""
+    return json.loads(redact(json.dumps(value)), parse_constant=str)
+
+
+def _restored(kept: Any, clean: Any, whole: Any) -> Any:
+    """Return `kept` with what is in `whole` wherever it is the same as in `clean`, which is `whole` without secrets."""
+    if kept == clean:
+        return whole
+    if isinstance(kept, dict) and isinstance(clean, dict):
+        return {key: _restored(one, clean[key], whole[key]) if key in clean else one for key, one in kept.items()}
+    if isinstance(kept, list) and isinstance(clean, list):
+        there = {_place(one, at): (one, whole[at]) for at, one in enumerate(clean)}
+        return [_restored(one, *there.get(_place(one, at), (None, None))) for at, one in enumerate(kept)]
+    return kept
+
+
+def _place(item: Any, at: int) -> Any:
+    """Return what an item of a list is known by: its name, or where it stands."""
+    return item["name"] if isinstance(item, dict) and isinstance(item.get("name"), str) else at
