@@ -150,6 +150,13 @@ def test_what_a_server_has_open_is_not_migrated(url: str) -> None:
     first.close()
 
 
+async def test_a_transaction_of_a_frozen_process_is_ended(two: tuple[Database, Database]) -> None:
+    def limit(connection: Connection) -> object:
+        return connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar()
+
+    assert [await two[0].write(limit), await two[0].read(limit)] == ["20s", "20s"]
+
+
 def test_many_that_begin_at_once_find_one_schema(url: str) -> None:
     opened: list[Any] = []
 
