@@ -135,8 +135,10 @@ async def test_it_goes_on_when_its_agent_is_back_and_a_process_starts(firm: Firm
 async def test_a_run_that_is_to_go_on_is_found_and_no_other(firm: Firm) -> None:
     await firm.parked()
     firm.gone = False
-    await firm.waiting("run_2")  # decided, and not driven yet
-    await firm.kept.add("run_3")
+    await firm.kept.add("run_2")
+    await firm.waiting("run_3")
+    assert await firm.kept.database.read(continued_runs) == ["run_3"]  # decided, and not driven yet
+    await firm.kept.driver.start("run_3")
     assert await firm.kept.database.read(continued_runs) == []
     row = await continued(firm)
     assert (row.error, row.parked, row.snapshot) == (None, False, "a" * 64)

@@ -31,6 +31,9 @@ RELEASED = {
     "002_responses_and_files.sqlite.sql": "b9d74875640873bd",
     "003_secrets_and_indexes.postgresql.sql": "360d9ad3e8b7818e",
     "003_secrets_and_indexes.sqlite.sql": "d95f7012f6be95af",
+    "004_typed_runs.postgresql.sql": "30dc0105b3204e1a",
+    "004_typed_runs.sqlite.sql": "b75327fbb069ec2e",
+    "005_processes.sql": "48c7692ec42da120",
 }
 AWKWARD = "a';\n\n-- 100 % :of %s $1 \"ä🙂\\"
 OWNED = {"tenant": "t", "created_at": 1_700_000_000, "body": {"text": AWKWARD}}

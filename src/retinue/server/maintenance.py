@@ -84,7 +84,8 @@ async def _begin_waiting(server: Server) -> None:
 
 async def _continue_parked(server: Server) -> None:
     for run_id in await server.database.read(continued_runs):
-        server.runs.start(run_id)
+        if run_id not in server.runs.here:
+            server.runs.start(run_id)
 
 
 async def begin_next(server: Server, thread_id: str) -> None:

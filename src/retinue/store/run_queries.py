@@ -104,7 +104,8 @@ def parked_runs(connection: Connection) -> list[RunRow]:
 
 
 def continued_runs(connection: Connection) -> list[str]:
-    """Return the ids of the runs that were set aside and are to go on, oldest first."""
+    """Return the ids of the runs that are to go on, after a decision or after they were set aside, and that no process
+    has yet, oldest first."""
     left = (runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None))
     query = select(runs.c.id).where(*left, runs.c.error.is_(null())).order_by(runs.c.number)
     return list(connection.execute(query).scalars())
