@@ -199,7 +199,8 @@ def _neighbours(told: Callable[[str], None]) -> tuple[str, int]:
     told(f"{seen.sent}")
     text = (
         f"For a minute one tenant sends files that take parsers minutes, schemas with endless patterns and references, "
-        f"bodies of 4 MB, requests with a hundred references, and wrong keys, all at once "
+        f"bodies of 4 MB, requests with a hundred references, small ones that name large files, "
+        f"uploads of 20 MB, and wrong keys, all at once "
         f"({sum(map(_total, seen.sent.values()))} requests were answered): {len(seen.chats)} chat completions of "
         f"another tenant took {_ms(seen.chats)}, the longest {max(seen.chats):.2f} s; {len(seen.files)} small files of "
         f"it were searchable after {_times(seen.files)}, the last after {max(seen.files):.2f} s; "
