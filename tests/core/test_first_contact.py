@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,14 @@ def test_a_model_that_cannot_be_had(model: str, message: str, tmp_path: Path) ->
     (tmp_path / "models").mkdir()
     _, lines, status = printed(tmp_path, model)
     assert (refused(lines), status) == (f"UsageError: {message}", 1)
+
+
+def test_a_mistake_takes_five_lines(tmp_path: Path) -> None:
+    program = tmp_path / "hello.py"
+    program.write_text(PROGRAM.format(tool=GOOD, model="'lokal'", question=QUESTION))
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True)
+    assert len(done.stderr.splitlines()) == 5
+    assert done.stderr.splitlines()[-1].endswith("did you mean 'local'? (openai:lokal is a model of OpenAI)")
 
 
 def test_a_wrong_key(local: OpenAIServer, tmp_path: Path) -> None:

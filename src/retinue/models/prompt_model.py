@@ -11,7 +11,7 @@ from .._internal.redaction import redacted_excerpt
 from .._internal.representation import one_line_repr
 from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
-from .._internal.tracebacks import shorten_traceback
+from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model
@@ -80,6 +80,7 @@ class PromptModel:
         api_key: str | None = None,
         **settings: Any,
     ) -> None:
+        install_excepthook()
         self.given = {"model_name_or_path": model_name_or_path, "engine": engine, "base_url": base_url}
         self.given |= {"api_key": api_key, **settings}  # the original arguments, for export
         given = _given(settings, {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path})
