@@ -2,8 +2,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WANTED = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Retinue needs Python 3.11 or newer; say PYTHON=…")'
 DEMO := PYTHONPATH=src .demo/bin/python -m retinue
-# processes for the tests: one more than there are cores, for many wait until another process has started
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# processes for the tests: two more than there are cores, for many wait until another process has started
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 
 # kept compiled, whatever the environment says: else each of the processes compiles everything once more
 export PYTHONDONTWRITEBYTECODE :=
