@@ -113,7 +113,7 @@ class LogMismatch(RetinueError):
 class AgentChanged(RetinueError):
     """A stored run began with another agent than the one that is served, and that cannot be rebuilt.
 
-    The message names what changed. The run is set aside, and goes on once the agent is served again.
+    The message names what changed. The run is suspended, and goes on once the agent is served again.
     """
 
 

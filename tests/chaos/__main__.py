@@ -223,8 +223,9 @@ def _two(told: Callable[[str], None]) -> tuple[str, int]:
         f"both at once: {len(seen.broken_keys)} and {len(seen.twice)} made two runs. {seen.approvals} answers of a "
         f"person sent to both at once: {len(seen.wrong_approvals)} refused. {seen.streams} streams read at either "
         f"server: {len(seen.told_otherwise)} told otherwise than later as a whole. {seen.cancels} cancels at either "
-        f"server: {len(seen.not_cancelled)} not `cancelled`; {len(seen.begun)} tools began after the answer, the last "
-        f"{last} after it; from the request to the end {_times(seen.seconds)}.\n"
+        f"server: {len(seen.not_cancelled)} not `cancelled`; {len(seen.begun)} tools that only read began after the "
+        f"answer, the last {last} after it, and {len(seen.acted)} with effects; from the request to the end "
+        f"{_times(seen.seconds)}.\n"
     )
     return text, seen.broken
 

@@ -26,13 +26,15 @@ from .orders import Order, Tally, decided, tally
 
 _BETWEEN = (1.0, 6.0)  # seconds from ready to the next kill
 _LONGEST = 1.0  # seconds from the start of a run to its cancel
+_OVERTAKEN = 0.05  # seconds: an effect that was just about to begin may be overtaken by the answer to a cancel
 _LATE = 1.0  # seconds after a cancel was answered within which its driver must have heard of it
 
 
 @dataclass
 class Shared:
     """What came of it. `broken_keys`: keys that made another run at one server than at the other; `twice`: threads on
-    which both servers began a run at once; `begun`: tools that began after a cancel was answered, by seconds after it;
+    which both servers began a run at once; `begun`: tools that only read and began after a cancel was answered, by
+    seconds after it; `acted`: those with effects that did;
     `both`: runs that two servers drove at a time; `told_otherwise`: streams that were not what is told later."""
 
     kills: int = 0
@@ -46,6 +48,7 @@ class Shared:
     tally: Tally = field(default_factory=Tally)
     not_cancelled: list[str] = field(default_factory=list)
     begun: list[float] = field(default_factory=list)
+    acted: list[float] = field(default_factory=list)
     broken_keys: list[str] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
     both: list[str] = field(default_factory=list)
@@ -56,6 +59,7 @@ class Shared:
     def problems(self) -> list[str]:
         """Promises that were not kept."""
         late = [f"a tool began {seconds:.2f} s after a cancel" for seconds in self.begun if seconds > _LATE]
+        late += [f"an effect began {seconds:.3f} s after a cancel" for seconds in self.acted if seconds > _OVERTAKEN]
         named = {
             "not cancelled": self.not_cancelled,
             "a key made two runs": self.broken_keys,
@@ -269,7 +273,10 @@ class Sharing:
         for note in sorted(self.at.began(), key=lambda one: float(one["began"])):
             notes.setdefault(note["what"].partition(".")[0], []).append(note)
         for number, answered in self.cancelled.items():
-            self.seen.begun += [one["began"] - answered for one in notes.get(number, ()) if one["began"] > answered]
+            for one in notes.get(number, ()):
+                if one["began"] > answered:
+                    kind = self.seen.begun if one["tool"] == "look" else self.seen.acted
+                    kind.append(one["began"] - answered)
         for order in self.orders:
             resumed = [at for _, at, event in found.get(order.run.get("id", ""), ()) if isinstance(event, Resumed)]
             if came_back(notes.get(order.number, ()), resumed):

@@ -153,15 +153,15 @@ def test_a_waiting_run_whose_tool_is_gone_says_so_and_goes_on_when_it_is_back(of
     assert "the tool `pay` is gone" in told.last_error.message
     assert until(lambda: "the tool `pay` is gone" in office.server.log)
     assert told.expires_at > told.created_at + 80_000  # of a person's day, not of a run's ten minutes
-    assert f"{run.id} of default waits until" in office.retinue("parked").stdout
-    (shown,) = json.loads(office.retinue("parked", "--json").stdout)
+    assert f"{run.id} of default waits until" in office.retinue("suspended").stdout
+    (shown,) = json.loads(office.retinue("suspended", "--json").stdout)
     assert (shown["id"], shown["agent"]) == (run.id, "clerk")
     assert "the tool `pay` is gone" in shown["problem"]
     office.model.replies += [DONE]
     office.change()
     office.now(run, "completed")
     assert office.paid() == ["5"]
-    assert office.retinue("parked").stdout == ""
+    assert office.retinue("suspended").stdout == ""
 
 
 def test_what_changed_of_an_input_is_named_and_a_run_can_be_continued_regardless(office: Office) -> None:
@@ -207,7 +207,7 @@ def test_there_must_be_something_to_continue(office: Office) -> None:
     run = office.ask()
     for words, problem in (
         (["run_0"], "there is no run 'run_0'"),
-        ([run.id], "is not set aside: its status is 'requires_action'"),
+        ([run.id], "is not suspended: its status is 'requires_action'"),
     ):
         done = retinue("runs", "continue", *words, "--db", str(office.server.db))
         assert (done.returncode, done.stdout) == (2, "")

@@ -96,6 +96,18 @@ def test_a_file_is_told_again_where_a_conversation_goes_on(served: Serving, engi
     assert "Ada lives in Paris." in engine.asked[-1].body["messages"][0]["content"]
 
 
+def test_of_too_many_files_in_a_conversation_the_newest_are_told(served: Serving, engine: OpenAIServer) -> None:
+    engine.replies[:] = ["Paris."]
+    old = {"type": "input_file", "file_id": upload(served, "old.txt", b"Ada lived in Rome.").body["id"]}
+    new = {"type": "input_file", "file_id": upload(served, "new.txt", b"Ada lives in Paris.").body["id"]}
+    items = [{"role": "user", "content": [*parts]} for parts in ([old], [new] * 100)]
+    conversation = served.ask("POST", "/v1/conversations", {"items": items}).body["id"]
+    assert respond(served, {"type": "input_text", "text": WHERE}, conversation=conversation).status == 200
+    told = "".join(str(message["content"]) for message in engine.asked[-1].body["messages"])
+    assert told.count("Ada lives in Paris.") == 100
+    assert "Ada lived in Rome." not in told
+
+
 CHAT: list[Any] = [
     ({"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}, 400, "type"),
     ({"type": "video_url", "video_url": {}}, 400, "type"),

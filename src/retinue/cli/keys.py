@@ -12,15 +12,12 @@ import click
 
 from ..display.terminal import clean
 from ..errors import UsageError
-from .option_types import PER_MINUTE, SPAN, database_url
+from .option_types import PER_MINUTE, SPAN
+from .server_database import DB_OPTION, server_database
 
 if TYPE_CHECKING:
     from ..store.api_keys import Key
 
-_MISSING = "keys need the extra 'server': pip install 'retinue[server]'"
-_DB = click.option(
-    "--db", default="retinue.db", show_default=True, help="The server's database: a file or a PostgreSQL URL."
-)
 _SCOPES = ("read", "runs", "agents", "all")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _A_MINUTE = ("requests", "tokens")
@@ -58,7 +55,7 @@ def command() -> None:
 @click.option("--expires", type=SPAN, help="Lifetime: 90m, 12h, 30d, 8w.  [default: until revoked]")
 @click.option("--limit", "limits", multiple=True, type=_Limit(), help="Overrides the server's limit; N may be none.")
 @click.option("--json", "as_json", is_flag=True, help="Print all its data as JSON.")
-@_DB
+@DB_OPTION
 def make_(db: str, as_json: bool, **wanted: Any) -> int:
     """Make a key and show it. It cannot be shown again, because only its SHA-256 is stored.
 
@@ -70,11 +67,13 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
         raise UsageError(f"{tenant[:80]!r} is not a valid tenant: want up to 64 letters, digits, '.', '_' and '-'")
     if len(name) > 256 or not name.isprintable():
         raise UsageError("a key's name must be one line of at most 256 characters")
-    keys, visited = _store()
-    with visited(database_url(db), new=True) as connection:
+    with server_database(db, new=True) as connection:
+        from ..store.api_keys import create_key, find_key, hash_key
+
         scopes = None if not wanted["scopes"] or "all" in wanted["scopes"] else sorted(set(wanted["scopes"]))
-        key = keys.create_key(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
-        made = keys.find_key(connection, keys.hash_key(key))
+        key = create_key(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
+        made = find_key(connection, hash_key(key))
+    assert made is not None  # it was just written
     if as_json:
         click.echo(json.dumps({"key": key, **_shown(made)}))
     else:
@@ -85,12 +84,13 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print all data as JSON.")
-@_DB
+@DB_OPTION
 def list_(db: str, as_json: bool) -> int:
     """List the keys of a database, oldest first."""
-    keys, visited = _store()
-    with visited(database_url(db)) as connection:
-        found = keys.all_keys(connection)
+    with server_database(db) as connection:
+        from ..store.api_keys import all_keys
+
+        found = all_keys(connection)
     if as_json:
         click.echo(json.dumps([_shown(key) for key in found], indent=2))
         return 0
@@ -103,26 +103,17 @@ def list_(db: str, as_json: bool) -> int:
 
 @command.command("revoke")
 @click.argument("id_", metavar="ID")
-@_DB
+@DB_OPTION
 def revoke(id_: str, db: str) -> int:
     """Revoke the key ID, and close its open streams."""
-    keys, visited = _store()
-    with visited(database_url(db)) as connection:
-        key = keys.revoke_key(connection, id_)
+    with server_database(db) as connection:
+        from ..store.api_keys import revoke_key
+
+        key = revoke_key(connection, id_)
     if key is None:
         raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
     click.echo(f"{key.id} of {key.tenant} was revoked")
     return 0
-
-
-def _store() -> tuple[Any, Any]:
-    """Import the functions for keys, and the one that opens their database."""
-    try:
-        from ..store import api_keys as keys
-        from ..store.admin_transaction import admin_transaction
-    except ModuleNotFoundError as error:
-        raise UsageError(_MISSING) from error
-    return keys, admin_transaction
 
 
 def _shown(key: Key) -> Mapping[str, Any]:

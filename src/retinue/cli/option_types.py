@@ -1,9 +1,8 @@
-"""Option types shared by several commands: rates, durations and databases."""
+"""Option types shared by several commands: rates and durations."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import click
@@ -33,12 +32,3 @@ class _Span(click.ParamType):  # type: ignore[type-arg] # newer versions of clic
 
 PER_MINUTE = _PerMinute()
 SPAN = _Span()  # in seconds
-
-
-def database_url(db: str) -> str:
-    """Return the URL of a database given as a file or a URL."""
-    if "://" in db:
-        return db
-    from sqlalchemy import URL
-
-    return URL.create("sqlite", database=str(Path(db))).render_as_string(hide_password=False)

@@ -12,7 +12,8 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .option_types import PER_MINUTE, database_url
+from .option_types import PER_MINUTE
+from .server_database import database_url
 
 if TYPE_CHECKING:
     from ..server.deployment import Deployment

@@ -31,13 +31,13 @@ from .fair_scheduler import FairScheduler
 from .leases import Lease, acquire_epoch, is_new, is_suspect, park_runs
 from .log_writer import BACK_OFF, LogWriter
 from .notifier import notifier_of
-from .parked_runs import park_run
 from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
+from .suspension import suspend_run
 from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
-DriveEnd = Literal["ended", "waiting", "fenced", "parked"]
+DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +163,8 @@ class Runs:
         """Drive the run, and return how that ended. Passing its `request` saves reading it.
 
         The run has "ended", or is "waiting" for a person or its client; there was nothing to drive, or another drive
-        took it over ("fenced"); or it is left as it is ("parked"), since this process stops or the run's agent changed.
-        Raises `StoreUnavailable` if the database is unavailable; the run can be resumed."""
+        took it over ("fenced"); this process stops and leaves it to the next one ("parked"); or its agent changed
+        ("suspended"). Raises `StoreUnavailable` if the database is unavailable; the run can be resumed."""
         failpoint("before claim")
         lease: Lease | None = None
         with suppress(StoreConflict):
@@ -216,7 +216,7 @@ class Runs:
         except StoreUnavailable:
             raise
         except AgentChanged as error:
-            return await self._park(run, writer, error)
+            return await self._suspend(run, writer, error)
         except RetinueError as error:  # the request cannot be served
             logger.warning("the run %s failed: %s", run.id, error)
             return await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
@@ -229,7 +229,7 @@ class Runs:
             raise
         except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
             if run.snapshot and isinstance(error, LogMismatch):
-                return await self._park(run, writer, error)
+                return await self._suspend(run, writer, error)
             logger.warning("the run %s failed: %s", run.id, error)
             return await self._end(run, writer, stopped_by(error))
 
@@ -258,16 +258,16 @@ class Runs:
                     live.cancel()
         return "parked"
 
-    async def _park(self, run: RunRow, writer: LogWriter, problem: RetinueError) -> DriveEnd:
-        """Set the run aside as it is, since it cannot go on with its agent."""
+    async def _suspend(self, run: RunRow, writer: LogWriter, problem: RetinueError) -> DriveEnd:
+        """Suspend the run as it is, since it cannot go on with its agent."""
         words = f"the agent {run.agent} is not what it was when this run began, so the run waits: {problem}"
-        work = partial(park_run, held=run, problem=words, ttl=self._human_ttl)
+        work = partial(suspend_run, held=run, problem=words, ttl=self._human_ttl)
         row = await self.database.write(work)
         if row is None:
             return await self._end(run, writer, Stopped(StopReason.CANCELLED))
-        logger.error("the run %s is set aside: %s; see retinue runs --help", run.id, words)
+        logger.error("the run %s is suspended: %s; see retinue runs --help", run.id, words)
         self.followers.publish(run.id, [row])
-        return "parked"
+        return "suspended"
 
     async def _end(
         self,

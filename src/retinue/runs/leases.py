@@ -55,7 +55,7 @@ def acquire_epoch(
         values["ending"] = "expired"
     if run.status == "queued":
         values["status"] = "in_progress"
-    if run.parked:
+    if run.suspended:
         values["error"] = None
     if not now and snapshots is not None:
         values["snapshot"] = snapshots.write(connection, run)
@@ -78,7 +78,8 @@ def unfinished_runs(
     """Return the runs that `process` may drive, except those in `but`, oldest first, and at most so many: id, row, and
     number of drives since it last made progress. An unreadable row is `None`: the driver handles it, and the other runs
     still start."""
-    found = [run_id for run_id in runs_to_drive(connection, process) if run_id not in but]
+    free = runs_to_drive(connection, process, None if most is None else most + len(but))
+    found = [run_id for run_id in free if run_id not in but]
     return [(run_id, *_left(connection, run_id)) for run_id in found[:most]]
 
 

@@ -26,17 +26,17 @@ class Recovery:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._suspects: set[str] = set()  # that wait for one another
-        self._parked: set[str] = set()  # that were tried once: their agents had changed
+        self._suspended: set[str] = set()  # that were tried once: their agents had changed
 
     async def recover(self) -> int:
         """Start what may be driven and is not: of a database that others share, as much as this process has room for.
         Return the number of runs."""
         runs = self._runs
-        but = {*runs.here, *self._suspects, *self._parked}
+        but = {*runs.here, *self._suspects, *self._suspended}
         most = max(0, runs.turns.at_once - len(but)) if runs.database.is_shared else None
         left = partial(unfinished_runs, process=runs.database.process, but=but, most=most)
         found = await runs.database.read(left)
-        self._parked |= {run.id for _, run, _ in found if run is not None and run.parked}
+        self._suspended |= {run.id for _, run, _ in found if run is not None and run.suspended}
         suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]
         for run_id, run, tries in found:
             if run is None or not is_suspect(tries):

@@ -47,7 +47,7 @@ async def run_maintenance(server: Server) -> None:
         "expiring runs": partial(_end_late, server),
         "starting queued runs": partial(_begin_waiting, server),
         "indexing what other servers left": partial(_index_left, server),
-        "continuing runs that were set aside": partial(_continue_parked, server),
+        "continuing runs that nobody drives": partial(_continue_runs, server),
         "deleting old data": now_and_then.forget,
     }
     said: dict[str, str] = {}
@@ -82,7 +82,7 @@ async def _begin_waiting(server: Server) -> None:
         await begin_next(server, thread_id)
 
 
-async def _continue_parked(server: Server) -> None:
+async def _continue_runs(server: Server) -> None:
     for run_id in await server.database.read(continued_runs):
         if run_id not in server.runs.here:
             server.runs.start(run_id)

@@ -87,7 +87,7 @@ class RunSession:
                     yield frame
                 if projection.last is not None:
                     break
-                if isinstance(item, RunRow) and item.parked:
+                if isinstance(item, RunRow) and item.suspended:
                     raise run_failed_error(item)
         except (RetinueError, ApiError) as error:
             yield projection.cut(error)
@@ -99,7 +99,7 @@ class RunSession:
             yield projection.tail
 
     async def wait(self, projection: Projection, request: Request) -> RunRow:
-        """Return the run's row once everything was told, or the run is set aside. The client of `request` may
+        """Return the run's row once everything was told, or the run is suspended. The client of `request` may
         disconnect meanwhile."""
         watch = asyncio.create_task(wait_for_disconnect(request))
         following = asyncio.create_task(self.rest(projection))
@@ -123,7 +123,7 @@ class RunSession:
                 for _ in projection.tell(item):
                     pass
                 run = item if isinstance(item, RunRow) else run
-                if projection.last is not None or run.parked:
+                if projection.last is not None or run.suspended:
                     break
         return run
 

@@ -17,7 +17,7 @@ from .tenant_view import Page, TenantView
 _AT_ONCE = 500  # ids per statement
 DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 _ROWS = select(*(runs.c[name] for name in COLUMNS))
-_PARKED = (runs.c.status == "queued", runs.c.error.is_not(null()))
+_SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,12 @@ def threads_waited_for(connection: Connection) -> list[str]:
     return [thread for thread in connection.execute(query).scalars() if thread is not None]
 
 
-def runs_to_drive(connection: Connection, process: str) -> list[str]:
-    """Return the ids of the runs that `process` may drive, oldest first: no other living process has them."""
+def runs_to_drive(connection: Connection, process: str, most: int | None = None) -> list[str]:
+    """Return the ids of the runs that `process` may drive, oldest first, and at most so many: no other living process
+    has them."""
     free = is_free(connection, runs.c.driver, process)
     query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), free).order_by(runs.c.number)
-    return list(connection.execute(query).scalars())
+    return list(connection.execute(query.limit(most)).scalars())
 
 
 def runs_to_interrupt(connection: Connection, process: str) -> list[str]:
@@ -98,13 +99,13 @@ def marks_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunMar
     return found
 
 
-def parked_runs(connection: Connection) -> list[RunRow]:
-    """Return the runs of all tenants that are set aside since their agents changed, oldest first."""
-    return read_runs(connection, _ROWS.where(*_PARKED).order_by(runs.c.number))
+def suspended_runs(connection: Connection) -> list[RunRow]:
+    """Return the runs of all tenants that are suspended since their agents changed, oldest first."""
+    return read_runs(connection, _ROWS.where(*_SUSPENDED).order_by(runs.c.number))
 
 
 def continued_runs(connection: Connection) -> list[str]:
-    """Return the ids of the runs that are to go on, after a decision or after they were set aside, and that no process
+    """Return the ids of the runs that are to go on, after a decision or after they were suspended, and that no process
     has yet, oldest first."""
     left = (runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None))
     query = select(runs.c.id).where(*left, runs.c.error.is_(null())).order_by(runs.c.number)

@@ -162,14 +162,14 @@ class RunRow:
         return self.status in ACTIVE
 
     @property
-    def parked(self) -> bool:
-        """Whether the run is set aside, since the agent that it began with is no longer served; `error` says why."""
+    def suspended(self) -> bool:
+        """Whether the run is suspended, since the agent that it began with is no longer served; `error` says why."""
         return self.status == "queued" and self.error is not None
 
     @property
     def rests(self) -> bool:
         """Whether the run has ended, or waits for a person, its client or its agent."""
-        return self.status == "requires_action" or not self.active or self.parked
+        return self.status == "requires_action" or not self.active or self.suspended
 
     @property
     def usage(self) -> Usage | None:

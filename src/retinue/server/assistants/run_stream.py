@@ -51,7 +51,7 @@ class RunEvents:
             if self._number < self._after:
                 message = f"Invalid 'Last-Event-ID': the run {self._run.id} has no event {self._after}."
                 raise ApiError(400, message)
-            if item.parked:
+            if item.suspended:
                 yield frame(run_failed_error(item).body, "error")
             self.last = item if item.rests else None
 

@@ -44,7 +44,7 @@ async def create(
         return event_stream(session.follow(Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
     entries = Entries()
     run = await session.wait(entries, request)
-    if run.status in FAILED or run.parked:
+    if run.status in FAILED or run.suspended:
         raise await error_of_run(context.server, run)
     answer = completion(run, entries.log, reasoning=bool(body.reasoning))
     if as_text:

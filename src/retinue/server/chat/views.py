@@ -108,7 +108,7 @@ class Chunks:
             self._told = said
 
     def _end(self, run: RunRow) -> Iterator[Object]:
-        if run.status in FAILED or run.parked:
+        if run.status in FAILED or run.suspended:
             raise run_failed_error(run)
         for index, call in enumerate(_calls(run)):
             begun = {**call, "index": index, "function": {**call["function"], "arguments": ""}}

@@ -46,11 +46,12 @@ def readable_items(connection: Connection, scope: TenantView, items: Items) -> l
 def kept_items(connection: Connection, scope: TenantView, items: Items) -> list[Object]:
     """Return stored `items` with text files inlined, as far as possible."""
     readable = Readable(connection, scope)
-    return [
+    newest_first = [
         {**item, name: readable.kept(item[name])} if name else dict(item)
-        for item in items
+        for item in reversed(items)
         for name in [_SPOKEN.get(item["type"])]
     ]
+    return newest_first[::-1]
 
 
 def answers_at_the_end(items: Items, sets: Collection[frozenset[str]] = ()) -> list[tuple[str, str]]:

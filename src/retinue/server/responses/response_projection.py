@@ -93,7 +93,7 @@ class ResponseProjection:
 
     def _row(self, run: RunRow) -> Iterator[Object]:
         went_on = len(run.submissions) - self._part.number
-        if went_on < 0 or (run.status == "queued" and not run.parked):  # an outdated row, or nothing new
+        if went_on < 0 or (run.status == "queued" and not run.suspended):  # an outdated row, or nothing new
             return
         yield from self._begin()
         if self._end is not None and (went_on or run.status == "requires_action"):

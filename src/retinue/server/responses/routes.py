@@ -90,6 +90,6 @@ async def _ended(context: Context, part: Part, request: Request, session: RunSes
     progress = ResponseProjection(part, tools_of(context.server.deployment, part.run))
     run = await session.wait(progress, request)
     response = progress.now(run)
-    if run.parked or response["status"] in ("failed", "cancelled"):
+    if run.suspended or response["status"] in ("failed", "cancelled"):
         raise await error_of_run(context.server, run)
     return response

@@ -72,13 +72,13 @@ def response_object(
 
 
 def problem_of(run: RunRow) -> Object:
-    """Return why a run did not complete or is set aside, in a response's format."""
+    """Return why a run did not complete or is suspended, in a response's format."""
     if run.status == "incomplete":
         filtered = run.incomplete == "content_filter"
         return {"incomplete_details": {"reason": "content_filter" if filtered else "max_output_tokens"}}
     if run.status == "expired":
         return {"error": {"code": "server_error", "message": "The run has expired."}}
-    if run.status == "failed" or run.parked:
+    if run.status == "failed" or run.suspended:
         return {"error": last_error(run) or {"code": "server_error", "message": "The run failed."}}
     return {}
 

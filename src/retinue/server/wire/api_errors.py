@@ -44,7 +44,7 @@ def run_failed_error(run: RunRow, *, acted: bool = False) -> ApiError:
     error = run.error or RunError("", f"The run was {run.status}.")
     said, cause = error.message, error.cause
     headers = {"x-should-retry": "false"} if acted or cause == "model_refused" else {}
-    if run.parked:
+    if run.suspended:
         return ApiError(409, said, code=cause, headers={"x-should-retry": "false"})
     match error.code:
         case "rate_limit_exceeded":

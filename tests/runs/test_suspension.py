@@ -1,4 +1,4 @@
-"""Runs that are set aside since their agents changed, and what others do to them meanwhile."""
+"""Runs that are suspended since their agents changed, and what others do to them meanwhile."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from retinue.core.events import Stopped
 from retinue.core.values import Decision
 from retinue.errors import AgentChanged, StoreConflict, UsageError
 from retinue.runs import RunInput, Runs, recover_runs
-from retinue.runs.parked_runs import continue_run, park_run
+from retinue.runs.suspension import continue_run, suspend_run
 from retinue.store.api_keys import create_key
 from retinue.store.event_log import Fenced
-from retinue.store.run_queries import continued_runs, count_of_key, parked_runs
+from retinue.store.run_queries import continued_runs, count_of_key, suspended_runs
 from retinue.store.run_row import RunRow
 from retinue.store.run_store import find_run, update_run
 from retinue.store.snapshots import SnapshotWriter, find_snapshot
@@ -57,11 +57,11 @@ class Firm:
         await self.kept.driver.start(await self.kept.add(run_id, **values))
         await self.kept.decide(APPROVED, run_id)
 
-    async def parked(self, run_id: str = "run_1", **values: Any) -> RunRow:
-        """A run that was set aside."""
+    async def suspended(self, run_id: str = "run_1", **values: Any) -> RunRow:
+        """A run that was suspended."""
         await self.waiting(run_id, **values)
         self.gone = True
-        assert await self.kept.driver.drive(run_id) == "parked"
+        assert await self.kept.driver.drive(run_id) == "suspended"
         return await self.kept.row(run_id)
 
 
@@ -102,28 +102,28 @@ async def test_a_snapshot_is_written_once_per_tenant_with_the_first_claim(firm: 
     assert await firm.kept.database.read(partial(find_snapshot, run=row)) == BODY
 
 
-async def test_a_parked_run_is_as_it_was_and_says_why(firm: Firm) -> None:
+async def test_a_suspended_run_is_as_it_was_and_says_why(firm: Firm) -> None:
     await firm.waiting()
     log = await firm.kept.log()
     firm.gone = True
-    assert await firm.kept.driver.drive("run_1") == "parked"
+    assert await firm.kept.driver.drive("run_1") == "suspended"
     row = await firm.kept.row()
-    assert (row.status, row.holds, row.parked, row.rests, row.active) == ("queued", True, True, True, True)
+    assert (row.status, row.holds, row.suspended, row.rests, row.active) == ("queued", True, True, True, True)
     assert row.error is not None
     assert row.error.message.endswith("the tool `pay` is gone")
     assert row.error.cause == "agent_changed"
     assert row.decisions == APPROVED
     assert await firm.kept.log() == log
-    assert [run.id for run in await firm.kept.database.read(parked_runs)] == ["run_1"]
+    assert [run.id for run in await firm.kept.database.read(suspended_runs)] == ["run_1"]
 
 
 async def test_it_goes_on_when_its_agent_is_back_and_a_process_starts(firm: Firm) -> None:
-    await firm.parked()
+    await firm.suspended()
     for _ in range(12):  # as often as a run that kills processes would be given up
         driver = firm.another()
         assert await recover_runs(driver) == 1
         await driver.start("run_1")
-        assert (await firm.kept.row()).parked
+        assert (await firm.kept.row()).suspended
     firm.gone = False
     driver = firm.another()
     await recover_runs(driver)
@@ -133,7 +133,7 @@ async def test_it_goes_on_when_its_agent_is_back_and_a_process_starts(firm: Firm
 
 
 async def test_a_run_that_is_to_go_on_is_found_and_no_other(firm: Firm) -> None:
-    await firm.parked()
+    await firm.suspended()
     firm.gone = False
     await firm.kept.add("run_2")
     await firm.waiting("run_3")
@@ -141,7 +141,7 @@ async def test_a_run_that_is_to_go_on_is_found_and_no_other(firm: Firm) -> None:
     await firm.kept.driver.start("run_3")
     assert await firm.kept.database.read(continued_runs) == []
     row = await continued(firm)
-    assert (row.error, row.parked, row.snapshot) == (None, False, "a" * 64)
+    assert (row.error, row.suspended, row.snapshot) == (None, False, "a" * 64)
     assert await firm.kept.database.read(continued_runs) == ["run_1"]
     await firm.kept.driver.start("run_1")
     assert (await firm.kept.row()).status == "completed"
@@ -161,8 +161,10 @@ async def test_an_agent_that_asks_in_other_words_is_noticed(firm: Firm, snapshot
         await continued(firm, regardless=True)
     await driver.start("run_1")
     row = await firm.kept.row()
-    status, parked = {"kept": ("queued", True), "none": ("failed", False), "regardless": ("completed", False)}[snapshot]
-    assert (row.status, row.parked) == (status, parked)
+    status, suspended = {"kept": ("queued", True), "none": ("failed", False), "regardless": ("completed", False)}[
+        snapshot
+    ]
+    assert (row.status, row.suspended) == (status, suspended)
     assert (row.error is None) == (snapshot == "regardless")
     if row.error is not None:
         assert "does not fit this run" in row.error.message
@@ -170,19 +172,19 @@ async def test_an_agent_that_asks_in_other_words_is_noticed(firm: Firm, snapshot
 
 async def test_it_takes_no_place_of_its_keys(firm: Firm) -> None:
     key = await firm.kept.database.write(create_key)
-    await firm.parked(key_id=key)
+    await firm.suspended(key_id=key)
     assert await firm.kept.database.read(partial(count_of_key, key_id=key)) == 0
 
 
 @pytest.mark.parametrize("ending", ["", "expired"])
 async def test_it_can_be_cancelled_and_expires(firm: Firm, ending: str) -> None:
-    await firm.parked()
+    await firm.suspended()
     row = await firm.kept.halt(ending=ending)
-    assert (row.status, row.holds, row.parked) == (ending or "cancelled", False, False)
+    assert (row.status, row.holds, row.suspended) == (ending or "cancelled", False, False)
     assert isinstance((await firm.kept.log())[-1], Stopped)
 
 
-async def test_a_cancel_while_it_is_being_parked_ends_it(firm: Firm) -> None:
+async def test_a_cancel_while_it_is_being_suspended_ends_it(firm: Firm) -> None:
     await firm.waiting()
     firm.gone, firm.asked = True, Gate()
     driving = asyncio.create_task(firm.kept.driver.drive("run_1"))
@@ -194,7 +196,7 @@ async def test_a_cancel_while_it_is_being_parked_ends_it(firm: Firm) -> None:
     assert (row.status, row.error, row.holds) == ("cancelled", None, False)
 
 
-async def test_only_the_drive_that_has_the_run_may_park_it(firm: Firm) -> None:
+async def test_only_the_drive_that_has_the_run_may_suspend_it(firm: Firm) -> None:
     await firm.waiting()
     firm.gone, firm.asked = True, Gate()
     driving = asyncio.create_task(firm.kept.driver.drive("run_1"))
@@ -207,13 +209,13 @@ async def test_only_the_drive_that_has_the_run_may_park_it(firm: Firm) -> None:
     assert await driving == "fenced"
     assert (await firm.kept.row()).status == "completed"
     with pytest.raises(Fenced):
-        await firm.kept.database.write(partial(park_run, held=before, problem="", ttl=1))
+        await firm.kept.database.write(partial(suspend_run, held=before, problem="", ttl=1))
 
 
 async def test_of_two_who_continue_it_one_is_told_that_it_goes_on(firm: Firm) -> None:
-    await firm.parked()
+    await firm.suspended()
     await continued(firm)
-    with pytest.raises(UsageError, match="is not set aside: its status is 'queued'"):
+    with pytest.raises(UsageError, match="is not suspended: its status is 'queued'"):
         await continued(firm)
     with pytest.raises(UsageError, match="there is no run 'run_9'"):
         await continued(firm, "run_9")
@@ -221,7 +223,7 @@ async def test_of_two_who_continue_it_one_is_told_that_it_goes_on(firm: Firm) ->
 
 async def test_what_a_driver_claimed_is_not_continued(firm: Firm) -> None:
     """By one who read the row before."""
-    before = await firm.parked()
+    before = await firm.suspended()
     firm.gone = False
     await firm.kept.driver.start("run_1")
 

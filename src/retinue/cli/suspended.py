@@ -1,36 +1,31 @@
-"""`retinue runs`: those that were set aside since their agents changed; also while the server runs."""
+"""`retinue runs`: those that were suspended since their agents changed; also while the server runs."""
 
 from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
 import click
 
 from ..display.terminal import clean
 from ..errors import StoreConflict, UsageError
-from .option_types import database_url
-
-_MISSING = "stored runs need the extra 'server': pip install 'retinue[server]'"
-_DB = click.option(
-    "--db", default="retinue.db", show_default=True, help="The server's: a file, or the URL of a PostgreSQL database."
-)
+from .server_database import DB_OPTION, server_database
 
 
 @click.group("runs")
 def command() -> None:
-    """Runs that a server set aside, since it serves another agent than the one that they began with."""
+    """Runs that a server suspended, since it serves another agent than the one that they began with."""
 
 
-@command.command("parked")
+@command.command("suspended")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@_DB
-def parked_(db: str, as_json: bool) -> int:
-    """List the runs that were set aside, oldest first, and what changed of their agents."""
-    from_store, visited = _store()
-    with visited(database_url(db)) as connection:
-        found = from_store.parked_runs(connection)
+@DB_OPTION
+def suspended_(db: str, as_json: bool) -> int:
+    """List the runs that were suspended, oldest first, and what changed of their agents."""
+    with server_database(db) as connection:
+        from ..store.run_queries import suspended_runs
+
+        found = suspended_runs(connection)
     if as_json:
         shown = [
             {"id": run.id, "tenant": run.tenant, "agent": run.agent, "expires_at": run.expires_at}
@@ -49,18 +44,17 @@ def parked_(db: str, as_json: bool) -> int:
 @click.argument("run_id", metavar="RUN")
 @click.option("--regardless", is_flag=True, help="With the agent as it is served now, whatever changed.")
 @click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Seconds for the run.")
-@_DB
+@DB_OPTION
 def continue_(run_id: str, db: str, regardless: bool, run_ttl: int) -> int:
     """Let RUN go on. The server does so within a second, or when it is started.
 
-    If its agent is still another than the one that it began with, the run is set aside again. With --regardless it
+    If its agent is still another than the one that it began with, the run is suspended again. With --regardless it
     goes on with the agent of today: what was done stays done, and the model sees what it did before under today's
     prompt. This can also be said of a run that still waits for a person.
     """
-    _, visited = _store()
-    from ..runs.parked_runs import continue_run
+    with server_database(db) as connection:
+        from ..runs.suspension import continue_run
 
-    with visited(database_url(db)) as connection:
         try:
             run = continue_run(connection, run_id, run_ttl, regardless=regardless)
         except StoreConflict as error:
@@ -68,16 +62,6 @@ def continue_(run_id: str, db: str, regardless: bool, run_ttl: int) -> int:
     waits = "once a person has decided" if run.status == "requires_action" else "now"
     click.echo(f"{run.id} goes on {waits}{', with the agent as it is' if regardless else ''}")
     return 0
-
-
-def _store() -> tuple[Any, Any]:
-    """What finds the runs, and what opens their database."""
-    try:
-        from ..store import run_queries
-        from ..store.admin_transaction import admin_transaction
-    except ModuleNotFoundError as error:
-        raise UsageError(_MISSING) from error
-    return run_queries, admin_transaction
 
 
 def _date(seconds: int) -> str:

@@ -1,4 +1,4 @@
-"""Parked runs: set aside as they are since their agents changed, until these are back or an operator decides."""
+"""Suspension of runs whose agents changed: they stay as they are until the agents are back, or an operator decides."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..store.event_log import Fenced
 from ..store.run_row import REGARDLESS, RunError, RunRow, RunValues
 from ..store.run_store import find_run, update_run
 
-AGENT_CHANGED = "agent_changed"  # the `cause` of a parked run's error
+AGENT_CHANGED = "agent_changed"  # the `cause` of a suspended run's error
 
 
-def park_run(connection: Connection, held: RunRow, problem: str, ttl: int) -> RunRow | None:
-    """Set aside the run acquired as `held` because of `problem`; it expires in `ttl` seconds. Return its new row, or
+def suspend_run(connection: Connection, held: RunRow, problem: str, ttl: int) -> RunRow | None:
+    """Suspend the run acquired as `held` because of `problem`; it expires in `ttl` seconds. Return its new row, or
     `None` if it has to end instead. Raises `Fenced` if another drive has it by now."""
     run = find_run(connection, held.id, held.request, lock=True)
     if run is None or run.epoch != held.epoch:
@@ -28,16 +28,16 @@ def park_run(connection: Connection, held: RunRow, problem: str, ttl: int) -> Ru
 
 
 def continue_run(connection: Connection, run_id: str, ttl: int, *, regardless: bool = False) -> RunRow:
-    """Let a parked run go on within `ttl` seconds: if it can by now, or `regardless` of what changed. A run that waits
-    for a person goes on regardless when the person has decided. Return its new row.
+    """Let a suspended run go on within `ttl` seconds: if it can by now, or `regardless` of what changed. A run that
+    waits for a person goes on regardless when the person has decided. Return its new row.
 
     Raises `UsageError` if there is nothing to continue, and `StoreConflict` if the run is being changed."""
     run = find_run(connection, run_id, lock=True)
     if run is None:
         raise UsageError(f"there is no run {run_id[:80]!r}")
-    if not run.parked and not (regardless and run.status == "requires_action"):
-        raise UsageError(f"the run {run.id} is not set aside: its status is {run.status!r}")
+    if not run.suspended and not (regardless and run.status == "requires_action"):
+        raise UsageError(f"the run {run.id} is not suspended: its status is {run.status!r}")
     values = RunValues(snapshot=REGARDLESS) if regardless else RunValues()
-    if run.parked:
+    if run.suspended:
         values |= RunValues(error=None, expires_at=int(CLOCK.now()) + ttl)
     return update_run(connection, run, **values)

@@ -1,0 +1,40 @@
+"""The server's database, for the commands that read and change it while a server may run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+DB_OPTION = click.option(
+    "--db", default="retinue.db", show_default=True, help="The server's database: a file or a PostgreSQL URL."
+)
+
+
+def database_url(db: str) -> str:
+    """Return the URL of a database given as a file or a URL."""
+    if "://" in db:
+        return db
+    from sqlalchemy import URL
+
+    return URL.create("sqlite", database=str(Path(db))).render_as_string(hide_password=False)
+
+
+@contextmanager
+def server_database(db: str, *, new: bool = False) -> Iterator[Connection]:
+    """Open a transaction in the database `db`, which may be made if `new` is set. Raises `UsageError` without the
+    extra."""
+    try:
+        from ..store.admin_transaction import admin_transaction
+    except ModuleNotFoundError as error:
+        raise UsageError("a server's database needs the extra 'server': pip install 'retinue[server]'") from error
+    with admin_transaction(database_url(db), new=new) as connection:
+        yield connection
