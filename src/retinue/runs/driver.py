@@ -20,6 +20,7 @@ from ..core.log_context import LogContext, current_context, enter_context
 from ..core.tool import Tool
 from ..core.values import Message, StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
+from ..nested_runs import Earlier
 from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced, read_events
 from ..store.run_row import REGARDLESS, RunRow
@@ -240,7 +241,7 @@ class Runs:
         asked: RunInput | Started = assigned
         if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
             asked = log[0]
-        live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
+        live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
         live.regardless = run.snapshot == REGARDLESS
         return live, {tool.name: tool for tool in assigned.agent.tools}
 
