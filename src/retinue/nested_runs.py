@@ -93,7 +93,7 @@ class NestedRuns:
         if result.stop_reason is StopReason.AWAITING_HUMAN:
             calls = ", ".join(f"{one.tool} ({member.call}/{one.id})" for one in result.waiting)
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
-        return answer_of(member.tool.name, result.stop_reason, result.answer, result.error, result.usage)
+        return answer_of(member.tool.name, result.stop_reason, result.answer, result.error, result.usage, 0.0)
 
     def _heard(self, path: str, event: Event | Delta) -> None:
         if self.listener is not None:

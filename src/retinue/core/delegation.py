@@ -42,11 +42,12 @@ class MemberCall:
 
 
 class MemberAnswer(NamedTuple):
-    """How a member's run ended, and all that it used."""
+    """How a member's run ended, and all that it used; `seconds` do not count those in which it waited."""
 
     outcome: Outcome
     text: str
     usage: Usage
+    seconds: float
 
 
 class Pending(Exception):
@@ -76,13 +77,13 @@ def is_member(tool: Tool | None) -> bool:
     return tool is not None and hasattr(tool.something, "run_spec")
 
 
-def answer_of(name: str, reason: StopReason, answer: str, detail: str, usage: Usage) -> MemberAnswer:
+def answer_of(name: str, reason: StopReason, answer: str, detail: str, usage: Usage, seconds: float) -> MemberAnswer:
     """Return what the caller observes of the run of the member `name`, which ended for `reason`, perhaps without an
     `answer`; `usage` is that of the whole run."""
     used = usage + Usage(runs=1)
     if answer:
-        return MemberAnswer("result", answer, used)
-    return MemberAnswer("failed", f"{name} did not answer ({reason}{f': {detail}' if detail else ''}).", used)
+        return MemberAnswer("result", answer, used, seconds)
+    return MemberAnswer("failed", f"{name} did not answer ({reason}{f': {detail}' if detail else ''}).", used, seconds)
 
 
 def stop_reason(pending: Sequence[Pending]) -> StopReason:

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -32,10 +32,9 @@ SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
 """The calls of the current run so far, in order, for tools whose work depends on them. Such a tool stays stateless: it
 can serve many runs at once, and in a resumed run it finds the recorded calls."""
 _CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
-_SPENT: ContextVar[list[Usage] | None] = ContextVar("SPENT", default=None)
+_SPENT: ContextVar[_Spent | None] = ContextVar("SPENT", default=None)
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
-_NONE = Usage()
 
 
 def idempotency_key() -> str:
@@ -55,7 +54,15 @@ def idempotency_header() -> dict[str, str]:
 def charge_usage(usage: Callable[[], Usage]) -> None:
     """Charge the tokens of a nested run to the tool call that contains it, if any."""
     if (spent := _SPENT.get()) is not None:
-        spent.append(usage())
+        spent.usage += usage()
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What agents used that a call ran. `seconds` are those of a member's run, which its caller did not await."""
+
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -139,7 +146,7 @@ class Toolbox:
         """
         began = time.perf_counter()
         tool = self.find(action.tool)
-        spent: list[Usage] = []
+        spent = _Spent()
         calls, spending = SO_FAR.set(self._calls), _SPENT.set(spent)
         try:
             outcome, text = await self._answered(action, tool, share)
@@ -150,8 +157,8 @@ class Toolbox:
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
-        seconds = time.perf_counter() - began
-        return Observation(action.id, text, outcome, seconds, note, direct, stale, sum(spent, _NONE))
+        seconds = max(spent.seconds, time.perf_counter() - began)
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, spent.usage)
 
     def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
         """Return whether the tool gave the same output before. For a tool with effects, each result is news."""
@@ -233,7 +240,7 @@ class Toolbox:
         except Exception as error:  # a member may raise anything, too
             return "failed", f"{tool.name} failed: {describe_error(error)}"
         if (spent := _SPENT.get()) is not None:
-            spent[:] = [answer.usage]  # of its whole run, not only of this drive
+            spent.usage, spent.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
         return answer.outcome, answer.text
 
     def _settle(self, action: AgentAction, outcome: Outcome, observation: Observation | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -11,6 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from .._internal.thread_pool import run_in_thread
+from ..agent import Agent
+from ..core.budgets import Budget
 from ..core.tool import Tool
 from ..runs import RunInput
 from ..runs.leases import is_new
@@ -39,6 +42,8 @@ def make_resolver(
 
     async def assign(run: RunRow) -> RunInput:
         agent = await versions.agent_of(run)
+        if run.kind == "member":
+            return RunInput(_within(agent, run.request["budget"]), run.request["question"])
         wishes = run.request.get("tools") or ()
         more: list[Tool] = []
         if any(one.get("type") in HOSTED for one in wishes):
@@ -59,6 +64,13 @@ def make_resolver(
         return RunInput(agent, question, history)
 
     return assign
+
+
+def _within(agent: Agent, budget: Mapping[str, Any]) -> Agent:
+    """Return a member of a team with the budget that its caller gave it."""
+    member = copy.copy(agent)
+    member.budget, member.memories, member.human = Budget(**budget), (), None
+    return member
 
 
 def _schema_size(run: RunRow) -> int:

@@ -19,13 +19,15 @@ from .deployment import Deployment
 
 logger = logging.getLogger(__name__)
 _KEPT = 50  # agents that were rebuilt
+_LEVELS = 8  # of agents below one another
+_MOST = 2_000
 
 
 class AgentVersions:
     """The agents of a deployment with their snapshots, and those that were rebuilt from former snapshots."""
 
     def __init__(self, deployment: Deployment, database: Database) -> None:
-        self._agents = deployment.agents
+        self._agents = {**deployment.agents, **members_of(deployment.agents)}
         self._database = database
         snapshots = {name: _snapshot(agent) for name, agent in self._agents.items()}
         self._snapshots = {name: one for name, one in snapshots.items() if one is not None}
@@ -55,6 +57,23 @@ class AgentVersions:
             self._rebuilt = dict([*self._rebuilt.items(), (key, rebuilt)][-_KEPT:])
             return rebuilt
         return self._rebuilt[key]
+
+
+def members_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
+    """Return the agents that are tools of these, at all levels that a run may have, by the paths of their tools."""
+    found: dict[str, Agent] = {}
+    level = dict(agents)
+    for _ in range(_LEVELS):
+        level = {
+            f"{name}/{tool.name}": tool.something
+            for name, agent in level.items()
+            for tool in agent.tools
+            if isinstance(tool.something, Agent)
+        }
+        found |= level
+        if len(found) > _MOST:
+            raise UsageError(f"a team has at most {_MOST} members; agents that call one another have no end")
+    return found
 
 
 def _snapshot(agent: Agent) -> AgentSnapshot | None:

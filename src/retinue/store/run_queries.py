@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, exists, func, null, or_, select, update
 
 from .processes import is_free
-from .run_row import ACTIVE, Kind, RunRow, Status
+from .run_row import ACTIVE, BY_MEMBERS, Kind, RunRow, Status
 from .run_store import COLUMNS, delete_runs, read_runs
 from .tables import events, run_metadata, runs
 from .tenant_view import Page, TenantView
@@ -68,9 +68,23 @@ def threads_waited_for(connection: Connection) -> list[str]:
 def runs_to_drive(connection: Connection, process: str, most: int | None = None) -> list[str]:
     """Return the ids of the runs that `process` may drive, oldest first, and at most so many: no other living process
     has them."""
-    free = is_free(connection, runs.c.driver, process)
+    free = is_free(connection, runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
     query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), free).order_by(runs.c.number)
     return list(connection.execute(query.limit(most)).scalars())
+
+
+def active_members(connection: Connection, run_id: str) -> list[RunRow]:
+    """Return the runs of a run's members that have not ended, oldest first."""
+    mine = (runs.c.parent_id == run_id, runs.c.status.in_(ACTIVE))
+    return read_runs(connection, _ROWS.where(*mine).order_by(runs.c.number))
+
+
+def left_callers(connection: Connection) -> list[str]:
+    """Return the ids of the runs that wait for members although none of these is active."""
+    member = runs.alias()
+    active = exists(select(member.c.id).where(member.c.parent_id == runs.c.id, member.c.status.in_(ACTIVE)))
+    waits = (runs.c.driver == BY_MEMBERS, runs.c.status.in_(("in_progress", "requires_action")))
+    return list(connection.execute(select(runs.c.id).where(*waits, ~active)).scalars())
 
 
 def runs_to_interrupt(connection: Connection, process: str) -> list[str]:
