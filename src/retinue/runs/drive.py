@@ -61,6 +61,22 @@ class World:
     left: Callable[[], None]
     parking: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def settling(self, run_id: str) -> tuple[Callable[..., None], list[RunRow]]:
+        """Return what updates a run that its members have, in a transaction, and the rows that this changes."""
+        changed: list[RunRow] = []
+
+        def settle(connection: Connection, after: RunRow | None = None) -> None:
+            changed[:] = settle_caller(connection, run_id, self.human_ttl, self.conclude)
+
+        return settle, changed
+
+    def settled(self, changed: Sequence[RunRow]) -> None:
+        """See to what follows from changes of runs that their members have, or had."""
+        for row in changed:
+            self.followers.look(row.id)
+            if row.driver is None:
+                self.start(row.id, row)
+
 
 class Drive:
     """Drives the run that was leased."""
@@ -162,29 +178,13 @@ class Drive:
         if isinstance(live.delegate, ChildRuns) and live.delegate.problem is not None:
             raise live.delegate.problem
         failpoint("before members have it")
-        also, settled = self._settling(run.id)
+        also, settled = self._world.settling(run.id)
         after = await writer.written(lambda now: Change(RunValues(driver=BY_MEMBERS), (), also))
         if after.status == "cancelling" or after.ending:
             return await self._end(run, writer, Stopped(StopReason.CANCELLED))
         failpoint("after members have it")
-        self._settled(settled)
+        self._world.settled(settled)
         return "waiting"
-
-    def _settling(self, run_id: str) -> tuple[Callable[[Connection, RunRow], None], list[RunRow]]:
-        """Return what updates a run that its members have, in a transaction, and the rows that this changes."""
-        changed: list[RunRow] = []
-
-        def also(connection: Connection, after: RunRow) -> None:
-            changed[:] = settle_caller(connection, run_id, self._world.human_ttl, self._world.conclude)
-
-        return also, changed
-
-    def _settled(self, changed: Sequence[RunRow]) -> None:
-        """See to what follows from changes of runs that their members have, or had."""
-        for row in changed:
-            self._world.followers.look(row.id)
-            if row.driver is None:
-                self._world.start(row.id)
 
     async def _suspend(self, run: RunRow, writer: LogWriter, problem: RetinueError) -> DriveEnd:
         """Suspend the run as it is, since it cannot go on with its agent."""
@@ -207,7 +207,7 @@ class Drive:
     ) -> DriveEnd:
         failpoint("before the end")
         writer.put(event)
-        settle, settled = self._settling(run.parent_id or "")
+        settle, settled = self._world.settling(run.parent_id or "")
         teams = any(map(is_member, (tools or {}).values())) or tools is None
 
         def change(now: RunRow) -> Change:
@@ -228,7 +228,7 @@ class Drive:
         failpoint("after the end")
         if teams and not after.active:
             self._world.left()
-        self._settled(settled)
+        self._world.settled(settled)
         if after.active:
             return "waiting"
         self._world.ended(after)

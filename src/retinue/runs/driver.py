@@ -164,6 +164,9 @@ class Runs:
             claim = partial(acquire_epoch, run_id=run_id, process=process, request=request, snapshots=snapshots)
             lease = await self.database.submit(claim)
         if lease is None:
+            settle, settled = self._world.settling(run_id)
+            await self.database.write(settle)
+            self._world.settled(settled)
             return "fenced"
         failpoint("after claim")
         self.snapshots.committed(lease.run)

@@ -41,12 +41,11 @@ def by_member(run_id: str, decisions: Mapping[str, Decision]) -> dict[str, dict[
 
 
 def decided_members(run: RunRow) -> list[str]:
-    """Return the ids of the runs, below this one, whose calls the last submission decided on."""
+    """Return the ids of the runs, below this one, that the last submission concerns."""
     found: dict[str, None] = {}
     for path in run.submissions[-1].decisions if run.submissions else ():
         below = run.id
         for call in path.split("/")[:-1]:
             below = member_run_id(below, call)
-        if below != run.id:
             found[below] = None
     return list(found)

@@ -70,14 +70,16 @@ def find_or_add_member(connection: Connection, caller: RunRow, member: MemberCal
 
 
 def settle_caller(connection: Connection, run_id: str, human_ttl: int, conclude: Conclude) -> Iterator[RunRow]:
-    """Update a run whose members have it: it goes on once none of them is active, and waits for a person while they
+    """Update a run whose members have it: it goes on once none of them is active, and waits for a person when they
     do. Yield the new rows of this run and of those above it, as far as they changed."""
     run = find_run(connection, run_id, lock=True)
     if run is None or run.driver != BY_MEMBERS or not run.active:
         return
     members = active_members(connection, run_id)
     if not members:
-        yield update_run(connection, run, driver=None, attempts=0, progress=None)
+        yield update_run(connection, run, status="in_progress", driver=None, attempts=0, progress=None, waiting=())
+        return
+    if run.status == "requires_action":  # further questions wait until its client has answered those that it was told
         return
     log = read_events(connection, run_id)
     questions = list(_questions(members, log))

@@ -18,6 +18,7 @@ from ..store.database import Database
 from ..store.run_queries import (
     continued_runs,
     delete_old_runs,
+    left_callers,
     next_waiting_run,
     runs_past_expiry,
     shift_expiry,
@@ -83,7 +84,7 @@ async def _begin_waiting(server: Server) -> None:
 
 
 async def _continue_runs(server: Server) -> None:
-    for run_id in await server.database.read(continued_runs):
+    for run_id in [*await server.database.read(continued_runs), *await server.database.read(left_callers)]:
         if run_id not in server.runs.here:
             server.runs.start(run_id)
 

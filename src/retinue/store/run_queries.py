@@ -80,11 +80,14 @@ def active_members(connection: Connection, run_id: str) -> list[RunRow]:
 
 
 def left_callers(connection: Connection) -> list[str]:
-    """Return the ids of the runs that wait for members although none of these is active."""
+    """Return the ids of the runs that their members have although none of these is active, or one waits for a
+    person."""
     member = runs.alias()
-    active = exists(select(member.c.id).where(member.c.parent_id == runs.c.id, member.c.status.in_(ACTIVE)))
-    waits = (runs.c.driver == BY_MEMBERS, runs.c.status.in_(("in_progress", "requires_action")))
-    return list(connection.execute(select(runs.c.id).where(*waits, ~active)).scalars())
+    below = select(member.c.id).where(member.c.parent_id == runs.c.id)
+    works = exists(below.where(member.c.status.in_(DRIVEN)))
+    asks = exists(below.where(member.c.status == "requires_action"))
+    found = select(runs.c.id).where(runs.c.driver == BY_MEMBERS, runs.c.status == "in_progress", ~works | asks)
+    return list(connection.execute(found).scalars())
 
 
 def runs_to_interrupt(connection: Connection, process: str) -> list[str]:
