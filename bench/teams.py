@@ -80,9 +80,9 @@ async def _table(folder: Path) -> str:
     return (
         "CPU of the process for one hop: an agent calls another, which has a run of its own, and gets its answer. From "
         "the CPU of a team of so many agents one below the other, that of as many runs of a single one is taken off "
-        f"({alone * 1e3:.2f} ms in memory, {kept_alone * 1e3:.2f} ms stored: a reply, a call, a reply). The model is in "
-        "the process and takes no time. Stored: SQLite, every commit synced; each member is a run in the database, and "
-        f"its caller rests meanwhile. Median of {_ROUNDS} runs.\n\n"
+        f"({alone * 1e3:.2f} ms in memory, {kept_alone * 1e3:.2f} ms stored: a reply, a call, a reply). The model is "
+        "in the process and takes no time. Stored: SQLite, every commit synced; each member is a run in the database, "
+        f"and its caller rests meanwhile. Median of {_ROUNDS} runs.\n\n"
         "| hops | in memory, ms a hop | stored, ms a hop |\n|---|---|---|\n" + "\n".join(lines) + "\n"
     )
 
