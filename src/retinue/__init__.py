@@ -12,6 +12,7 @@ from .core import log_context as log_context  # installs the quiet logger tree, 
 if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
     from .components import (
+        Crawler as Crawler,
         CurrencyConverter as CurrencyConverter,
         DeepsetCloudPipeline as DeepsetCloudPipeline,
         DocumentSplitter as DocumentSplitter,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         PythonRuntime as PythonRuntime,
         Ranker as Ranker,
         Reader as Reader,
+        ReportWriter as ReportWriter,
         Retriever as Retriever,
         SearchEngine as SearchEngine,
         SerpAPIComponent as SerpAPIComponent,
@@ -85,10 +87,10 @@ _HOME = {
     "agent": ("Agent", "Run"),
     "core.budgets": ("Budget",),
     "components": (
-        "CurrencyConverter", "DeepsetCloudPipeline", "DocumentSplitter", "DocumentWriter", "FileConverter",
+        "Crawler", "CurrencyConverter", "DeepsetCloudPipeline", "DocumentSplitter", "DocumentWriter", "FileConverter",
         "GitHubAPI", "HaystackPipeline", "IssueLink", "LinkContentFetcher", "PromptNode", "PromptTemplate",
-        "PythonRuntime", "Ranker", "Reader", "Retriever", "SearchEngine", "SerpAPIComponent", "TopPSampler",
-        "Weather", "WebRetriever", "Wikipedia",
+        "PythonRuntime", "Ranker", "Reader", "ReportWriter", "Retriever", "SearchEngine", "SerpAPIComponent",
+        "TopPSampler", "Weather", "WebRetriever", "Wikipedia",
     ),
     "core.component": ("Component",),
     "core.component_declaration": ("component",),

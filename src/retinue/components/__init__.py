@@ -1,5 +1,6 @@
 """Built-in components, one per file."""
 
+from .crawler import Crawler
 from .currency import CurrencyConverter
 from .document_splitter import DocumentSplitter
 from .document_writer import DocumentWriter
@@ -13,6 +14,7 @@ from .prompt_template import PromptTemplate
 from .python_runtime import PythonRuntime
 from .ranker import Ranker
 from .reader import Reader
+from .report_writer import ReportWriter
 from .retriever import Retriever
 from .sandbox import SandboxLimits
 from .search_engine import SearchEngine
@@ -23,6 +25,7 @@ from .web_retriever import WebRetriever
 from .wikipedia import Wikipedia
 
 __all__ = [
+    "Crawler",
     "CurrencyConverter",
     "DeepsetCloudPipeline",
     "DocumentSplitter",
@@ -37,6 +40,7 @@ __all__ = [
     "PythonRuntime",
     "Ranker",
     "Reader",
+    "ReportWriter",
     "Retriever",
     "SandboxLimits",
     "SearchEngine",

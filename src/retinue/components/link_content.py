@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from urllib.parse import urljoin
 
 from .._internal.concurrency import gather_bounded
 from .._internal.sync_bridge import run_blocking
 from ..core.values import Document
 from ..documents.text_subprocess import text_apart
 from ..errors import DataError, ToolError
-from ..net.ssrf_guard import Resolve, SsrfGuard, resolve_host
+from ..net.robots import FORBIDDEN, MAX_FILE, Robots
+from ..net.ssrf_guard import Check, Resolve, SsrfGuard, resolve_host
 from ..net.url_policy import url_excerpt
 from .web_search import Searched
 
 SHOWN = 10_000  # characters of a page that a model is shown
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """A page: its text as a document, the links on it as they are written, and its size in bytes."""
+
+    document: Document
+    links: tuple[str, ...]
+    size: int
 
 
 class LinkContentFetcher:
@@ -76,7 +88,19 @@ class LinkContentFetcher:
 
     async def fetch(self, url: str) -> Document:
         """Fetch the page at `url`. Raises `ToolError`."""
-        page = await self._client.get(url)
+        return (await self.read(url)).document
+
+    async def robots(self, url: str) -> Robots:
+        """Fetch the rules of the site of `url` for programs. Everything is allowed if the server says that there are
+        none (4xx), and nothing if it fails. Raises `ToolError` if it does not answer, or may not be asked."""
+        page = await replace(self._client, max_bytes=MAX_FILE, any_status=True).get(urljoin(url, "/robots.txt"))
+        if 200 <= page.status < 300:
+            return Robots.read(page.data.decode("utf-8", "replace"))
+        return Robots() if 400 <= page.status < 500 and page.status != 429 else FORBIDDEN
+
+    async def read(self, url: str, check: Check | None = None) -> ReadPage:
+        """Fetch the page at `url`, with its links. `check` may refuse an address. Raises `ToolError`."""
+        page = await self._client.get(url, check)
         try:
             text = await text_apart(page.data, page.media_type, page.charset, self._client.seconds)
         except DataError as error:
@@ -89,4 +113,4 @@ class LinkContentFetcher:
             "media_type": page.media_type,
             "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        return Document(text.text, page.url, meta)
+        return ReadPage(Document(text.text, page.url, meta), text.links, len(page.data))

@@ -29,11 +29,13 @@ class Retriever:
         embedder: Required for `vector` and `hybrid`, and the same that made the documents' vectors: an `Embedder`,
             `minilm`, `openai:MODEL`, or the folder of a model as ONNX.
         where: Conditions that every document must meet, in addition to any others (see `DocumentStore`).
+        sources: The model is also shown where each document is from, as a link: its `url`, or its `path` after this
+            text (an address, or a folder with a slash; may be empty).
     """
 
     effects = "read"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- the parts of Haystack's retrievers, and how results are shown
         self,
         store: Store,
         mode: Mode = "keyword",
@@ -41,6 +43,7 @@ class Retriever:
         embedder: Embedder | str | None = None,
         where: Mapping[str, Any] | None = None,
         *,
+        sources: str | None = None,
         name: str = "Retriever",
     ) -> None:
         if mode not in MODES:
@@ -50,7 +53,10 @@ class Retriever:
         if top_k < 1:
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
         self.name = name
-        self.given = {"store": store, "mode": mode, "top_k": top_k, "embedder": embedder, "where": where}  # for export
+        self.given = {
+            "store": store, "mode": mode, "top_k": top_k, "embedder": embedder, "where": where, "sources": sources,
+        }  # for export  # fmt: skip
+        self.sources = sources
         self.store, self.mode, self.top_k, self.where = checked_store(store, name), mode, top_k, where
         self.embedder = None if embedder is None else named(embedder, name)
 
@@ -67,4 +73,4 @@ class Retriever:
             embedder=self.embedder,
             where={**(where or {}), **(self.where or {})},
         )
-        return {"documents": found, "results": results_text(found, query)}
+        return {"documents": found, "results": results_text(found, query, self.sources)}

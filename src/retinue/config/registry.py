@@ -109,7 +109,7 @@ COMPONENTS: Mapping[str, TypeEntry] = {
     ),
     "Retriever": TypeEntry(
         "retinue.components:Retriever",
-        {"store": STORE, "mode": MODE, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING},
+        {"store": STORE, "mode": MODE, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING, "sources": TEXT},
         ("store",),
     ),
     "Ranker": TypeEntry("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
@@ -135,6 +135,14 @@ COMPONENTS: Mapping[str, TypeEntry] = {
         },
         ("search_engine",),
     ),
+    "Crawler": TypeEntry(
+        "retinue.components:Crawler",
+        {
+            "site": TEXT, "fetcher": Parameter("text", ("LinkContentFetcher",)), "store": STORE, "pages": WHOLE,
+            "depth": WHOLE, "seconds": NUMBER, "max_bytes": WHOLE,
+        },
+    ),
+    "ReportWriter": TypeEntry("retinue.components:ReportWriter", {"folder": PATH}, ("folder",)),
     "ConversationMemory": TypeEntry(
         "retinue.memory:ConversationMemory",
         {

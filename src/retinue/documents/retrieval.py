@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
+from urllib.parse import quote
 
 from .._internal.suggestions import suggestion
 from ..core.values import Document
@@ -75,12 +76,23 @@ def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]]) -> list[Docum
     return [replace(documents[name], score=scores[name]) for name in best]
 
 
-def results_text(documents: Sequence[Document], query: str) -> str:
-    """Format `documents` for a model: one line each, with the title and the parts that match `query`."""
-    lines = [_line(document, query) for document in documents]
+def results_text(documents: Sequence[Document], query: str, sources: str | None = None) -> str:
+    """Format `documents` for a model: one line each, with the title and the parts that match `query`.
+
+    With `sources`, a title is a link in Markdown to the document's `url`, or to its `path` below `sources`.
+    """
+    lines = [_line(document, query, sources) for document in documents]
     return "\n".join(lines) or "Nothing was found. Try other words."
 
 
-def _line(document: Document, query: str) -> str:
-    title = document.meta.get("title")
-    return (f"[{title}] " if title else "") + excerpt(document.content, query, SHOWN_CHARS)
+def _line(document: Document, query: str, sources: str | None) -> str:
+    title, link = document.meta.get("title"), "" if sources is None else _link(document, sources)
+    head = f"[{title or link}]({link}) " if link else f"[{title}] " if title else ""
+    return head + excerpt(document.content, query, SHOWN_CHARS)
+
+
+def _link(document: Document, sources: str) -> str:
+    """Return a document's address, without what would end a link in Markdown."""
+    url, path = document.meta.get("url"), document.meta.get("path")
+    link = str(url) if url else f"{sources}{quote(str(path))}" if path else ""
+    return link.replace("(", "%28").replace(")", "%29").replace(" ", "%20")

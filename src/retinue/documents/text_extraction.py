@@ -6,14 +6,18 @@ import io
 import math
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice, takewhile
 from pathlib import PurePath
+from typing import Any
+from urllib.parse import urljoin
 
 from ..errors import DataError, UsageError
 
 MAX_PAGES = 2_000  # of a PDF
+MAX_LINKS, MAX_URL = 500, 2_000  # links of a page, and characters of a link
 _PDF = "application/pdf"
 _HTML = ("text/html", "application/xhtml+xml")
 _MARKDOWN = ("text/markdown", "text/x-markdown")
@@ -30,10 +34,15 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Extracted text: paragraphs separated by empty lines; and its title, if any."""
+    """Extracted text: paragraphs separated by empty lines; its title, if any; and the links of an HTML page.
+
+    A link is as written, or resolved against the page's `base`, if it has one. Links that the page asks programs not
+    to follow (`rel=nofollow`) are left out.
+    """
 
     text: str
     title: str = ""
+    links: tuple[str, ...] = ()
 
 
 def media_type_of(name: str) -> str | None:
@@ -57,7 +66,8 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
         read = _markdown(data, charset)
     else:
         read = Text(_decoded(data, charset))
-    return Text(_BLANK_LINES.sub("\n\n", read.text.replace("\x00", "")).strip(), " ".join(read.title.split()))
+    plain = _BLANK_LINES.sub("\n\n", read.text.replace("\x00", "")).strip()
+    return Text(plain, " ".join(read.title.split()), read.links)
 
 
 def needs_parser(data: bytes, media_type: str) -> bool:
@@ -89,7 +99,20 @@ def _html(data: bytes, charset: str) -> Text:
         text = extract_plain_text(main[0].html, preserve_formatting=True, skip_elements=_AROUND)
     else:
         text = extract_plain_text(tree, preserve_formatting=True, main_content=True)
-    return Text(text or extract_plain_text(tree, preserve_formatting=True), tree.title or "")
+    return Text(text or extract_plain_text(tree, preserve_formatting=True), tree.title or "", tuple(_links(tree)))
+
+
+def _links(tree: Any) -> Iterator[str]:
+    """Yield the first links of a page, without duplicates."""
+    base = tree.head.query_selector("base[href]") if tree.head is not None else None
+    found = tree.body.query_selector_all("a[href]") if tree.body is not None else []
+    followed = (one for one in found if "nofollow" not in (one.getattr("rel", "") or "").lower().split())
+    hrefs = dict.fromkeys(one.getattr("href").strip() for one in islice(followed, 10 * MAX_LINKS))
+    for href in islice((one for one in hrefs if one and len(one) <= MAX_URL), MAX_LINKS):
+        try:
+            yield urljoin(base.getattr("href"), href) if base is not None else href
+        except ValueError:  # not an address
+            continue
 
 
 def _pdf(data: bytes, seconds: float) -> Text:

@@ -53,4 +53,4 @@ def _read(said: bytes) -> Text:
     for kind in (DataError, UsageError):
         if kind.__name__ in answer:
             raise kind(answer[kind.__name__])
-    return Text(answer["text"], answer["title"])
+    return Text(answer["text"], answer["title"], tuple(answer["links"]))

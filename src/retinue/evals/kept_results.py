@@ -40,11 +40,15 @@ def records(path: Path, kind: type[R]) -> Iterator[R]:
 async def setup_of(agent: Agent, *more: Any) -> str:
     """Return a fingerprint of everything the answers depend on, so that results of another setup are not reused."""
     await agent.model.abilities()
-    tools: Any = [(tool.name, tool.description) for tool in agent.tools]
+    tools: Any = [
+        (tool.name, tool.description, *([await setup_of(tool.something)] if isinstance(tool.something, Agent) else []))
+        for tool in agent.tools
+    ]
     parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, *more)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def unreadable(result: RunResult) -> int:
-    """Return the number of unusable replies, which were requested again."""
-    return sum(isinstance(event, Asked) and bool(event.problem) and not event.aside for event in result.events)
+    """Return the number of unusable replies, which were requested again, also of the agents that were called."""
+    logs = (result.events, *result.children.values())
+    return sum(isinstance(event, Asked) and bool(event.problem) and not event.aside for log in logs for event in log)

@@ -137,18 +137,23 @@ async def evaluate(agent: Agent, given: Sequence[TwoStep], kept: Path) -> list[D
 
 def report(by_strategy: Mapping[str, Sequence[Done]], model: str) -> str:
     """Return the section for RESULTS.md, with a line for each strategy."""
+    named = {f"`{strategy}`": records for strategy, records in by_strategy.items()}
+    return f"Model {model}, {date.today().isoformat()}.\n\n{summary_table('strategy', named)}"
+
+
+def summary_table(what: str, rows: Mapping[str, Sequence[Done]]) -> str:
+    """Return a table in Markdown with a line for each of the named groups of runs; `what` heads their names."""
     head = (
-        "| strategy | solved | replies a task | unparseable replies | seconds a task | tokens a task | stop reasons |\n"
+        f"| {what} | solved | replies a task | unparseable replies | seconds a task | tokens a task | stop reasons |\n"
         "|---|---|---|---|---|---|---|\n"
     )
-    rows = "".join(_row(strategy, records) for strategy, records in by_strategy.items())
-    return f"Model {model}, {date.today().isoformat()}.\n\n{head}{rows}"
+    return head + "".join(_row(name, records) for name, records in rows.items())
 
 
-def _row(strategy: str, records: Sequence[Done]) -> str:
+def _row(name: str, records: Sequence[Done]) -> str:
     stops = Counter(record.stop_reason for record in records)
     cells = (
-        f"`{strategy}`",
+        name,
         f"{sum(r.solved for r in records)} of {len(records)}",
         f"{mean(r.replies for r in records):.1f}",
         f"{sum(r.unreadable for r in records)}",

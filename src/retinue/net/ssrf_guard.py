@@ -23,6 +23,7 @@ from ..errors import ToolError, UsageError
 from .url_policy import WebAddress, is_public, parse_url, url_excerpt
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+Check = Callable[[WebAddress], None]  # raises `ToolError`
 _HEADERS = {
     "Accept": "text/html, application/xhtml+xml, application/pdf, text/plain, */*;q=0.5",
     "Accept-Encoding": "gzip, deflate",
@@ -41,12 +42,16 @@ async def resolve_host(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A fetched page: `url` is the final one after redirects, `charset` the server's declaration, if any."""
+    """A fetched page: `url` is the final one after redirects, `charset` the server's declaration, if any.
+
+    `status` is 2xx, unless the guard was told to return any.
+    """
 
     url: str
     data: bytes
     media_type: str = ""
     charset: str = ""
+    status: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class SsrfGuard:
         max_bytes: Size limit, both as sent and decompressed.
         max_hops: Number of redirects.
         resolve: Resolves a host name.
+        any_status: Return pages with any status, instead of raising.
     """
 
     allow: tuple[str, ...] = ()
@@ -70,6 +76,7 @@ class SsrfGuard:
     max_bytes: int = 5_000_000
     max_hops: int = 5
     resolve: Resolve = resolve_host
+    any_status: bool = False
 
     def __post_init__(self) -> None:
         if find_spec("aiohttp") is None:
@@ -78,21 +85,26 @@ class SsrfGuard:
             if not _server(server):
                 raise UsageError(f"allow: {server!r} is not a server; want host:port, such as intranet.example:443")
 
-    async def get(self, url: str) -> FetchedPage:
-        """Fetch the page at `url`. Raises `ToolError`, whose message says why it is unavailable."""
+    async def get(self, url: str, check: Check | None = None) -> FetchedPage:
+        """Fetch the page at `url`. `check` is called before each request, also of a redirect, and may refuse it.
+
+        Raises `ToolError`, whose message says why the page is unavailable.
+        """
         import aiohttp
 
         try:
             async with asyncio.timeout(self.seconds):
-                return await self._follow(parse_url(url))
+                return await self._follow(parse_url(url), check)
         except TimeoutError:
             problem = f"did not answer within {self.seconds:g} seconds"
         except (aiohttp.ClientError, OSError, ValueError, zlib.error) as error:
             problem = _reason(error)
         raise ToolError(f"{url_excerpt(url)}: {problem}")
 
-    async def _follow(self, address: WebAddress) -> FetchedPage:
+    async def _follow(self, address: WebAddress, check: Check | None) -> FetchedPage:
         for _ in range(self.max_hops + 1):
+            if check is not None:
+                check(address)
             answer = await self._ask(address, await self._allowed(address))
             if isinstance(answer, FetchedPage):
                 return answer
@@ -133,10 +145,10 @@ class SsrfGuard:
         ):
             if answer.status in (301, 302, 303, 307, 308) and "Location" in answer.headers:
                 return answer.headers["Location"]
-            if not 200 <= answer.status < 300:
+            if not (self.any_status or 200 <= answer.status < 300):
                 raise ToolError(f"{url_excerpt(str(address))}: the server answered {answer.status}")
             data = await self._read(answer)
-            return FetchedPage(str(address), data, _media_type(answer), answer.charset or "")
+            return FetchedPage(str(address), data, _media_type(answer), answer.charset or "", answer.status)
 
     async def _read(self, answer: Any) -> bytes:
         coding = answer.headers.get("Content-Encoding", "").strip().lower() or "identity"

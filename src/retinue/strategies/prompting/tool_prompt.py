@@ -7,22 +7,34 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from ...core.delegation import is_member
 from ...core.tool import Tool
 
 Kind = Literal["look up", "calculate"]
 _KINDS: Mapping[Kind, re.Pattern[str]] = {
-    "look up": re.compile(r"search|retriev|look ?up|passage|encyclop|wiki", re.IGNORECASE),
+    "look up": re.compile(r"search|retriev|look(?:s|ing)? ?up|passage|encyclop|wiki", re.IGNORECASE),
     "calculate": re.compile(r"calculat|arithmetic|math", re.IGNORECASE),
 }
 
 
 class ExampleStep(NamedTuple):
-    """A step of an example: the kind of tool it uses, a thought, the tool's input, and the observation."""
+    """A step of an example: the kind of tool it uses, a thought, the tool's input, and the observation.
+
+    An agent is asked a whole question, because it is told nothing else: `asked` and `answered` are for it.
+    """
 
     kind: Kind
     thought: str
     tool_input: str
     observation: str
+    asked: str = ""
+    answered: str = ""
+
+    def by(self, tool: Tool) -> ExampleStep:
+        """Return the step as it is with `tool`."""
+        if not (self.asked and is_member(tool)):
+            return self
+        return self._replace(tool_input=self.asked, observation=self.answered)
 
 
 class Example(NamedTuple):
@@ -42,12 +54,16 @@ _LOOKING_UP = Example(
             "I need to find out who directed The Piano.",
             "The Piano film director",
             "[The Piano] The Piano is a 1993 period drama film written and directed by Jane Campion.",
+            "Who directed the film The Piano?",
+            "Jane Campion",
         ),
         ExampleStep(
             "look up",
             "The director is Jane Campion. I need to find where she was born.",
             "Jane Campion born",
             "[Jane Campion] Dame Jane Campion is a New Zealand screenwriter, born in Wellington, New Zealand.",
+            "Where was Jane Campion born?",
+            "Wellington, New Zealand",
         ),
     ),
     "Jane Campion was born in Wellington, which is in New Zealand.",
@@ -60,6 +76,8 @@ _CALCULATING = Example(
             "calculate",
             "I need to raise 5 to the 0.4 power and add 12 percent of 80.",
             "5^0.4 + 0.12 * 80",
+            "11.503653938715878",
+            "What is 5 raised to the 0.4 power, plus 12 percent of 80?",
             "11.503653938715878",
         ),
     ),
@@ -74,11 +92,15 @@ _BOTH = Example(
             "I need to find out how long The Piano is.",
             "The Piano film length",
             "[The Piano] The Piano is a 1993 period drama film. It runs for 117 minutes.",
+            "How long is the film The Piano?",
+            "117 minutes",
         ),
         ExampleStep(
             "calculate",
             "The Piano is 117 minutes long. I need to raise 117 to the 0.4 power.",
             "117^0.4",
+            "6.718531298781435",
+            "What is 117 raised to the 0.4 power?",
             "6.718531298781435",
         ),
     ),
@@ -115,7 +137,7 @@ def examples_for(tools: Sequence[Tool]) -> Iterator[tuple[Example, Mapping[Kind,
                 using[kind] = tool
     for example in (_LOOKING_UP, _BOTH if len(using) == len(_KINDS) else _CALCULATING):
         if all(step.kind in using for step in example.steps):
-            yield example, using
+            yield example._replace(steps=tuple(step.by(using[step.kind]) for step in example.steps)), using
 
 
 def _takes_text(tool: Tool) -> bool:

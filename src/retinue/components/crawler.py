@@ -1,0 +1,222 @@
+"""`Crawler`: the pages of a site."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol, TypedDict
+from urllib.parse import urljoin
+
+from .._internal.concurrency import gather_bounded
+from .._internal.sync_bridge import run_blocking
+from .._internal.thread_pool import run_in_thread
+from ..core.values import Document
+from ..documents.splitter import split_document
+from ..errors import ToolError, UsageError
+from ..net.robots import Robots
+from ..net.url_policy import PORTS, WebAddress, parse_url, url_excerpt
+from .link_content import LinkContentFetcher, ReadPage
+
+_AT_ONCE = 2  # requests to the site
+_KNOWN = 10  # addresses that are remembered, for each page that may be requested
+_PIECE = 1_000  # characters of a piece in the store
+_SHOWN = 20  # problems
+
+
+class PageStore(Protocol):
+    """Stores documents: `DocumentStore`, or similar."""
+
+    def write(self, documents: Iterable[Document], /) -> Any:
+        """Store these; documents with the same id are replaced."""
+        ...
+
+
+class Crawled(TypedDict):
+    """`documents`: the pages, nearest to the first one first. `problems`: a line for each page that cannot be had.
+    `results`: the text for a model, which lists the pages."""
+
+    documents: list[Document]
+    problems: list[str]
+    results: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    pages: int
+    depth: int
+    seconds: float
+    max_bytes: int
+
+    def check(self, name: str) -> None:
+        """Raise `UsageError` for one that is too low."""
+        for what, number, least in (
+            ("pages", self.pages, 1),
+            ("depth", self.depth, 0),
+            ("max_bytes", self.max_bytes, 1),
+        ):
+            if number < least:
+                raise UsageError(f"{name}: {what} must be at least {least}, not {number}")
+        if not self.seconds > 0:
+            raise UsageError(f"{name}: seconds must be above 0, not {self.seconds}")
+
+
+class Crawler:
+    """Fetches the page at an address, and the pages of the same site that it leads to.
+
+    Pages of the site are those with the same host and port; `http` and `https` on their usual ports are the same. The
+    site's `robots.txt` is heeded, for redirects too, and so is `rel=nofollow`. A document is that of
+    `LinkContentFetcher`, with its `depth` in `meta`.
+
+    Raises `UsageError` for invalid settings.
+
+    Args:
+        site: Only pages of this site may be crawled. Set it if a model, or anyone else who is not trusted with the
+            whole web, chooses the address.
+        fetcher: Fetches the pages.
+        store: A document store in which the pages are kept, in pieces of at most 1,000 characters.
+        pages: How many may be requested.
+        depth: Links between the first page and the last.
+        seconds: Time limit. What has been read until then is the result.
+        max_bytes: Size limit of all pages together; the fetcher has one for each.
+    """
+
+    effects = "read"
+
+    def __init__(  # noqa: PLR0913 -- what it reads, and four limits
+        self,
+        site: str = "",
+        fetcher: LinkContentFetcher | None = None,
+        store: PageStore | None = None,
+        pages: int = 20,
+        depth: int = 2,
+        *,
+        seconds: float = 60.0,
+        max_bytes: int = 20_000_000,
+        name: str = "Crawler",
+    ) -> None:
+        self.name = name
+        self.given = {
+            "site": site, "fetcher": fetcher, "store": store, "pages": pages, "depth": depth, "seconds": seconds,
+            "max_bytes": max_bytes,
+        }  # for export  # fmt: skip
+        self._limits = _Limits(pages, depth, seconds, max_bytes)
+        self._limits.check(name)
+        try:
+            self._site = _site(parse_url(site)) if site else ""
+        except ToolError as error:
+            raise UsageError(f"{name}: site: {error}") from error
+        self._shown, self._store, self._fetcher = site, store, fetcher or LinkContentFetcher()
+
+    async def run_async(self, url: str) -> Crawled:
+        """Read the pages of a website, from the page at an address such as https://example.com/.
+
+        Raises `ToolError` if that page cannot be had, or may not be read.
+        """
+        start = parse_url(url)
+        if self._site and _site(start) != self._site:
+            raise ToolError(f"{url_excerpt(url)} is not a page of {self._shown}, and no other site may be read")
+        crawl = _Crawl(self._fetcher, self._limits, _site(start))
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await crawl.run(start)
+        except TimeoutError:
+            crawl.problems.append(f"not all pages were read: the {self._limits.seconds:g} seconds were over")
+        if not crawl.pages:
+            raise ToolError(crawl.problems[0])
+        if self._store is not None:
+            pieces = split_document(crawl.pages, _PIECE)
+            await run_in_thread(partial(self._store.write, pieces))
+        return {"documents": crawl.pages, "problems": crawl.problems, "results": _shown(crawl)}
+
+    def run(self, url: str) -> Crawled:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(url))
+
+
+@dataclass(slots=True)
+class _Crawl:
+    """One crawl: breadth first, so that what is near is read before the limits are reached."""
+
+    fetcher: LinkContentFetcher
+    limits: _Limits
+    site: str
+    pages: list[Document] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    robots: dict[str, Robots] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    waiting: deque[tuple[str, int]] = field(default_factory=deque)
+
+    async def run(self, start: WebAddress) -> None:
+        self.waiting.append((str(start), 0))
+        self.known.add(str(start))
+        left, size = self.limits.pages, 0
+        while self.waiting and left:
+            batch = [self.waiting.popleft() for _ in range(min(_AT_ONCE, len(self.waiting), left))]
+            left -= len(batch)
+            for (_, depth), page in zip(batch, await gather_bounded(self._read, batch, _AT_ONCE), strict=True):
+                if isinstance(page, ReadPage):
+                    size += page.size
+                    self._keep(page, depth)
+                else:
+                    self.problems.append(page)
+            if size > self.limits.max_bytes:
+                self.problems.append(f"not all pages were read: they are larger than {self.limits.max_bytes:,} bytes")
+                return
+        if self.waiting:
+            self.problems.append(f"not all pages were read: more than {self.limits.pages}")
+
+    async def _read(self, item: tuple[str, int]) -> ReadPage | str:
+        url, _ = item
+        try:
+            address = parse_url(url)
+            if address.scheme not in self.robots:
+                self.robots[address.scheme] = await self.fetcher.robots(url)
+            return await self.fetcher.read(url, self._check)
+        except ToolError as error:
+            return str(error)
+
+    def _check(self, address: WebAddress) -> None:
+        """Raise `ToolError` if the page at `address` may not be read."""
+        if _site(address) != self.site:
+            raise ToolError(f"{url_excerpt(str(address))}: leads to another site")
+        rules = self.robots.get(address.scheme) or next(iter(self.robots.values()))
+        if not rules.allows(address.path):
+            raise ToolError(f"{url_excerpt(str(address))}: the site's robots.txt asks programs not to read it")
+
+    def _keep(self, page: ReadPage, depth: int) -> None:
+        url = page.document.meta["url"]
+        if any(url == one.id for one in self.pages):  # several addresses lead to it
+            return
+        self.known.add(url)
+        self.pages.append(replace(page.document, id=url, meta={**page.document.meta, "depth": depth}))
+        if depth < self.limits.depth:
+            for link in self._links(page, url):
+                self.known.add(link)
+                self.waiting.append((link, depth + 1))
+
+    def _links(self, page: ReadPage, url: str) -> Iterator[str]:
+        """Yield the addresses on the page that are new, and of the site."""
+        for link in page.links:
+            if len(self.known) >= _KNOWN * self.limits.pages:
+                return
+            try:
+                address = parse_url(urljoin(url, link))
+            except (ToolError, ValueError):  # not an address of the web
+                continue
+            if _site(address) == self.site and str(address) not in self.known:
+                yield str(address)
+
+
+def _site(address: WebAddress) -> str:
+    return address.host if address.port in PORTS.values() else f"{address.host}:{address.port}"
+
+
+def _shown(crawl: _Crawl) -> str:
+    pages = [f"{page.meta['title'] or 'page'} ({page.id})" for page in crawl.pages]
+    problems = crawl.problems[:_SHOWN]
+    more = len(crawl.problems) - len(problems)
+    told = ["Not read:", *problems, *([f"… and {more} more"] if more else [])] if problems else []
+    return "\n".join([f"Read {len(pages)} pages:", *pages, *told])

@@ -1,0 +1,145 @@
+"""`ReportWriter`: a report as files."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from html import escape
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypedDict
+from uuid import uuid4
+
+from ..errors import ToolError, UsageError
+
+MAX_REPORT = 500_000  # characters
+_NAME = 80  # characters
+_HEADING = "Sources"
+_NOT_IN_NAMES = re.compile(r"[^\w]+")
+_PAGE = """\
+<!doctype html>
+<html>
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 sans-serif; }}</style>
+</head>
+<body>
+{body}</body>
+</html>
+"""
+
+
+class WrittenReport(TypedDict):
+    """`files`: the names of the files in the folder. `sources`: the addresses that the report links to. `results`: the
+    text for a model."""
+
+    files: list[str]
+    sources: list[str]
+    results: str
+
+
+class ReportWriter:
+    """Writes a report in Markdown into `folder`, as it is and as a page in HTML.
+
+    A heading with the title is added if there is none, and so is a list of the sources, which are all links of the
+    report. The files are called after the title, so nothing outside the folder can be written, and a report with the
+    same title takes the place of the former one. HTML in the report is shown as text, images are links, and links to
+    anything but addresses of the web, mail and files beside the report are not links.
+
+    Raises `UsageError` without the extra `documents`.
+    """
+
+    effects = "idempotent"
+
+    def __init__(self, folder: str | Path, *, name: str = "ReportWriter") -> None:
+        if find_spec("markdown_it") is None:
+            raise UsageError(f"{name} needs the extra 'documents': pip install 'retinue[documents]'")
+        self.name = name
+        self.folder = Path(folder).expanduser()
+
+    def run(self, title: str, report: str) -> WrittenReport:
+        """Write a report, in Markdown, into files. Each statement should have a link to its source.
+
+        Raises `ToolError` if there is no title or text, the report is longer than 500,000 characters, or the files
+        cannot be written.
+        """
+        name, title = file_name(title), " ".join(title.split())
+        if not name or not report.strip():
+            raise ToolError("a report has a title, with letters or digits in it, and a text")
+        if len(report) > MAX_REPORT:
+            raise ToolError(f"the report is longer than {MAX_REPORT:,} characters")
+        links = _links(report)
+        text = _whole(title, report, links)
+        page = _PAGE.format(title=escape(title), body=_markdown().render(text))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for file, content in ((f"{name}.md", text), (f"{name}.html", page)):
+                _write(self.folder / file, content)
+        except OSError as error:
+            raise ToolError(f"the report cannot be written: {error.strerror or error}") from error
+        told = f"Written: {name}.md and {name}.html, with {len(links)} sources."
+        return {"files": [f"{name}.md", f"{name}.html"], "sources": list(links), "results": told}
+
+    def tool_function(self, title: str, report: str) -> str:
+        """Write a report, in Markdown, into files. Each statement should have a link to its source."""
+        return self.run(title, report)["results"]
+
+
+def file_name(title: str) -> str:
+    """Return the name for the files of a report, without an ending: letters, digits and hyphens of its title."""
+    words = _NOT_IN_NAMES.sub("-", unicodedata.normalize("NFC", title).replace("_", " ")).strip("-").lower()
+    while len(words.encode()) > _NAME:
+        words = words[:-1].rstrip("-")
+    return words
+
+
+def _whole(title: str, report: str, links: dict[str, str]) -> str:
+    headings = list(_headings(report))
+    head = "" if headings and headings[0][0] == "h1" else f"# {title}\n\n"
+    listed = "".join(f"{at}. [{text}]({link})\n" for at, (link, text) in enumerate(links.items(), 1))
+    missing = listed and not any(text.strip().lower() == _HEADING.lower() for _, text in headings)
+    return f"{head}{report.strip()}\n" + (f"\n## {_HEADING}\n\n{listed}" if missing else "")
+
+
+def _headings(report: str) -> Iterator[tuple[str, str]]:
+    """Yield the kind (`h1`) and the text of each heading."""
+    tokens = _markdown().parse(report)
+    for opening, inline in pairwise(tokens):
+        if opening.type == "heading_open":
+            yield opening.tag, inline.content
+
+
+def _links(report: str) -> dict[str, str]:
+    """Return the report's links in their order, each with its first text."""
+    links: dict[str, str] = {}
+    for token in _markdown().parse(report):
+        for link, text in _links_in(token.children or []):
+            links.setdefault(link, text)
+    return links
+
+
+def _links_in(tokens: list[Any]) -> Iterator[tuple[str, str]]:
+    for at, token in enumerate(tokens):
+        if token.type == "link_open":
+            text = "".join(one.content for one in tokens[at + 1 : at + 2] if one.type in ("text", "code_inline"))
+            yield str(token.attrGet("href")), re.sub(r"[\[\]\\]", "", text) or str(token.attrGet("href"))
+
+
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+
+
+def _write(file: Path, content: str) -> None:
+    """Replace the file at once: whoever reads it sees the former report or this one."""
+    new = file.with_name(f".{uuid4().hex}.new")
+    try:
+        new.write_text(content, encoding="utf-8", newline="\n")
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)

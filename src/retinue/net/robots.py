@@ -1,0 +1,88 @@
+"""The rules of a site's `robots.txt` for this program (RFC 9309).
+
+The file comes from a stranger, so matching takes linear time whatever its patterns are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+AGENT = "retinue"
+MAX_FILE = 512_000  # bytes, of which RFC 9309 wants at least 500 KiB read
+_TOKEN = re.compile(r"[A-Za-z_-]+")
+_ESCAPE = re.compile(r"%[0-9a-fA-F]{2}")
+_KEPT = "/:@!$&'()*+,;=~-._%?[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """Rules: a pattern of paths, and whether these may be read. The longest pattern that fits a path decides."""
+
+    rules: tuple[tuple[str, bool], ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Robots:
+        """Return the rules for `AGENT` in the text of a file, or else those for `*`. Nothing in it is an error."""
+        groups: dict[str, list[tuple[str, bool]]] = {}
+        for agents, rules in _groups(text):
+            for agent in agents:
+                groups.setdefault(agent, []).extend(rules)
+        return cls(tuple(groups.get(AGENT, groups.get("*", ()))))
+
+    def allows(self, path: str) -> bool:
+        """Return whether `path`, with its query, may be read."""
+        path = _normal(path)
+        fitting = [(len(pattern), allowed) for pattern, allowed in self.rules if _fits(pattern, path)]
+        return max(fitting, default=(0, True))[1]
+
+
+FORBIDDEN = Robots((("/", False),))
+"""Nothing may be read, because the server failed to say what may be."""
+
+
+def _groups(text: str) -> Iterator[tuple[list[str], list[tuple[str, bool]]]]:
+    agents: list[str] = []
+    rules: list[tuple[str, bool]] = []
+    begun = False  # the group's agents are complete
+    for key, value in _lines(text):
+        if key == "user-agent":
+            if begun:
+                yield agents, rules
+                agents, rules, begun = [], [], False
+            token = _TOKEN.match(value)
+            agents.append("*" if value.startswith("*") else token[0].lower() if token else "")
+        elif key in ("allow", "disallow"):
+            begun = True
+            if value:
+                rules.append((_normal(value), key == "allow"))
+    yield agents, rules
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.removeprefix("\ufeff").splitlines():
+        key, colon, value = line.partition("#")[0].partition(":")
+        if colon:
+            yield key.strip().lower(), value.strip()
+
+
+def _normal(path: str) -> str:
+    return _ESCAPE.sub(lambda found: found[0].upper(), quote(path, safe=_KEPT))
+
+
+def _fits(pattern: str, path: str) -> bool:
+    """Whether `pattern` fits the beginning of `path`; `*` is any text, and `$` at the end is the path's end."""
+    first, *pieces = pattern.removesuffix("$").split("*")
+    if not path.startswith(first):
+        return False
+    at, last = len(first), pieces.pop() if pieces else None
+    for piece in pieces:
+        at = path.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    if not pattern.endswith("$"):
+        return last is None or path.find(last, at) >= 0
+    return at == len(path) if last is None else path.endswith(last) and len(path) - len(last) >= at
