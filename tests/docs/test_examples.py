@@ -17,10 +17,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def test_every_component_has_an_example_and_every_example_a_test() -> None:
     programs = {path.name: path.read_text("utf-8") for path in EXAMPLES.glob("*.py")}
-    named = {name for program in programs.values() for name in re.findall(r"\w+", program)}
+    files = [path.read_text("utf-8") for path in EXAMPLES.glob("*/agents.yml")]
+    named = {name for text in [*programs.values(), *files] for name in re.findall(r"\w+", text)}
     assert [type_ for type_ in COMPONENTS if type_ not in named] == []
     tests = "".join(path.read_text("utf-8") for path in EXAMPLES.parent.joinpath("tests").rglob("test_*.py"))
-    assert [name for name in programs if f'"{name}"' not in tests] == []
+    folders = [path.parent.name for path in EXAMPLES.glob("*/agents.yml")]
+    assert [name for name in (*programs, *folders) if f'"{name}"' not in tests] == []
 
 
 def test_seed_000s_agent_prints_the_seeds_transcript() -> None:

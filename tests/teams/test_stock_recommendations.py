@@ -128,7 +128,7 @@ def test_the_seeds_question_over_chat_completions(tmp_path: Path) -> None:
         assert requests == 3 + 2 + 3 + 1  # the team's replies, and whether the model can call tools
 
 
-@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # by OpenAI; the seed asks for this API
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # OpenAI's of its assistants
 def test_the_seeds_question_in_a_thread(tmp_path: Path) -> None:
     with team(tmp_path) as (server, _):
         client = server.client()
