@@ -34,6 +34,17 @@ def test_the_transcript_equals_seed_000s_line_for_line() -> None:
     assert "2.4242784855673896" in result.answer
 
 
+def test_examples_ask_workers_whole_questions() -> None:
+    """A worker is told nothing else; and what it does may be said in any form of the words."""
+    worker = Agent(Said([], Capabilities(constrains=True)), strategy="react", name="w")
+    tools = [Tool("archive", worker, "looks up facts"), Tool("maths", worker, "calculates")]
+    model = Said([" I know\nFinal Answer:", " honest"], Capabilities(constrains=True))
+    shown = Agent(model, tools).run("What is on the page?").transcript
+    assert "Action: archive\nAction Input: How long is the film The Piano?\nObservation: 117 minutes\n" in shown
+    assert "Action: maths\nAction Input: What is 117 raised to the 0.4 power?\nObservation: 6.7185" in shown
+    assert "The Piano film" not in shown
+
+
 def test_a_model_held_to_a_pattern_is_shown_examples_with_its_own_tools_names() -> None:
     model = Said([" I know\nFinal Answer:", " honest"], Capabilities(constrains=True))
     tools = [Tool("Find", lambda query: "", "search an encyclopedia"), Tool("Sums", lambda query: "", "arithmetic")]
