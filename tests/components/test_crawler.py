@@ -161,6 +161,16 @@ def test_wrong_settings_are_named(options: dict[str, Any], problem: str) -> None
         Crawler(**options)
 
 
+def test_a_page_that_is_read_again_takes_its_former_place_in_the_store() -> None:
+    with SiteServer({"/": "First.\n\n" + "x" * 3_000, "/b": "Other."}) as site, DocumentStore() as store:
+        for path in ("/", "/b"):
+            crawler(site, store=store).run(f"{site.url}{path}")
+        assert len(store) == 5
+        site.pages["/"] = "Second."
+        crawler(site, store=store).run(f"{site.url}/")
+        assert sorted(one.content for one in store.filter()) == ["Other.", "Second."]
+
+
 FILE = """\
 components:
   - {name: Page, type: LinkContentFetcher, params: {allow: [PLACE]}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypedDict
@@ -31,6 +31,10 @@ class PageStore(Protocol):
 
     def write(self, documents: Iterable[Document], /) -> Any:
         """Store these; documents with the same id are replaced."""
+        ...
+
+    def delete(self, where: Mapping[str, Any], /) -> Any:
+        """Delete the documents with all of these values in `meta`."""
         ...
 
 
@@ -93,7 +97,7 @@ class Crawler:
         pages: int = 20,
         depth: int = 2,
         *,
-        seconds: float = 60.0,
+        seconds: float = 25.0,
         max_bytes: int = 20_000_000,
         name: str = "Crawler",
     ) -> None:
@@ -127,8 +131,7 @@ class Crawler:
         if not crawl.pages:
             raise ToolError(crawl.problems[0])
         if self._store is not None:
-            pieces = split_document(crawl.pages, _PIECE)
-            await run_in_thread(partial(self._store.write, pieces))
+            await run_in_thread(partial(_keep, self._store, crawl.pages))
         return {"documents": crawl.pages, "problems": crawl.problems, "results": _shown(crawl)}
 
     def run(self, url: str) -> Crawled:
@@ -208,6 +211,13 @@ class _Crawl:
                 continue
             if _site(address) == self.site and str(address) not in self.known:
                 yield str(address)
+
+
+def _keep(store: PageStore, pages: Sequence[Document]) -> None:
+    """Store pages in the place of what was stored of them before."""
+    for page in pages:
+        store.delete({"url": page.id})
+    store.write(split_document(pages, _PIECE))
 
 
 def _site(address: WebAddress) -> str:
