@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
@@ -22,6 +23,7 @@ from retinue import (
     PythonRuntime,
     Ranker,
     Reader,
+    ReportWriter,
     Retriever,
     SearchEngine,
     TopPSampler,
@@ -76,6 +78,13 @@ def test_a_service_keeps_to_the_contract(case: Case[ComponentSubject]) -> None:
         values = [{"query": "100 EUR in USD"}, {"query": "5 EUR in EUR"}]
         wrong = [{"query": "1 EUR in XYZ"}]
         case.run(ComponentSubject(lambda: CurrencyConverter(base_url=server.url), values, wrong))
+
+
+@every_case
+def test_a_writer_of_reports_keeps_to_the_contract(case: Case[ComponentSubject], tmp_path: Path) -> None:
+    values = [{"title": "A", "report": "Text [b](c)."}, {"title": "B", "report": "Another."}]
+    wrong = [{"title": "", "report": "Text."}, {"title": "A", "report": " "}]
+    case.run(ComponentSubject(lambda: ReportWriter(tmp_path), values, wrong, yaml=False))
 
 
 @every_case
