@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.util import find_spec
 from itertools import pairwise
@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from ..errors import ToolError, UsageError
 
-MAX_REPORT = 500_000  # characters
+MAX_REPORT = 50_000  # characters; strange ones may take time that grows with the square
 _NAME = 80  # characters
 _HEADING = "Sources"
 _NOT_IN_NAMES = re.compile(r"[^\w]+")
@@ -64,7 +64,7 @@ class ReportWriter:
     def run(self, title: str, report: str) -> WrittenReport:
         """Write a report, in Markdown, into files. Each statement should have a link to its source.
 
-        Raises `ToolError` if there is no title or text, the report is longer than 500,000 characters, or the files
+        Raises `ToolError` if there is no title or text, the report is longer than 50,000 characters, or the files
         cannot be written.
         """
         name, title = file_name(title), " ".join(title.split())
@@ -72,8 +72,9 @@ class ReportWriter:
             raise ToolError("a report has a title, with letters or digits in it, and a text")
         if len(report) > MAX_REPORT:
             raise ToolError(f"the report is longer than {MAX_REPORT:,} characters")
-        links = _links(report)
-        text = _whole(title, report, links)
+        tokens = _markdown().parse(report)
+        links = _links(tokens)
+        text = _whole(title, report, links, list(_headings(tokens)))
         page = _PAGE.format(title=escape(title), body=_markdown().render(text))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,26 +98,25 @@ def file_name(title: str) -> str:
     return words
 
 
-def _whole(title: str, report: str, links: dict[str, str]) -> str:
-    headings = list(_headings(report))
+def _whole(title: str, report: str, links: dict[str, str], headings: Sequence[tuple[str, str]]) -> str:
+    """Return the report with what it lacks: a heading, and the list of its sources."""
     head = "" if headings and headings[0][0] == "h1" else f"# {title}\n\n"
     listed = "".join(f"{at}. [{text}]({link})\n" for at, (link, text) in enumerate(links.items(), 1))
     missing = listed and not any(text.strip().lower() == _HEADING.lower() for _, text in headings)
     return f"{head}{report.strip()}\n" + (f"\n## {_HEADING}\n\n{listed}" if missing else "")
 
 
-def _headings(report: str) -> Iterator[tuple[str, str]]:
+def _headings(tokens: Sequence[Any]) -> Iterator[tuple[str, str]]:
     """Yield the kind (`h1`) and the text of each heading."""
-    tokens = _markdown().parse(report)
     for opening, inline in pairwise(tokens):
         if opening.type == "heading_open":
             yield opening.tag, inline.content
 
 
-def _links(report: str) -> dict[str, str]:
+def _links(tokens: Sequence[Any]) -> dict[str, str]:
     """Return the report's links in their order, each with its first text."""
     links: dict[str, str] = {}
-    for token in _markdown().parse(report):
+    for token in tokens:
         for link, text in _links_in(token.children or []):
             links.setdefault(link, text)
     return links
