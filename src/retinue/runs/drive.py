@@ -208,7 +208,8 @@ class Drive:
         failpoint("before the end")
         writer.put(event)
         settle, settled = self._world.settling(run.parent_id or "")
-        teams = any(map(is_member, (tools or {}).values())) or tools is None
+        left = [False]  # members that were still at work
+        teams = isinstance(event, Stopped) and (tools is None or any(map(is_member, tools.values())))
 
         def change(now: RunRow) -> Change:
             values = final_values(now, writer.log, tools or {}, code)
@@ -219,14 +220,13 @@ class Drive:
 
         def also(connection: Connection, after: RunRow) -> None:
             self._world.conclude(connection, after, writer.log)
-            if teams and not after.active:
-                cancel_members(connection, run.id)
+            left[0] = teams and not after.active and cancel_members(connection, run.id)
             if run.parent_id is not None:
                 settle(connection, after)
 
         after = await writer.written(change)
         failpoint("after the end")
-        if teams and not after.active:
+        if left[0]:
             self._world.left()
         self._world.settled(settled)
         if after.active:

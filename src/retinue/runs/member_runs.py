@@ -81,8 +81,11 @@ def settle_caller(connection: Connection, run_id: str, human_ttl: int, conclude:
         return
     if run.status == "requires_action":  # further questions wait until its client has answered those that it was told
         return
+    waiting = [find_run(connection, one) for one, status in members.items() if status == "requires_action"]
+    if not waiting:
+        return
     log = read_events(connection, run_id)
-    questions = list(_questions(members, log))
+    questions = list(_questions([member for member in waiting if member is not None], log))
     if not questions:
         return
     first = log[-1].seq + 1
@@ -109,7 +112,7 @@ def _questions(members: Sequence[RunRow], log: Sequence[Entry]) -> Iterator[Paus
     asked = [entry.event.action.id for entry in log if isinstance(entry.event, Paused)]
     steps = {entry.event.action.id: entry.event.step for entry in log if isinstance(entry.event, Called)}
     for member in members:
-        for call in member.waiting if member.status == "requires_action" else ():
+        for call in member.waiting:
             path = f"{member.call_id}/{call['id']}"
             if asked.count(path) < call["asked"]:
                 action = AgentAction(call["tool"], dict(call["arguments"]), id=path)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, exists, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, null, or_, select, update
 
+from .prepared_statements import Prepared
 from .processes import is_free
 from .run_row import ACTIVE, BY_MEMBERS, Kind, RunRow, Status
 from .run_store import COLUMNS, delete_runs, read_runs
@@ -17,6 +18,9 @@ from .tenant_view import Page, TenantView
 _AT_ONCE = 500  # ids per statement
 DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 _ROWS = select(*(runs.c[name] for name in COLUMNS))
+_MEMBERS = Prepared(
+    select(runs.c.id, runs.c.status).where(runs.c.parent_id == bindparam("run"), runs.c.holds).order_by(runs.c.number)
+)
 _SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
@@ -73,10 +77,9 @@ def runs_to_drive(connection: Connection, process: str, most: int | None = None)
     return list(connection.execute(query.limit(most)).scalars())
 
 
-def active_members(connection: Connection, run_id: str) -> list[RunRow]:
-    """Return the runs of a run's members that have not ended, oldest first."""
-    mine = (runs.c.parent_id == run_id, runs.c.status.in_(ACTIVE))
-    return read_runs(connection, _ROWS.where(*mine).order_by(runs.c.number))
+def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
+    """Return the status of each run of a run's members that has not ended, by its id, oldest first."""
+    return dict(_MEMBERS.rows(connection, {"run": run_id}))
 
 
 def left_callers(connection: Connection) -> list[str]:
