@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .executor import Executor as Executor
+    from .handoffs import handoff as handoff
     from .memory import (
         ConversationMemory as ConversationMemory,
         EntityExtractor as EntityExtractor,
@@ -100,6 +101,7 @@ _HOME = {
     "core.events": ("Delta", "Event"),
     "core.run_result": ("RunResult",),
     "executor": ("Executor",),
+    "handoffs": ("handoff",),
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),

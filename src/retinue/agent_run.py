@@ -62,7 +62,7 @@ class Run:
         self._spec = spec
         self._task = Task(question, spec.tools, tuple(history))
         self._decisions = earlier.decisions
-        self._nested = NestedRuns(_nested, self.key, spec.human, earlier)
+        self._nested = NestedRuns(_nested, self._task, self.key, spec.human, earlier)
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = 0.0
@@ -206,5 +206,5 @@ class Run:
         return replace(result(self.log, self._seconds), children=self._nested.children)
 
 
-def _nested(member: Specified, question: str, earlier: Earlier, key: str) -> Run:
-    return Run(member, question, earlier=earlier, key=key)
+def _nested(member: Specified, task: Task, earlier: Earlier, key: str) -> Run:
+    return Run(member, task.question, task.history, earlier, key)

@@ -81,6 +81,7 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
         yield from [memory] if isinstance(memory, str) else memory
         yield from needed_by(part.params.tools, spec)
         yield from (tool.pipeline_or_node for tool in worker_tools(part))
+        yield from part.params.handoffs or ()
         if shares(part, spec):
             yield from needed_by(spec.tools, spec)
 

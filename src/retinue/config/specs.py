@@ -176,6 +176,7 @@ class AgentParams(Spec):
     custom_prompt: str | None = None
     tools: Tools | None = None
     workers: list[WorkerItem] | None = None
+    handoffs: list[Name] | None = None
     exposed: bool | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from ..agent import Agent, Run
 from ..core.delegation import is_member
 from ..core.events import Finished, Said, Started, Stopped, stopped_by
+from ..core.protocols import Task
 from ..core.tool import Tool
 from ..core.values import Message, StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
@@ -27,7 +28,7 @@ from .child_runs import ChildRuns
 from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
-from .member_runs import Conclude, settle_caller
+from .member_runs import Caller, Conclude, settle_caller
 from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
 from .suspension import suspend_run
@@ -39,11 +40,16 @@ DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """The agent and input of a run. A resumed run takes its question and history from its log."""
+    """The agent and input of a run. A resumed run takes its question and history from its log.
+
+    `path` is that of the agent in its team, if it is another one than the run asks for: a former run on the thread
+    handed the conversation over to it.
+    """
 
     agent: Agent
     question: str = ""
     history: Sequence[Message] = ()
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,9 @@ class Drive:
             asked = log[0]
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
         live.regardless = run.snapshot == REGARDLESS
-        live.delegate = ChildRuns(self._world.database, run, self._world.start)
+        task = Task(asked.question, history=tuple(asked.history))
+        path = assigned.path or run.agent
+        live.delegate = ChildRuns(self._world.database, Caller(run, path, task), self._world.start)
         return live, {tool.name: tool for tool in assigned.agent.tools}
 
     async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:

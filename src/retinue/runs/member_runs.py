@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from ..core.budgets import Budget
 from ..core.delegation import MemberCall
 from ..core.events import Called, Event, Paused, Stopped
+from ..core.protocols import Task
 from ..core.values import AgentAction, StopReason
 from ..store.clock import CLOCK
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
@@ -29,6 +30,14 @@ from .thread_messages import messages_of
 Conclude = Callable[[Connection, RunRow, Sequence[Entry]], None]
 
 
+class Caller(NamedTuple):
+    """A run that calls members: its row as it was acquired, the path of its agent, and its task."""
+
+    run: RunRow
+    path: str
+    task: Task
+
+
 class Found(NamedTuple):
     """A member's run, and its log if it has ended."""
 
@@ -36,9 +45,10 @@ class Found(NamedTuple):
     log: Sequence[Entry] = ()
 
 
-def find_or_add_member(connection: Connection, caller: RunRow, member: MemberCall, budget: Budget) -> Found | None:
-    """Return the run of a member, which begins unless it is there. `caller` is its caller's row as it was acquired.
-    Return `None` if the caller has to end. Raises `Fenced` if another drive has the caller's run by now."""
+def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, budget: Budget) -> Found | None:
+    """Return the run of a member, which begins unless it is there. Return `None` if its caller has to end. Raises
+    `Fenced` if another drive has the caller's run by now."""
+    caller = by.run
     run = find_run(connection, member_run_id(caller.id, member.call))
     if run is not None:
         return Found(run, () if run.active else read_events(connection, run.id))
@@ -47,7 +57,9 @@ def find_or_add_member(connection: Connection, caller: RunRow, member: MemberCal
         raise Fenced(caller.id)
     if now.status != "in_progress" or now.ending:
         return None
-    agent = f"{caller.agent}/{member.tool.name}"
+    agent = f"{by.path}/{member.tool.name}"
+    task = by.task if member.passes_conversation else Task(member.question)
+    history = [{"role": one.role, "content": one.content} for one in task.history]
     run = RunRow(
         id=member_run_id(caller.id, member.call),
         tenant=caller.tenant,
@@ -57,7 +69,7 @@ def find_or_add_member(connection: Connection, caller: RunRow, member: MemberCal
         holds=True,
         expires_at=None,  # it ends with its caller
         epoch=0,
-        request={"model": agent, "question": member.question, "budget": asdict(budget)},
+        request={"model": agent, "question": task.question, "history": history, "budget": asdict(budget)},
         kind="member",
         agent=agent,
         parent_id=caller.id,

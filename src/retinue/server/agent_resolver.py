@@ -14,11 +14,14 @@ from sqlalchemy import Connection, select
 from .._internal.thread_pool import run_in_thread
 from ..agent import Agent
 from ..core.budgets import Budget
+from ..core.delegation import HANDOFF
 from ..core.tool import Tool
+from ..core.values import Message
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.run_conversation import conversation_of
+from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tables import messages
 from ..store.tenant_view import TenantView
@@ -43,7 +46,9 @@ def make_resolver(
     async def assign(run: RunRow) -> RunInput:
         agent = await versions.agent_of(run)
         if run.kind == "member":
-            return RunInput(_within(agent, run.request["budget"]), run.request["question"])
+            history = [Message(one["role"], one["content"]) for one in run.request["history"]]
+            return RunInput(_within(agent, run.request["budget"]), run.request["question"], history)
+        path, agent = await _holder(versions, database, run, agent)
         wishes = run.request.get("tools") or ()
         more: list[Tool] = []
         if any(one.get("type") in HOSTED for one in wishes):
@@ -53,7 +58,7 @@ def make_resolver(
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
-            return RunInput(agent)
+            return RunInput(agent, path=path)
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         if said is None:
             said = await database.read(partial(conversation_of, run=run))
@@ -61,9 +66,18 @@ def make_resolver(
             said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
         conversation = truncate_history(said, run.request.get("truncation_strategy"))
         history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
-        return RunInput(agent, question, history)
+        return RunInput(agent, question, history, path)
 
     return assign
+
+
+async def _holder(versions: AgentVersions, database: Database, run: RunRow, agent: Agent) -> tuple[str, Agent]:
+    """Return the path of the agent that has the conversation on the run's thread, and that agent."""
+    if run.thread_id is None or not any(tool.name.startswith(HANDOFF) for tool in agent.tools):
+        return run.agent, agent
+    path = await database.read(partial(last_handoff, run=run, beginning=HANDOFF)) or run.agent
+    found = versions.at(path)
+    return (run.agent, agent) if found is None or found is versions.at(run.agent) else (path, found)
 
 
 def _within(agent: Agent, budget: Mapping[str, Any]) -> Agent:

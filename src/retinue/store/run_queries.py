@@ -82,6 +82,31 @@ def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
     return dict(_MEMBERS.rows(connection, {"run": run_id}))
 
 
+def last_handoff(connection: Connection, run: RunRow, beginning: str) -> str | None:
+    """Return the path of the agent to which the last run on the run's thread before it handed the conversation over, or
+    `None`. The names of such members begin with `beginning`."""
+    caller, member = runs.alias(), runs.alias()
+    now = select(runs.c.number).where(runs.c.id == run.id).scalar_subquery()
+    before = (caller.c.thread_id == run.thread_id, caller.c.agent == run.agent, caller.c.number < now)
+    query = select(member.c.id, member.c.agent).join(caller, member.c.parent_id == caller.c.id)
+    found = query.where(*before, member.c.status == "completed").order_by(member.c.number.desc())
+    path = None
+    for run_id, agent in connection.execute(found.limit(_AT_ONCE)):
+        if agent.rpartition("/")[2].startswith(beginning):
+            path = _last_of_chain(connection, run_id, agent, beginning)
+            break
+    return path
+
+
+def _last_of_chain(connection: Connection, run_id: str, path: str, beginning: str) -> str:
+    """Return where a conversation ended up that was handed over within one run."""
+    below = select(runs.c.id, runs.c.agent).where(runs.c.parent_id == run_id, runs.c.status == "completed")
+    for member_id, agent in connection.execute(below.order_by(runs.c.number.desc())):
+        if agent.rpartition("/")[2].startswith(beginning):
+            return _last_of_chain(connection, member_id, agent, beginning)
+    return path
+
+
 def left_callers(connection: Connection) -> list[str]:
     """Return the ids of the runs that their members have although none of these is active, or one waits for a
     person."""
