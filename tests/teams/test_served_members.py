@@ -105,6 +105,11 @@ def test_every_member_has_a_run_below_its_callers(tmp_path: Path) -> None:
         assert {one["root_run_id"] for one in members} == {run["id"]}
         parents = {one["id"]: one["model"] for one in members} | {run["id"]: "top"}
         assert all(one["model"].rpartition("/")[0] == parents[one["parent_run_id"]] for one in members)
+        top = served.ask("GET", f"/v1/runs?parent={run['id']}&order=asc").body["data"]
+        assert sorted((one["model"], one["call_id"]) for one in top) == [
+            ("top/middle_0", "call_1_0"),
+            ("top/middle_1", "call_1_1"),
+        ]
         assert sorted(NOTED) == ["a", "b"]
         own = sum(one["usage"]["total_tokens"] for one in members if "middle" in one["model"].rpartition("/")[2])
         assert run["usage"]["total_tokens"] > own > 0

@@ -30,6 +30,7 @@ class RunFilter:
     exclude nothing."""
 
     thread_id: str | None = None
+    parent_id: str | None = None
     threaded: bool | None = None
     kind: Kind | None = None
     agent: str | None = None
@@ -214,7 +215,13 @@ def count_by_status(connection: Connection, scope: TenantView) -> dict[str, int]
 
 
 def _conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]]:
-    same = {"thread_id": wanted.thread_id, "kind": wanted.kind, "agent": wanted.agent, "stored": wanted.stored}
+    same = {
+        "thread_id": wanted.thread_id,
+        "parent_id": wanted.parent_id,
+        "kind": wanted.kind,
+        "agent": wanted.agent,
+        "stored": wanted.stored,
+    }
     found: list[ColumnElement[bool]] = [runs.c[name] == value for name, value in same.items() if value is not None]
     if wanted.threaded is not None:  # phrased so that no index over all tenants' threads is used
         none = func.coalesce(runs.c.thread_id, "") == ""
