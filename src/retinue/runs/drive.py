@@ -169,8 +169,6 @@ class Drive:
     async def _follow(self, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:
         """Persist the events of `live` as they occur."""
         trusted = not is_suspect(self._run.attempts)  # else calls are written first: one of them kills the process
-            self._run.attempts
-        )  # else calls are written first, to know which one kills the process
         free = {name for name, one in tools.items() if one.effects == "read" and trusted and not is_member(one)}
         async with aclosing(live.events()) as events:
             async for event in events:
