@@ -48,6 +48,12 @@ def page_runs(connection: Connection, scope: TenantView, page: Page, wanted: Run
     return [found[run_id] for run_id in ids], more
 
 
+def count_runs(connection: Connection, scope: TenantView, wanted: RunFilter) -> int:
+    """Return how many of the tenant's runs `wanted` selects."""
+    mine = (runs.c.tenant == scope.tenant, *_conditions(scope, wanted))
+    return connection.execute(select(func.count()).select_from(runs).where(*mine)).scalar() or 0
+
+
 def thread_holder(connection: Connection, thread_id: str, *, lock: bool = False) -> RunRow | None:
     """Return the run that holds a thread, or `None`. `lock` locks it until the transaction ends."""
     query = _ROWS.where(runs.c.thread_id == thread_id, runs.c.holds)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from ...runs.submissions import submit_decisions
-from ...store.run_queries import thread_holder
 from ...store.run_row import RunRow
 from ...store.run_store import find_own_run
-from ...store.tables import threads
 from ...store.tenant_view import TenantView
 from ..assistants.messages import add_messages
 from ..assistants.run_creation import NewRun, add_run
-from ..assistants.schemas import MessageCreate, ThreadCreate
-from ..assistants.threads import add_thread
+from ..assistants.schemas import MessageCreate
+from ..assistants.threads import find_or_add_thread
 from ..context import Options
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..tool_outputs import parse_submission, submission_digest
-from ..wire.api_errors import ApiError, not_found
+from ..wire.api_errors import ApiError
 from ..wire.objects import run_of_call
 from .message_check import Said, check_calls, check_messages
 
@@ -65,7 +63,7 @@ def chat_run(
     request |= {"stream": True} if asked.get("stream") else {}
     thread_id = None
     if thread_key is not None:
-        thread_id = _thread(connection, scope, thread_key)
+        thread_id = find_or_add_thread(connection, scope, thread_key)
         add_messages(connection, scope, thread_id, _news(said))
         request["since"] = conversation(_since(said))
     else:
@@ -88,23 +86,6 @@ def _waiting(connection: Connection, scope: TenantView, said: Said) -> tuple[Run
         return None
     waits = run.status == "requires_action" or run.submitted(submission_digest(outputs))
     return (run, outputs) if waits else None
-
-
-def _thread(connection: Connection, scope: TenantView, key: str) -> str:
-    """Return the id of the thread with this id or key, which must be idle. An unknown key creates a thread."""
-    if len(key) > 256 or "\0" in key:
-        raise ApiError(400, "Invalid 'thread_id': expected at most 256 characters, without NUL.", param="thread_id")
-    row = scope.find(connection, threads, key, lock=True)
-    if row is None and key.startswith("thread_"):
-        raise not_found("thread", key)
-    if row is None:
-        own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
-        row = connection.execute(own.with_for_update(key_share=True)).first() or add_thread(
-            connection, scope, ThreadCreate(), key=key
-        )
-    if (active := thread_holder(connection, row.id)) is not None:
-        raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
-    return str(row.id)
 
 
 def _since(said: Said) -> Said:

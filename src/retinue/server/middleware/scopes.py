@@ -22,7 +22,7 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "vector_stores": "agents",
     "models": "agents",
 }
-_ASKING = re.compile(r"/v1/vector_stores/[^/]+/search")  # a POST that only reads
+_ASKING = re.compile(r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe")  # POSTs that only read
 
 
 def needed(method: str, path: str) -> ScopeName:
@@ -30,6 +30,8 @@ def needed(method: str, path: str) -> ScopeName:
     `agents` for agents and their resources. Unknown paths require `all`."""
     if method in _READING or _ASKING.fullmatch(path):
         return "read"
+    if path.startswith("/a2a/"):
+        return "runs"
     _, version, *words = f"{path}/".split("/")
     return _WRITING.get(words[0], "all") if version == "v1" and words else "all"
 
