@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
+    from .teams import A2AAgent as A2AAgent
 
 __version__ = "0.1.0"
 
@@ -105,6 +106,7 @@ _HOME = {
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
+    "teams": ("A2AAgent",),
     "core.values": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",

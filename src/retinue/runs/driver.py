@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from .._internal.supervision import supervise
+from ..core.handover import enter_handover
 from ..core.log_context import LogContext, current_context, enter_context
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
@@ -127,6 +128,7 @@ class Runs:
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive the run, with backoff while the database is unavailable."""
         enter_context(LogContext(run_id, current_context().request))
+        enter_handover(self._world.parking.is_set)
         tries = 0
         while run_id in self._wanted and not self._context.parking.is_set():
             try:
