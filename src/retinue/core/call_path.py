@@ -26,6 +26,22 @@ class Caller(NamedTuple):
         return "/".join(quote(part, safe="") for part in self)
 
 
+class Incoming(NamedTuple):
+    """A call that came over the network: to which server, and by which path."""
+
+    server: str
+    callers: tuple[Caller, ...]
+
+    def refusal(self, agent: str) -> str:
+        """Return why `agent` may not be called, or an empty string."""
+        path = " → ".join([*(one.agent for one in self.callers), agent])
+        if any((one.server, one.agent) == (self.server, agent) for one in self.callers):
+            return f"The agent '{agent}' is among its own callers ({path}); agents must not call in a circle."
+        if len(self.callers) > MAX_CALLERS:
+            return f"There are {len(self.callers)} callers ({path}); the most is {MAX_CALLERS}."
+        return ""
+
+
 _PATH: ContextVar[tuple[Caller, ...]] = ContextVar("CALLERS", default=())
 
 
@@ -51,13 +67,3 @@ def parse_callers(text: str) -> tuple[Caller, ...]:
             raise ValueError(f"{item[:80]!r} is not SERVER/AGENT/RUN/THREAD")
         found.append(Caller(*map(unquote, parts)))
     return tuple(found)
-
-
-def check_circle(callers: Sequence[Caller], server: str, agent: str) -> str:
-    """Return why `agent` of `server` may not be called by the last of `callers`, or an empty string."""
-    path = " → ".join([*(one.agent for one in callers), agent])
-    if any((one.server, one.agent) == (server, agent) for one in callers):
-        return f"The agent '{agent}' of this server is among its own callers ({path}); agents may not call in a circle."
-    if len(callers) > MAX_CALLERS:
-        return f"There are {len(callers)} callers ({path}); the most is {MAX_CALLERS}."
-    return ""

@@ -27,6 +27,7 @@ from ..store.tables import messages
 from ..store.tenant_view import TenantView
 from .agent_versions import AgentVersions
 from .assistants.tool_resources import resources_of
+from .call_circles import ServerId, enter_run
 from .conversation_history import question_in, truncate_history
 from .hosted_tools import HOSTED, Hosted
 from .overrides import override_agent, wanted_schema
@@ -37,13 +38,14 @@ _LARGE = 8_000  # characters of schemas that take more than a few milliseconds t
 
 
 def make_resolver(
-    versions: AgentVersions, database: Database, hosted: Hosted, large: Shares
+    versions: AgentVersions, database: Database, hosted: Hosted, large: Shares, server: ServerId
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
     """Return the function by which `Runs` resolves a run to its `RunInput`. Parsing large schemas takes a share of
     `large`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot go
     on with the agent that it began with."""
 
     async def assign(run: RunRow) -> RunInput:
+        await enter_run(run, server)  # in the task that drives it
         agent = await versions.agent_of(run)
         if run.kind == "member":
             history = [Message(one["role"], one["content"]) for one in run.request["history"]]

@@ -13,6 +13,7 @@ from ..runs import Runs
 from ..store.database import Database
 from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
+from .call_circles import ServerId, incoming_call
 from .deployment import Deployment
 from .fair_batches import FairBatches
 from .indexer import Indexer
@@ -48,6 +49,7 @@ class Server:
     runs: Runs
     options: Options
     indexing: Indexer
+    id: ServerId
     limits: UsageLimits = field(default_factory=UsageLimits)
     large: Shares = field(default_factory=lambda: Shares(1))  # large bodies and schemas, being read or written
     reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
@@ -106,6 +108,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
     scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
+    scope.incoming = await incoming_call(request.headers, server.id)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
     return Context(
         server,

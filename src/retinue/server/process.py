@@ -26,6 +26,7 @@ from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
 from .agent_versions import AgentVersions
 from .app import create_app
+from .call_circles import ServerId
 from .context import Options, Server
 from .database_watch import watch
 from .deployment import Deployment
@@ -118,10 +119,11 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     large, turns = Shares(1), FairScheduler(how.at_once, limits.runs)
     versions = AgentVersions(deployment, database)
-    assign = make_resolver(versions, database, hosted, large)
+    server_id = ServerId(database)
+    assign = make_resolver(versions, database, hosted, large, server_id)
     driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
-    server = Server(deployment, database, driven, how.options, indexing, limits, large)
+    server = Server(deployment, database, driven, how.options, indexing, server_id, limits, large)
     return server
 
 

@@ -115,6 +115,7 @@ def _summary(run: RunRow) -> Object:
         "parent_run_id": run.parent_id,
         "root_run_id": run.root_id,
         "call_id": run.call_id,
+        "callers": list(run.request.get("callers") or ()),
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "expires_at": run.expires_at if run.active else None,

@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, insert, select, update
 
+from ..core.call_path import Incoming
+
 Kept = Row[Any]
 
 
@@ -38,7 +40,11 @@ class TenantView:
         key_id: The API key of the request.
         room: How many active or queued runs the key may have (`None`: unlimited).
         scopes: What the key may do (`None`: everything).
-        quota: The tenant's storage limits (`None`: unlimited)."""
+        quota: The tenant's storage limits (`None`: unlimited).
+
+    `incoming` is the call over the network by which the request came, if an agent made it."""
+
+    incoming: Incoming | None = None
 
     def __init__(
         self,

@@ -78,7 +78,11 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         count_alone(connection)
         if count_of_key(connection, scope.key_id) >= scope.room:
             raise too_many("runs", scope.room)
-    now = int(CLOCK.now())
+    now, request = int(CLOCK.now()), new.request
+    if scope.incoming is not None:
+        if problem := scope.incoming.refusal(request["model"]):
+            raise ApiError(400, problem, code="call_circle", headers={"x-should-retry": "false"})
+        request = {**request, "callers": list(map(str, scope.incoming.callers))}
     run = RunRow(
         id=new_id("run"),
         tenant=scope.tenant,
@@ -88,12 +92,12 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         holds=ttl is not None,
         expires_at=None if ttl is None else now + ttl,
         epoch=0,
-        request=new.request,
+        request=request,
         key_id=scope.key_id,
         kind=new.kind,
-        agent=new.request["model"],
+        agent=request["model"],
         metadata=new.metadata or {},
-        stored=bool(new.request.get("store")),
+        stored=bool(request.get("store")),
     )
     insert_run(connection, replace(run, request=put_beside(connection, scope.tenant, run.id, run.request)))
     return run
