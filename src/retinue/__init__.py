@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
-    from .teams import A2AAgent as A2AAgent
+    from .teams import A2AAgent as A2AAgent, RemoteAgent as RemoteAgent
 
 __version__ = "0.1.0"
 
@@ -106,7 +106,7 @@ _HOME = {
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
-    "teams": ("A2AAgent",),
+    "teams": ("A2AAgent", "RemoteAgent"),
     "core.values": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",

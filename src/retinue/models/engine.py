@@ -93,7 +93,9 @@ class HttpEngine:
                 receiver = ReplyReader(
                     wire, request.stop, in_json=self._in_json(request, wire), redacted=self._client.redacted
                 )
-                async with aclosing(self._client.exchange(wire.path, self._body(request, wire))) as reads:
+                body, headers = self._body(request, wire), self._settings.headers
+                more = {} if headers is None else headers(body)
+                async with aclosing(self._client.exchange(wire.path, body, more)) as reads:
                     async for bodies in reads:
                         if piece := receiver.take(bodies):
                             yield Delta(piece)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
 from collections.abc import Collection
 from contextlib import aclosing, suppress
@@ -16,10 +15,11 @@ from ..core.handover import is_continued
 from ..core.protocols import Flow, Task, act, consult
 from ..core.tool import Effects, Tool
 from ..core.toolbox import idempotency_key
-from ..core.values import AgentAction, AgentFinish, Decision, StopReason
+from ..core.values import AgentAction, AgentFinish, StopReason
 from ..errors import ModelError, ToolError
 from ..executor import NoModel
 from .a2a_connection import A2AConnection
+from .human_answers import words_of
 from .task_report import parse_report, report_of
 
 _PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)  # seconds between two looks at a task that cannot be followed
@@ -84,7 +84,7 @@ class RemoteTask:
                 question = report.text or "(it does not say what)"
                 asked = AgentAction(self.agent, {"question": question})
                 decision = yield from consult(asked, f"{self.agent} requires input: {question}")
-                answer = {"message": _words(decision), "task": report.task, "context": report.context, "turn": turn}
+                answer = {"message": words_of(decision), "task": report.task, "context": report.context, "turn": turn}
                 (seen,) = yield from act(AgentAction("send", answer))
             else:
                 return _failed(f"the task is {report.state}{f': {report.text}' if report.text else ''}")
@@ -95,16 +95,6 @@ class RemoteTask:
 
 def _failed(problem: str) -> AgentFinish:
     return AgentFinish({"output": "", "problem": problem}, reason=StopReason.ERROR)
-
-
-def _words(decision: Decision) -> str:
-    """Return a person's decision as a message: an answer as it is, and otherwise the word that a Retinue expects."""
-    if decision.kind == "edit":
-        arguments = decision.tool_input
-        return (
-            json.dumps({"decision": "edit", "arguments": arguments}) if isinstance(arguments, dict) else str(arguments)
-        )
-    return decision.message or decision.kind
 
 
 class _Tasks:

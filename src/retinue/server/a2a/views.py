@@ -88,6 +88,9 @@ def _explanation(run: RunRow) -> str:
 
 def _question(run: RunRow) -> Iterator[str]:
     waiting = waiting_calls(run)
+    if len(waiting) == 1 and set(one := dict(*(call.arguments for call in waiting.values()))) == {"question"}:
+        yield str(one["question"])  # of a strategy, which wants to know something
+        return
     for id_, (action, arguments, _) in waiting.items():
         named = f" ({id_})" if len(waiting) > 1 else ""
         yield f"May {action.tool} be called with {json.dumps(arguments, ensure_ascii=False)}?{named}"
