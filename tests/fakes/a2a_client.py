@@ -50,4 +50,4 @@ def text_of(task: wire.Task) -> str:
 
 def state_of(task: wire.Task | wire.TaskStatusUpdateEvent) -> str:
     """A task's state, by name."""
-    return wire.TaskState.Name(task.status.state).removeprefix("TASK_STATE_")
+    return str(wire.TaskState.Name(task.status.state)).removeprefix("TASK_STATE_")

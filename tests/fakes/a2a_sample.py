@@ -21,6 +21,7 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, c
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as wire
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 
 PIECES = ("Alpha, ", "beta, ", "gamma.")
 
@@ -108,7 +109,7 @@ def card(url: str, bindings: list[str], *, streaming: bool) -> wire.AgentCard:
 def application(url: str) -> Starlette:
     """The agent, thrice: with a card for each binding, and one for who cannot follow."""
     executor = Sample()
-    routes = []
+    routes: list[BaseRoute] = []
     kinds = (
         ("rpc", "JSONRPC", True),
         ("poll", "JSONRPC", False),

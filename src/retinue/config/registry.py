@@ -39,6 +39,7 @@ FLAG, LIST, MAPPING = Parameter("true or false"), Parameter("list"), Parameter("
 PROVIDER = Parameter("text", choices=("serper", "searchapi", "serpapi", "tavily", "wikipedia"))
 MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
 WEB_MODE = Parameter("text", choices=("snippet", "document"))
+EFFECTS = Parameter("text", choices=("read", "idempotent", "once"))
 PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
 COMPONENTS: Mapping[str, TypeEntry] = {
@@ -153,6 +154,16 @@ COMPONENTS: Mapping[str, TypeEntry] = {
     "EntityExtractor": TypeEntry("retinue.memory:EntityExtractor", {"model": Parameter("text", ("PromptModel",))}),
     "EntitySummarizer": TypeEntry(
         "retinue.memory:EntitySummarizer", {"model": Parameter("text", ("PromptModel",)), "characters": WHOLE}
+    ),
+    "RemoteAgent": TypeEntry(
+        "retinue.teams:RemoteAgent",
+        {"url": TEXT, "model": TEXT, "api_key": TEXT, "name": TEXT, "stream": FLAG, "seconds": NUMBER},
+        ("url",),
+    ),
+    "A2AAgent": TypeEntry(
+        "retinue.teams:A2AAgent",
+        {"url": TEXT, "api_key": TEXT, "name": TEXT, "allow": LIST, "seconds": NUMBER, "effects": EFFECTS},
+        ("url",),
     ),
 }  # fmt: skip
 

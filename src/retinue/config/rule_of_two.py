@@ -18,9 +18,10 @@ from .yaml_reader import read_file
 LABELS = ("untrusted", "private", "effects")
 _UNTRUSTED = (
     "SearchEngine", "SerpAPIComponent", "LinkContentFetcher", "WebRetriever", "Wikipedia", "GitHubAPI", "MCPTools",
+    "RemoteAgent", "A2AAgent",
 )  # fmt: skip
 _PRIVATE = ("DocumentStore", "Retriever", "FileConverter", "DeepsetCloudPipeline", "HaystackPipeline")
-_EFFECTS = ("DocumentWriter", "MCPTools")
+_EFFECTS = ("DocumentWriter", "MCPTools", "RemoteAgent", "A2AAgent")
 _WARNING = (
     "{agent} reads untrusted content ({untrusted}), sees private data ({private}) and has effects ({effects}) "
     "without approval: text hidden in what it reads can make it leak that data. Require a person's approval "

@@ -79,10 +79,16 @@ def _report(task: Mapping[str, Any], id_: Any) -> TaskReport:
         raise ToolError(f"the agent says of a task that its state is {str(status.get('state'))[:80]!r}")
     context = task.get("contextId")
     message = status.get("message")
-    said = text_of(message.get("parts")) if isinstance(message, Mapping) else ""
+    said = _said(message.get("parts")) if isinstance(message, Mapping) else ""
     artifacts = "\n\n".join(_artifacts(task.get("artifacts")))
     text = artifacts or said if state == "completed" else said or artifacts
     return TaskReport(state, id_, context if isinstance(context, str) else "", text)
+
+
+def _said(parts: Any) -> str:
+    """Return the texts of a status message; of one without any, whatever it has."""
+    texts = [part for part in parts if isinstance(part, Mapping) and "text" in part] if isinstance(parts, list) else []
+    return text_of(texts) or text_of(parts)
 
 
 def _artifacts(given: Any) -> Iterator[str]:

@@ -18,7 +18,7 @@ from ..assistants.threads import find_or_add_thread
 from ..context import Options
 from ..tool_outputs import parse_submission
 from ..wire.api_errors import ApiError
-from .a2a_errors import A2AError
+from .a2a_errors import A2AError, Reason
 from .agent_card import INPUT_MODES, OUTPUT_MODES
 from .schemas import MAX_TEXT, Message, SendMessage
 from .views import STATES, context_id, waiting_calls
@@ -56,7 +56,7 @@ def task_run(
     try:
         thread = find_or_add_thread(connection, scope, message.context_id or None)
     except ApiError as error:
-        reason = "UNSUPPORTED_OPERATION" if error.status == 400 else "INVALID_PARAMS"
+        reason: Reason = "UNSUPPORTED_OPERATION" if error.status == 400 else "INVALID_PARAMS"
         raise A2AError(reason, f"The context cannot be used: {error}") from error
     add_messages(connection, scope, thread, [MessageCreate.model_construct(role="user", content=text)])
     request = {"model": agent, "message": message.sent(), "context_id": message.context_id, "stream": stream}

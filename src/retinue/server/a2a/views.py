@@ -88,12 +88,13 @@ def _explanation(run: RunRow) -> str:
 
 def _question(run: RunRow) -> Iterator[str]:
     waiting = waiting_calls(run)
-    if len(waiting) == 1 and set(one := dict(*(call.arguments for call in waiting.values()))) == {"question"}:
-        yield str(one["question"])  # of a strategy, which wants to know something
+    arguments = [call.arguments for call in waiting.values()]
+    if len(arguments) == 1 and set(arguments[0]) == {"question"}:  # of a strategy, which wants to know something
+        yield str(arguments[0]["question"])
         return
-    for id_, (action, arguments, _) in waiting.items():
+    for id_, (action, given, _) in waiting.items():
         named = f" ({id_})" if len(waiting) > 1 else ""
-        yield f"May {action.tool} be called with {json.dumps(arguments, ensure_ascii=False)}?{named}"
+        yield f"May {action.tool} be called with {json.dumps(given, ensure_ascii=False)}?{named}"
     how = "Answer 'approve' or 'reject', or with a text that becomes the result of the call."
     several = 'Answer with data: {"outputs": {CALL ID: "approve", "reject" or the result of the call, …}}.'
     yield how if len(waiting) == 1 else several
