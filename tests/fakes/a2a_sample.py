@@ -4,7 +4,7 @@
 
 `hello` is answered by a message, as the SDK's sample does; `stream` in pieces; `ask` after an answer of the user's;
 `fail` and `reject` as they say; `hang` never; `auth` wants the user to sign in; `file` with a file; `count` with how
-often `hang` was cancelled; anything else is echoed as an artifact.
+often `hang` was cancelled, `followed` with how often tasks were followed over HTTP+JSON; anything else is echoed as an artifact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, c
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as wire
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 PIECES = ("Alpha, ", "beta, ", "gamma.")
 
@@ -34,7 +36,7 @@ class Sample(AgentExecutor):
     """Does what it is told."""
 
     def __init__(self) -> None:
-        self.cancelled = 0
+        self.cancelled = self.followed = 0
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         said = context.get_user_input()
@@ -55,7 +57,7 @@ class Sample(AgentExecutor):
         await updater.start_work()
         await self._work(said, updater)
 
-    async def _work(self, said: str, updater: TaskUpdater) -> None:
+    async def _work(self, said: str, updater: TaskUpdater) -> None:  # noqa: C901, PLR0912 -- one case for each word
         match said.split()[0]:
             case "stream":
                 for number, piece in enumerate(PIECES):
@@ -73,6 +75,8 @@ class Sample(AgentExecutor):
                 await asyncio.Event().wait()
             case "count":
                 await updater.add_artifact([text(str(self.cancelled))])
+            case "followed":
+                await updater.add_artifact([text(str(self.followed))])
             case "file":
                 image = wire.Part(url="http://127.0.0.1:9/x.png", filename="x.png", media_type="image/png")
                 raw = wire.Part(raw=b"123", filename="y.bin")
@@ -123,7 +127,19 @@ def application(url: str) -> Starlette:
             routes += create_jsonrpc_routes(handler, f"/{name}")
         else:
             routes += create_rest_routes(handler, path_prefix=f"/{name}")
-    return Starlette(routes=routes)
+    return Starlette(routes=routes, middleware=[Middleware(Counting, executor=executor)])
+
+
+class Counting:
+    """Counts how often a task was followed over HTTP+JSON."""
+
+    def __init__(self, app: ASGIApp, executor: Sample) -> None:
+        self._app = app
+        self._executor = executor
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._executor.followed += scope.get("path", "").endswith(":subscribe")
+        await self._app(scope, receive, send)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from fakes.a2a_client import a2a_client, asks, state_of, task_of, text_of
 from fakes.app_server import KEY, Serving
+from fakes.served import serving
 from fakes.until import until
 from retinue import A2AAgent, Agent, PromptModel
 
@@ -28,7 +29,7 @@ def sample() -> Iterator[str]:
 
 
 def agents(sample: str) -> dict[str, Agent]:
-    remote = A2AAgent(f"{sample}/rpc", name="remote")
+    remote = A2AAgent(f"{sample}/rest", name="remote")
     script: list[Any] = [
         {"when": "Please", "call": {"tool": "remote", "input": {"query": "say this"}}},
         {"when": "Echo", "finish": "It works."},
@@ -38,23 +39,15 @@ def agents(sample: str) -> dict[str, Agent]:
 
 
 def begun(served: Serving, said: str) -> str:
-    """A run of the remote agent, once its task is followed."""
+    """A run of the remote agent."""
     assistant = served.ask("POST", "/v1/assistants", {"model": "remote"}).body["id"]
     asked = {"assistant_id": assistant, "thread": {"messages": [{"role": "user", "content": said}]}}
     run: str = served.ask("POST", "/v1/threads/runs", asked).body["id"]
-    until(lambda: '"follow"' in served.ask("GET", f"/v1/runs/{run}/events?limit=100").text)
     return run
 
 
 def status(served: Serving, run: str) -> str:
     return str(served.ask("GET", f"/v1/runs/{run}").body["status"])
-
-
-def cancels(served: Serving) -> int:
-    """How many tasks were cancelled at the other server."""
-    asked = {"model": "remote", "messages": [{"role": "user", "content": "count"}]}
-    said = served.ask("POST", "/v1/chat/completions", asked).body
-    return int(said["choices"][0]["message"]["content"])
 
 
 def test_a_served_agent_asks_its_member(sample: str, tmp_path: Path) -> None:
@@ -66,15 +59,17 @@ def test_a_served_agent_asks_its_member(sample: str, tmp_path: Path) -> None:
 
 def test_a_server_that_stops_leaves_the_task_alone_and_finds_it_again(sample: str, tmp_path: Path) -> None:
     with Serving(tmp_path, agents(sample)) as served:
-        before, run = cancels(served), begun(served, "hang")
+        before, followed = counted(sample), counted(sample, "followed")
+        run = begun(served, "hang")
+        until(lambda: counted(sample, "followed") == followed + 1)
     with Serving(tmp_path, agents(sample)) as served:
-        until(lambda: served.ask("GET", f"/v1/runs/{run}/events?limit=100").text.count('"called"') >= 2)
-        assert cancels(served) == before
+        until(lambda: counted(sample, "followed") == followed + 2)
+        assert counted(sample) == before
         assert status(served, run) == "in_progress"
         thread = served.ask("GET", f"/v1/runs/{run}").body["thread_id"]
         served.ask("POST", f"/v1/threads/{thread}/runs/{run}/cancel")
         until(lambda: status(served, run) == "cancelled")
-        until(lambda: cancels(served) == before + 1)
+        until(lambda: counted(sample) == before + 1)
 
 
 @pytest.mark.anyio
@@ -86,3 +81,40 @@ async def test_a_question_travels_from_server_to_server(sample: str, tmp_path: P
             assert task.status.message.parts[0].text == "Which city?"
             done = await task_of(client, asks("Lyon", task_id=task.id))
             assert (state_of(done), text_of(done)) == ("COMPLETED", "You said Lyon.")
+
+
+FILE = """\
+components:
+  - {name: travel, type: A2AAgent, params: {url: "URL/rest", name: travel, seconds: 600}}
+agents:
+  - name: leader
+    params:
+      script:
+        - {when: Please hang, call: {tool: travel, input: {query: hang}}}
+      strategy: tool_calling
+      tools: [{name: travel, pipeline_or_node: travel, description: travels}]
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_member_of_a_file_goes_on_after_a_kill_and_ends_with_its_top(sample: str, tmp_path: Path) -> None:
+    with serving(tmp_path, FILE.replace("URL", sample)) as served, served.client() as client:
+        before, followed, talks = counted(sample), counted(sample, "followed"), client.beta.threads
+        assistant = client.beta.assistants.create(model="leader").id
+        said: Any = {"messages": [{"role": "user", "content": "Please hang"}]}
+        run = talks.create_and_run(assistant_id=assistant, thread=said)
+        until(lambda: counted(sample, "followed") == followed + 1)
+        served.kill()
+        served.restart()
+        client.base_url = served.url
+        until(lambda: counted(sample, "followed") == followed + 2)
+        assert counted(sample) == before
+        talks.runs.cancel(run.id, thread_id=run.thread_id)
+        until(lambda: talks.runs.retrieve(run.id, thread_id=run.thread_id).status == "cancelled")
+        until(lambda: counted(sample) == before + 1)
+
+
+def counted(sample: str, what: str = "count") -> int:
+    """How many tasks were cancelled, or how often they were followed, at the other server."""
+    poll = A2AAgent(f"{sample}/poll")  # which follows nothing itself
+    return int(poll.run(what).answer)

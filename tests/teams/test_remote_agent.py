@@ -13,6 +13,7 @@ from fakes.openai_server import OpenAIServer
 from retinue import Agent, Decision, PromptModel, RemoteAgent, StopReason, UsageError, tool
 from retinue.core.events import Delta, Observed
 from retinue.core.run_result import RunResult
+from retinue.server.process import listen
 
 pytestmark = pytest.mark.anyio
 BOOKED: list[str] = []
@@ -45,11 +46,12 @@ def waiter() -> Agent:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A Retinue whose agents are a waiter, and two that call themselves and each other over the network."""
     agents = {"waiter": waiter()}
-    with Serving(tmp_path_factory.mktemp("remote"), agents) as server:
-        for name, other in (("self", "self"), ("ping", "pong"), ("pong", "ping"), ("maître", "waiter")):
-            agents[name] = leader(
-                RemoteAgent(server.url, other, KEY, name=f"to_{other}"), "Please say hello", name=name
-            )
+    with listen("127.0.0.1", 0) as reserved:
+        port = reserved.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    for name, other in (("self", "self"), ("ping", "pong"), ("pong", "ping"), ("maître", "waiter")):
+        agents[name] = leader(RemoteAgent(url, other, KEY, name=f"to_{other}"), "Please say hello", name=name)
+    with Serving(tmp_path_factory.mktemp("remote"), agents, port=port) as server:
         yield server
 
 
@@ -123,8 +125,8 @@ async def runs(served: Serving) -> list[Any]:
 
 async def test_the_path_of_callers_goes_along(served: Serving) -> None:
     await RemoteAgent(served.url, "maître", KEY).run_async("Please go")
-    called, caller, *_ = await runs(served)
-    assert (called["model"], caller["model"]) == ("waiter", "maître")
+    called, member, caller, *_ = await runs(served)
+    assert [one["model"] for one in (called, member, caller)] == ["waiter", "maître/to_waiter", "maître"]
     assert caller["callers"] == []
     (path,) = called["callers"]
     assert path.split("/")[1:] == ["ma%C3%AEtre", caller["id"], ""]

@@ -62,14 +62,16 @@ class A2AAgent(Agent):
             Tool("follow", tasks.follow, "Waits for a task.", effects="read", timeout=seconds, polls=True),
         ]
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
-        super().__init__(NoModel(), tools, strategy=RemoteTask(name), budget=budget, name=name, human=human)
+        super().__init__(NoModel(), tools, strategy=RemoteTask(name, url), budget=budget, name=name, human=human)
 
 
 @dataclass(frozen=True)
 class RemoteTask:
-    """The strategy of an `A2AAgent`: a message, then whatever its task needs until it ends."""
+    """The strategy of an `A2AAgent`: a message, then whatever its task needs until it ends. A run goes on with the
+    server at `url` only."""
 
     agent: str
+    url: str
     name: str = "a2a"
 
     def __call__(self, task: Task) -> Flow:

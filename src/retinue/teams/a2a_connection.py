@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
@@ -15,8 +16,10 @@ from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageErro
 from ..net.http_client import HttpClient
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
+from .remote_address import without_address
 from .remote_card import RemoteCard, fetch_card
 
+logger = logging.getLogger(__name__)
 MAX_ANSWER = 4_000_000  # bytes of a response, or of a stream
 _RETRIES = Retries(tries=4, first_wait=0.5, longest_wait=30.0)
 _KEPT = 300.0  # seconds for which a card is good
@@ -51,12 +54,12 @@ class A2AConnection:
         """Send a message, and return the task or message that answers it. It is sent again only if the agent cannot
         have begun. Raises `NotDone`, or `ToolError` if it is not known what became of it."""
         ask = self._caller("SendMessage", "/message:send", params, headers)
-        return await _retried(ask, lambda error: not error.reached or error.status in (429, 503))
+        return await _retried(ask, lambda error: not error.reached or error.status in (429, 503), self._url)
 
     async def get(self, task: str) -> Any:
         """Return a task. Raises `NotDone`, and `ToolError`."""
         ask = self._caller("GetTask", f"/tasks/{quote(task, safe='')}", {"id": task}, method="GET")
-        return await _retried(ask, lambda error: True)
+        return await _retried(ask, lambda error: True, self._url)
 
     async def cancel(self, task: str) -> None:
         """Cancel a task. Raises as `get` does."""
@@ -105,6 +108,9 @@ class A2AConnection:
             except ModelError as error:
                 error.reached = False  # whatever was to be sent was not
                 raise
+            except NotDone as error:
+                logger.warning("%s", error)
+                raise NotDone(without_address(str(error), self._url)) from None
             client = known.client if known is not None and known.card == card else self._client(card)
             known = self._known = _Known(card, client, time.monotonic())
         return known
@@ -130,7 +136,7 @@ async def _results(bodies: AsyncGenerator[list[Any], None], *, rpc: bool) -> Asy
                 yield body.get("result") if rpc else body
 
 
-async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool]) -> Any:
+async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
     """Return what `ask` returns. It is asked again where it was unavailable, and `may` agrees."""
     failures = 0
     while True:
@@ -144,5 +150,6 @@ async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError]
                 seconds = next_retry(failures, error, _RETRIES).seconds
             except ModelError as last:
                 ended = last.status is not None or not last.reached
-                raise (NotDone if ended else ToolError)(str(last)) from None
+                logger.warning("%s", last)
+                raise (NotDone if ended else ToolError)(without_address(str(last), url)) from None
         await asyncio.sleep(seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from ..agent import Agent
@@ -13,13 +14,14 @@ from ..core.call_path import callers_header
 from ..core.effects import Human
 from ..core.log_context import current_context
 from ..core.prompt import Ask, Decided, Prompt
-from ..core.protocols import Flow, Task, ask, consult
-from ..core.values import AgentAction, AgentFinish, Message, Reply
-from ..errors import UsageError
+from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
+from ..core.values import AgentAction, AgentFinish, Capabilities, Message, Reply
+from ..errors import ModelRefused, NotDone, UsageError
 from ..models import PromptModel
 from ..net.time_limits import TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated
 from .human_answers import words_of
+from .remote_address import without_address
 
 
 class RemoteAgent(Agent):
@@ -68,7 +70,34 @@ class RemoteAgent(Agent):
             headers=_headers,
         )
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
-        super().__init__(remote, strategy=RemoteChat(name), budget=budget, name=name, human=human)
+        super().__init__(RemoteModel(remote, url), strategy=RemoteChat(name), budget=budget, name=name, human=human)
+
+
+@dataclass(frozen=True)
+class RemoteModel:
+    """The other server as a model. What it refuses is told with its reason, which is about the question; a model's own
+    words go to the operator alone."""
+
+    inner: Model
+    url: str
+
+    @property
+    def name(self) -> str:
+        """The agent's name there."""
+        return self.inner.name
+
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        """Return what the server supports."""
+        return await self.inner.abilities(native=native)
+
+    async def reply(self, request: Ask) -> Chunks:
+        """Stream the reply. Raises `NotDone` if the request is refused, and `ModelError`."""
+        try:
+            async with aclosing(self.inner.reply(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ModelRefused as error:
+            raise NotDone(without_address(str(error), self.url)) from None
 
 
 @dataclass(frozen=True)
