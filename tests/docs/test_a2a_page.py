@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -26,4 +27,4 @@ def test_its_file_gives_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert is_member(travel)
     assert isinstance(critic.something, RemoteAgent)
     assert isinstance(travel.something, A2AAgent)
-    assert (travel.name, travel.timeout) == ("travel", 300)
+    assert (travel.name, travel.timeout) == ("travel", math.inf)

@@ -144,10 +144,14 @@ class _Tasks:
         if not await self._connection.streams():
             return False
         with suppress(ToolError, ModelError):  # it ended meanwhile, or the stream broke off
-            async with aclosing(self._connection.subscribe(task)) as events:
-                async for event in events:
-                    if not report_of(event).works:
-                        return True
+            return await self._heard(task)
+        return False
+
+    async def _heard(self, task: str) -> bool:
+        async with aclosing(self._connection.subscribe(task)) as events:
+            async for event in events:
+                if not report_of(event).works:
+                    return True
         return False
 
     async def _give_up(self, sending: asyncio.Future[object]) -> None:

@@ -128,12 +128,16 @@ async def _results(bodies: AsyncGenerator[list[Any], None], *, rpc: bool) -> Asy
     async with aclosing(bodies):
         async for several in bodies:
             for body in several:
-                if not isinstance(body, Mapping):
-                    raise ToolError(f"the agent answered with {str(body)[:80]!r}; want an object")
-                if (error := body.get("error")) is not None:
-                    said = error.get("message") if isinstance(error, Mapping) else error
-                    raise NotDone(f"the agent refuses: {' '.join(str(said).split())[:500]}")
-                yield body.get("result") if rpc else body
+                yield _result(body, rpc=rpc)
+
+
+def _result(body: Any, *, rpc: bool) -> Any:
+    if not isinstance(body, Mapping):
+        raise ToolError(f"the agent answered with {str(body)[:80]!r}; want an object")
+    if (error := body.get("error")) is not None:
+        said = error.get("message") if isinstance(error, Mapping) else error
+        raise NotDone(f"the agent refuses: {' '.join(str(said).split())[:500]}")
+    return body.get("result") if rpc else body
 
 
 async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
@@ -144,12 +148,17 @@ async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError]
             return await ask()
         except ModelError as error:
             failures += 1
-            try:
-                if not isinstance(error, ModelUnavailable) or not may(error):
-                    raise
-                seconds = next_retry(failures, error, _RETRIES).seconds
-            except ModelError as last:
-                ended = last.status is not None or not last.reached
-                logger.warning("%s", last)
-                raise (NotDone if ended else ToolError)(without_address(str(last), url)) from None
-        await asyncio.sleep(seconds)
+            await asyncio.sleep(_pause(failures, error, may, url))
+
+
+def _pause(failures: int, error: ModelError, may: Callable[[ModelError], bool], url: str) -> float:
+    """Return the seconds before the next try. If there is none, raise `NotDone`, or `ToolError` if the agent may be at
+    work."""
+    try:
+        if not isinstance(error, ModelUnavailable) or not may(error):
+            raise error
+        return next_retry(failures, error, _RETRIES).seconds
+    except ModelError as last:
+        ended = last.status is not None or not last.reached
+        logger.warning("%s", last)
+        raise (NotDone if ended else ToolError)(without_address(str(last), url)) from None
