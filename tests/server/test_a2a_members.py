@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fakes.a2a_client import a2a_client, asks, state_of, task_of, text_of
+from fakes.a2a_client import a2a_client, asks, sent, state_of, task_of, text_of
 from fakes.app_server import KEY, Serving
 from fakes.served import serving
 from fakes.until import until
@@ -31,6 +31,8 @@ def sample() -> Iterator[str]:
 def agents(sample: str) -> dict[str, Agent]:
     remote = A2AAgent(f"{sample}/rest", name="remote")
     script: list[Any] = [
+        {"when": "Please find out", "call": {"tool": "remote", "input": {"query": "ask"}}},
+        {"when": "You said Lyon", "finish": "It is Lyon."},
         {"when": "Please", "call": {"tool": "remote", "input": {"query": "say this"}}},
         {"when": "Echo", "finish": "It works."},
     ]
@@ -81,6 +83,12 @@ async def test_a_question_travels_from_server_to_server(sample: str, tmp_path: P
             assert task.status.message.parts[0].text == "Which city?"
             done = await task_of(client, asks("Lyon", task_id=task.id))
             assert (state_of(done), text_of(done)) == ("COMPLETED", "You said Lyon.")
+        async with a2a_client(f"{served.url}/a2a/leader", KEY, streaming=False) as client:
+            (event,) = await sent(client, asks("Please find out"))
+            assert state_of(event.task) == "INPUT_REQUIRED"
+            assert event.task.status.message.parts[0].text == "Which city?"
+            (event,) = await sent(client, asks("Lyon", task_id=event.task.id))
+            assert (state_of(event.task), text_of(event.task)) == ("COMPLETED", "It is Lyon.")
 
 
 FILE = """\

@@ -78,6 +78,21 @@ def test_a_mistake_is_named_with_its_place(two: Serving) -> None:
     assert said.body["error"]["details"][0]["reason"] == "INVALID_PARAMS"
 
 
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"parts": [{"text": "a" * 200_000}, {"text": "b" * 100_000}]}, "300,002 characters; the most is 256,000"),
+        ({"metadata": {"a": "b" * 500_000}}, "characters as JSON; the most is 400,000"),
+        ({"parts": [{"text": "a"}] * 257}, "at most 256 items"),
+        ({"parts": [{"text": " "}]}, "The message is empty."),
+    ],
+)
+def test_messages_are_bounded(two: Serving, more: Mapping[str, Any], problem: str) -> None:
+    said = rpc(two, "SendMessage", {"message": {**HELLO["message"], **more}})
+    assert code_of(said) == -32602
+    assert problem in said.body["error"]["message"]
+
+
 @pytest.mark.parametrize("version", ["", "0.3", "2.0", "x"])
 def test_other_versions_are_refused(two: Serving, version: str) -> None:
     headers = {"A2A-Version": version} if version else {}

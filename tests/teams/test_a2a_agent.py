@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fakes.until import until_async
-from retinue import A2AAgent, Agent, Decision, PromptModel, StopReason
+from retinue import A2AAgent, Agent, Decision, Message, PromptModel, StopReason
 from retinue.core.events import Called, Observed
 from retinue.core.run_result import RunResult
 
@@ -71,6 +71,13 @@ async def test_a_member_of_another_server(url: str, asked: str, outcome: str, te
 
 async def test_it_answers_by_itself(url: str) -> None:
     assert (await A2AAgent(url).run_async("say this")).answer == "Echo: say this"
+
+
+async def test_the_conversation_before_goes_along(url: str) -> None:
+    before = [Message("user", "I am Ada."), Message("assistant", "Hello.")]
+    done = await A2AAgent(url).run_async("Who am I?", history=before)
+    told = "The conversation so far:\n\nuser: I am Ada.\n\nassistant: Hello.\n\nNow:\n\nWho am I?"
+    assert done.answer == f"Echo: {told}"
 
 
 async def test_a_person_is_asked_what_the_task_wants_to_know(url: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -60,6 +60,7 @@ def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, b
     agent = f"{by.path}/{member.tool.name}"
     task = by.task if member.passes_conversation else Task(member.question)
     history = [{"role": one.role, "content": one.content} for one in task.history]
+    asked = {"question": task.question, "history": history, "budget": asdict(budget)}
     run = RunRow(
         id=member_run_id(caller.id, member.call),
         tenant=caller.tenant,
@@ -69,7 +70,7 @@ def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, b
         holds=True,
         expires_at=None,  # it ends with its caller
         epoch=0,
-        request={"model": agent, "question": task.question, "history": history, "budget": asdict(budget)},
+        request={"model": agent, **asked, **_origin(caller)},
         kind="member",
         agent=agent,
         parent_id=caller.id,
@@ -79,6 +80,12 @@ def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, b
     )
     insert_run(connection, run)
     return Found(run)
+
+
+def _origin(caller: RunRow) -> dict[str, Any]:
+    """Return where a member's run came from: the agent at the top, and the servers' runs that called that."""
+    came = {"top": caller.request.get("top", caller.agent)}
+    return came | ({"callers": said} if (said := caller.request.get("callers")) else {})
 
 
 def settle_caller(connection: Connection, run_id: str, human_ttl: int, conclude: Conclude) -> Iterator[RunRow]:

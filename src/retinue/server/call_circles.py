@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from ..core.call_path import HEADER, Caller, Incoming, enter_call_path, parse_callers
-from ..errors import DataError, StoreConflict
+from ..errors import StoreConflict
 from ..store.database import Database
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 from ..store.server_secrets import server_secret
 from .wire.api_errors import ApiError
 
@@ -33,13 +32,6 @@ class ServerId:
             async with self._one:
                 self._known = self._known or await self._read()
         return self._known
-
-    async def find(self, run_id: str) -> RunRow:
-        """Return a run of this server. Raises `DataError` if it does not exist."""
-        run = await self._database.read(partial(find_run, run_id=run_id))
-        if run is None:
-            raise DataError(f"the run {run_id} is gone")
-        return run
 
     async def _read(self) -> str:
         make = partial(server_secret, name=_SECRET, make=True)
@@ -64,6 +56,6 @@ async def incoming_call(headers: Mapping[str, str], server: ServerId) -> Incomin
 async def enter_run(run: RunRow, server: ServerId) -> None:
     """Add the run that the current task drives to the path of callers, which its tools pass on. On behalf of a member
     it is the run at the top of its team, which alone can be called."""
-    top = await server.find(run.root_id) if run.root_id else run
-    callers = parse_callers(", ".join(top.request.get("callers") or ()))
-    enter_call_path([*callers, Caller(await server.get(), top.agent, top.id, top.thread_id or "")])
+    callers = parse_callers(", ".join(run.request.get("callers") or ()))
+    top = run.request.get("top", run.agent), run.root_id or run.id, run.thread_id or ""
+    enter_call_path([*callers, Caller(await server.get(), *top)])

@@ -76,7 +76,7 @@ class RemoteTask:
 
     def __call__(self, task: Task) -> Flow:
         """Ask once."""
-        (seen,) = yield from act(AgentAction("send", {"message": task.question}))
+        (seen,) = yield from act(AgentAction("send", {"message": _with_history(task)}))
         turn = 0
         while seen.outcome == "result" and (report := parse_report(seen.text)).state != "completed":
             if report.works:
@@ -93,6 +93,12 @@ class RemoteTask:
         if seen.outcome != "result":
             return _failed(seen.text.partition(" failed: ")[2] or seen.text)
         return AgentFinish({"output": report.text})
+
+
+def _with_history(task: Task) -> str:
+    """Return the question; what was said before it, if anything, precedes it, since each question is a new task."""
+    before = [f"{one.role}: {one.content}" for one in task.history if one.content.strip()]
+    return "\n\n".join(["The conversation so far:", *before, "Now:", task.question]) if before else task.question
 
 
 def _failed(problem: str) -> AgentFinish:

@@ -22,6 +22,7 @@ TaskState = Literal[
 ]
 _CONTENTS = ("text", "raw", "url", "data")
 MAX_TEXT = 256_000  # characters of a message
+MAX_JSON = 400_000  # characters of a message with all its metadata; the run's row holds it
 
 
 class A2ARequest(BaseModel):
@@ -71,7 +72,7 @@ class Message(A2ARequest):
     context_id: Id = ""
     task_id: Id = ""
     role: Literal["ROLE_USER"]
-    parts: Annotated[Sequence[Part], Field(min_length=1, max_length=2_048)]
+    parts: Annotated[Sequence[Part], Field(min_length=1, max_length=256)]
     metadata: dict[str, Any] | None = None
     extensions: Sequence[str] | None = None
     reference_task_ids: Sequence[str] | None = None

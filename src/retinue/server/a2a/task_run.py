@@ -20,7 +20,7 @@ from ..tool_outputs import parse_submission
 from ..wire.api_errors import ApiError
 from .a2a_errors import A2AError, Reason
 from .agent_card import INPUT_MODES, OUTPUT_MODES
-from .schemas import MAX_TEXT, Message, SendMessage
+from .schemas import MAX_JSON, MAX_TEXT, Message, SendMessage
 from .views import STATES, context_id, waiting_calls
 
 _ANY = ("*/*", "text/*", "text")
@@ -34,6 +34,8 @@ def check_supported(given: SendMessage) -> None:
     modes = wanted.accepted_output_modes
     if modes and not {*OUTPUT_MODES, *_ANY, "application/json"}.intersection(modes):
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"Agents answer with {OUTPUT_MODES[0]}, not {', '.join(modes)}.")
+    if (size := len(json.dumps([given.message.sent(), given.metadata], ensure_ascii=False))) > MAX_JSON:
+        raise A2AError("INVALID_PARAMS", f"The message has {size:,} characters as JSON; the most is {MAX_JSON:,}.")
     for part in given.message.parts:
         if part.kind in ("raw", "url"):
             said = f"A file ('{part.kind}') cannot be read here; send {' or '.join(INPUT_MODES)}."
