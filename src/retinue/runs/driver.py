@@ -128,7 +128,7 @@ class Runs:
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive the run, with backoff while the database is unavailable."""
         enter_context(LogContext(run_id, current_context().request))
-        enter_handover(self._world.parking.is_set)
+        enter_handover(self._context.parking.is_set)
         tries = 0
         while run_id in self._wanted and not self._context.parking.is_set():
             try:
