@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
+    from .teams import Chain as Chain, MessageGroup as MessageGroup, Role as Role
 
 __version__ = "0.1.0"
 
@@ -105,6 +106,7 @@ _HOME = {
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
+    "teams": ("Chain", "MessageGroup", "Role"),
     "core.values": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",
