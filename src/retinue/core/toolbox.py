@@ -20,7 +20,7 @@ from .budgets import Budget, BudgetSpent
 from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
 from .stagnation import novelty_traces
-from .tool import MAX_RESULT, Effects, Tool
+from .tool import MAX_RESULT as MAX_RESULT, Effects, Tool
 from .values import AgentAction, Observation, Outcome, Usage
 
 logger = logging.getLogger(__name__)
