@@ -36,7 +36,7 @@ class Role:
         description: For people and diagrams.
         max_visits: How often it may run; the group's `max_visits` by default.
         effects: As of a `Tool`.
-        timeout: In seconds; an agent's budget, or ten minutes, by default.
+        timeout: In seconds; by default ten minutes, or none for an agent, which has a budget.
 
     Raises `UsageError` for an invalid name, and something that cannot be called.
     """
@@ -120,8 +120,8 @@ def as_tool(role: Role) -> Tool:
         timeout = role.timeout or something.timeout
         told = role.description or something.description
         return replace(something, name=role.name, description=told, timeout=timeout, return_direct=False, **options)
-    budget = getattr(something, "budget", None)
-    options["timeout"] = role.timeout or getattr(budget, "seconds", None) or SECONDS
+    if role.timeout is not None or not hasattr(something, "run_spec"):
+        options["timeout"] = role.timeout or SECONDS
     if _has_run(something):
         return Tool(role.name, something, role.description or f"the role {role.name}", **options)
     if not callable(something):
