@@ -152,3 +152,79 @@ def test_a_graph_goes_on_where_its_process_died_and_waits_at_its_gate(folder: Pa
         with server.client() as client:
             (answer, _) = client.beta.threads.messages.list(thread)
             assert answer.content[0].text.value == "publish join2"  # type: ignore[union-attr]
+
+
+TALKING = """\
+agents:
+  - name: writer
+    params:
+      model: scripted
+      script: [{when: "^draft", say: "a text"}, {when: "", call: {tool: note, input: "draft"}}]
+      tools: {note: {callable_api: "notes.py:note", description: Take a note., approval: true}}
+  - {name: critic, params: {model: scripted, script: [{say: "too short"}]}}
+groups:
+  - name: team
+    roles:
+      - {name: write, agent: writer}
+      - {name: criticize, agent: critic, input: question}
+      - {name: gate, human: {}}
+      - {name: join, callable_api: "notes.py:join", effects: idempotent}
+    edges:
+      - {head: START, tail: write}
+      - {head: START, tail: criticize}
+      - {head: write, tail: join}
+      - {head: criticize, tail: join}
+      - {head: join, tail: gate}
+      - {head: gate, tail: END}
+"""
+NOTES = """
+def note(text: str) -> str:
+    return text
+
+def join(write: str, criticize: str) -> str:
+    return f"{write}, {criticize}"
+"""
+
+
+def decide(server: Served, run: Any, decision: str = "approve") -> None:
+    (call,) = run.required_action.submit_tool_outputs.tool_calls
+    outputs: Any = [{"tool_call_id": call.id, "output": decision}]
+    with server.client() as client:
+        client.beta.threads.runs.submit_tool_outputs(run.id, thread_id=run.thread_id, tool_outputs=outputs)
+
+
+def said(server: Served, thread: str) -> str:
+    with server.client() as client:
+        newest = next(iter(client.beta.threads.messages.list(thread)))
+        return str(newest.content[0].text.value)  # type: ignore[union-attr]
+
+
+def test_roles_that_are_agents_have_runs_of_their_own_and_ask_people(tmp_path: Path) -> None:
+    (tmp_path / "notes.py").write_text(NOTES)
+    with serving(tmp_path, TALKING) as server:
+        run, thread = begin(server)
+        waits = rested(server, run, thread)
+        assert waits.required_action.submit_tool_outputs.tool_calls[0].function.name == "note"
+        server.kill()
+        server.restart()
+        decide(server, waits)
+        waits = rested(server, run, thread)
+        assert waits.required_action.submit_tool_outputs.tool_calls[0].function.name == "gate"
+        decide(server, waits)
+        assert rested(server, run, thread).status == "completed"
+        assert said(server, thread) == "a text, too short"
+
+
+def test_a_run_goes_on_with_the_graph_that_it_began_with(folder: Path) -> None:
+    with serving(folder, FILE) as server:
+        run, thread = begin(server)
+        waits = rested(server, run, thread)
+        server.stop()
+        changed = FILE.replace("head: gate, tail: publish", "head: gate, tail: left").replace(
+            "[plan, gate]", "[plan, publish, gate]"
+        )
+        (folder / "agents.yml").write_text(changed)
+        server.restart()
+        approve(server, waits)
+        assert rested(server, run, thread).status == "completed"
+        assert (done_in(folder), said(server, thread)) == (Counter(VISITS), "publish join2")
