@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import wave
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
 from retinue import Agent, Chain, PromptModel, SpeechToText, TextToSpeech, ToolError, UsageError, tool
 from retinue._internal.sync_bridge import run_blocking
+from retinue.tools import calculator
 
 NUMBERS = "zero one two three four five six seven eight nine ten".split()
 NUMBER = f"({' | '.join(NUMBERS)})"
@@ -45,6 +47,15 @@ def test_a_spoken_question_is_answered_in_speech(tmp_path: Path) -> None:
         assert (file.getnchannels(), file.getsampwidth()) == (1, 2)
         assert file.getnframes() > file.getframerate() / 2
     assert hear(tmp_path, result.answer) == "the answer is five"
+
+
+def test_the_example_speaks_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example = run_path(str(Path(__file__).parents[2] / "examples" / "audio_chain.py"))
+    script = [{"when": "plus", "call": {"tool": "Calculator", "input": "2 + 3"}, "times": 1}, {"finish": "5"}]
+    answer = example["main"](tmp_path, Agent(PromptModel(script=script), [calculator]))
+    assert capsys.readouterr().out.startswith("heard: what is two plus three\nsaid: 5\n")
+    heard = Chain([SpeechToText(tmp_path, phrases=example["PHRASES"])]).run(answer)
+    assert heard.answer == "five"
 
 
 def test_the_same_text_is_the_same_file(tmp_path: Path) -> None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from runpy import run_path
 from textwrap import dedent
 
 import pytest
 
+from docs.test_docs import blocks
 from fakes import fork_server
 from retinue import Agent, DataError, Decision, StopReason
 from retinue.config import check
+from retinue.config.group_specs import (
+    CaseSpec,
+    ConditionalSpec,
+    EdgeSpec,
+    FieldSpec,
+    HumanSpec,
+    RoleSpec,
+    SelectorSpec,
+)
+from retinue.config.specs import ChainSpec, GroupSpec
 from retinue.core.events import Called
 from retinue.teams import Chain
 
@@ -195,3 +208,24 @@ def test_a_mistake_that_only_building_finds_has_the_place_of_its_group(folder: P
     (folder / "b.yml").write_text(FILE.replace("input: [question, outline]", "input: approve"))
     with pytest.raises(DataError, match=r"b\.yml:6:11: report: .*\n- role write: it reads the field 'approve'"):
         Agent.load_from_yaml(folder / "b.yml", "report")
+
+
+def test_the_pages_files_are_right(folder: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "graphs.md").read_text("utf-8")
+    (folder / "parts.py").touch()
+    (text,) = blocks(page, "yaml")
+    (folder / "page.yml").write_text(text)
+    assert check(folder / "page.yml") == []
+
+
+def test_the_page_names_every_key() -> None:
+    named = set(re.findall(r"`([A-Za-z_]+)`", (Path(__file__).parents[2] / "docs" / "graphs.md").read_text("utf-8")))
+    specs = (GroupSpec, ChainSpec, RoleSpec, HumanSpec, EdgeSpec, ConditionalSpec, SelectorSpec, FieldSpec, CaseSpec)
+    assert {known.alias or key for spec in specs for key, known in spec.model_fields.items()} - {"on"} <= named
+
+
+def test_the_example_draws_its_graph_and_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    run_path(str(Path(__file__).parents[2] / "examples" / "graph.py"), run_name="example")["main"]("How is tea made?")
+    said = capsys.readouterr().out
+    assert "review ?→ write, approve" in said
+    assert "A text with numbers. {'search': 1, 'count': 1, 'write': 2, 'review': 2, 'approve': 1}" in said

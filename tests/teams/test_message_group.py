@@ -450,6 +450,7 @@ def test_names_that_no_role_can_have_are_refused(name: str) -> None:
         (lambda: StateField(int, default="x"), "its default must be int"),
         (lambda: MessageGroup(state={"visits": int}), "state: 'visits' is kept by the graph"),
         (lambda: Role("a", 7), "role a: 7 cannot be called"),
+        (lambda: Role("a", max), "role a: the parameters of <built-in function max> are not known"),
         (lambda: MessageGroup().add_role("a"), "role a: want what it does"),
     ],
 )

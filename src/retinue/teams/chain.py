@@ -19,8 +19,8 @@ from .role import END, START, HumanGate, Role
 class Chain(Agent):
     """An agent that runs steps one after another; the last one's output is its answer.
 
-    >>> Chain([lambda text: text.strip(), lambda text: text.upper()]).run(" hello ").answer
-    'HELLO'
+    >>> Chain([str.strip, str.upper, lambda text: f"{text}!"]).run(" hello ").answer
+    'HELLO!'
 
     Args:
         steps: Each is a `Role`, a `HumanGate`, or what a role can be: an agent, a function, a component or a pipeline.
@@ -33,7 +33,8 @@ class Chain(Agent):
     def __init__(
         self, steps: Iterable[Any], *, name: str = "chain", human: Human | None = None, budget: Budget = NO_STEPS
     ) -> None:
-        group = MessageGroup(name, max_visits=1)
+        steps = list(steps)
+        group = MessageGroup(name, max_visits=1, max_runs=len(steps))
         names: list[str] = []
         for step in steps:
             role = step if isinstance(step, Role | HumanGate) else Role(_name(step, names), step)

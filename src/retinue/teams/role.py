@@ -128,29 +128,42 @@ def as_tool(role: Role) -> Tool:
         wanted = "want an agent, a function, a component or a pipeline"
         raise UsageError(f"role {role.name}: {something!r:.80} cannot be called and has no run; {wanted}")
     effects = getattr(something, "effects", None)
-    return Tool(role.name, _in_json(something), role.description, **({"effects": effects} if effects else {}) | options)
+    return Tool(
+        role.name,
+        _in_json(something, role.name),
+        role.description,
+        **({"effects": effects} if effects else {}) | options,
+    )
 
 
 def _has_run(something: Any) -> bool:
     return any(hasattr(something, name) for name in ("tool_function", "run_async", "run", "run_spec"))
 
 
-def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with the same parameters that returns its value as JSON."""
+def _in_json(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a function that returns its value as JSON, with the same parameters, which can be passed by name."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"role {name}: the parameters of {function!r:.80} are not known; wrap it in a def") from error
+    parameters = signature.parameters.values()
+    unnamed = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
     made: Callable[..., Any]
     if inspect.iscoroutinefunction(function):
 
-        async def made(*args: Any, **values: Any) -> str:
-            return json_of(await function(*args, **values))
+        async def made(**values: Any) -> str:
+            return json_of(await function(*[values.pop(one) for one in unnamed if one in values], **values))
 
     else:
 
-        def made(*args: Any, **values: Any) -> str:
-            return json_of(function(*args, **values))
+        def made(**values: Any) -> str:
+            return json_of(function(*[values.pop(one) for one in unnamed if one in values], **values))
 
     functools.update_wrapper(made, function)
-    hints = dict.fromkeys(inspect.signature(function).parameters, Any)  # a parameter without a hint takes any value
+    hints = dict.fromkeys(signature.parameters, Any)  # a parameter without a hint takes any value
     made.__annotations__ = hints | getattr(function, "__annotations__", {})
+    named = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) if one.name in unnamed else one for one in parameters]
+    vars(made)["__signature__"] = signature.replace(parameters=named)
     return made
 
 
