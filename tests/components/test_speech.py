@@ -10,7 +10,7 @@ from runpy import run_path
 import pytest
 
 from retinue import Agent, Chain, PromptModel, SpeechToText, TextToSpeech, ToolError, UsageError, tool
-from retinue._internal.sync_bridge import run_blocking
+from retinue.testing import Case, ComponentSubject, component_cases
 from retinue.tools import calculator
 
 NUMBERS = "zero one two three four five six seven eight nine ten".split()
@@ -19,11 +19,11 @@ PHRASES = [f"what is {NUMBER} (plus | times) {NUMBER}", f"the answer is {NUMBER}
 
 
 def say(folder: Path, text: str) -> str:
-    return run_blocking(TextToSpeech(folder).run_async(text))["results"]
+    return TextToSpeech(folder).run(text)["results"]
 
 
 def hear(folder: Path, path: str) -> str:
-    return run_blocking(SpeechToText(folder, phrases=PHRASES).run_async(path))["results"]
+    return SpeechToText(folder, phrases=PHRASES).run(path)["results"]
 
 
 @tool(effects="read")
@@ -61,6 +61,11 @@ def test_the_example_speaks_its_answer(tmp_path: Path, capsys: pytest.CaptureFix
 def test_the_same_text_is_the_same_file(tmp_path: Path) -> None:
     assert say(tmp_path, "hello") == say(tmp_path, "hello")
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("case", component_cases(), ids=str)
+def test_they_keep_to_the_contract(case: Case[ComponentSubject], tmp_path: Path) -> None:
+    case.run(ComponentSubject(lambda: TextToSpeech(tmp_path), [{"text": "hello"}], [{"text": ""}], yaml=False))
 
 
 def tone(rate: int, channels: int, width: int, frames: int = 2_000) -> bytes:
@@ -105,7 +110,7 @@ def test_nothing_outside_the_folder_is_heard(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="espeak-ng has no voice 'nobody'"):
-        run_blocking(TextToSpeech(tmp_path, voice="nobody").run_async("hello"))
+        TextToSpeech(tmp_path, voice="nobody").run("hello")
     with pytest.raises(UsageError, match="want the name of a voice"):
         TextToSpeech(tmp_path, voice="../x")
     with pytest.raises(UsageError, match="words_per_minute: want 80 to 450"):
@@ -114,4 +119,4 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
         say(tmp_path, " ")
     (tmp_path / "a.wav").write_bytes(tone(16_000, 1, 2))
     with pytest.raises(ToolError, match="phrases of known words"):
-        run_blocking(SpeechToText(tmp_path, phrases=["what is ("]).run_async("a.wav"))
+        SpeechToText(tmp_path, phrases=["what is ("]).run("a.wav")

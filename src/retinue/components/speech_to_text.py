@@ -11,6 +11,7 @@ from typing import TypedDict
 
 from .._internal.thread_pool import run_in_thread
 from .._internal.worker_process import output_of
+from ..core.component import Component
 from ..documents.file_documents import data_in
 from ..errors import DataError, ToolError, UsageError
 
@@ -23,7 +24,7 @@ class Heard(TypedDict):
     results: str
 
 
-class SpeechToText:
+class SpeechToText(Component):
     """Recognizes English speech in WAV files (16 bits) with pocketsphinx, offline and without a download.
 
     Its vocabulary is open but its ear is not good. It hears reliably where `phrases` say what can be said.

@@ -12,6 +12,7 @@ from typing import TypedDict
 
 from .._internal.thread_pool import run_in_thread
 from .._internal.worker_process import output_of
+from ..core.component import Component
 from ..errors import ToolError, UsageError
 from .speech_to_text import WORKER, need_audio
 
@@ -24,7 +25,7 @@ class Spoken(TypedDict):
     results: str
 
 
-class TextToSpeech:
+class TextToSpeech(Component):
     """Says texts with espeak-ng, offline, into WAV files (16 bits, one channel).
 
     A file is named after its contents, so the same text in the same voice is the same file.
