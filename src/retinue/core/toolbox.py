@@ -20,11 +20,12 @@ from .budgets import Budget, BudgetSpent
 from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
 from .stagnation import novelty_traces
-from .tool import MAX_RESULT as MAX_RESULT, Effects, Tool
+from .tool import Effects, Tool
 from .values import AgentAction, Observation, Outcome, Usage
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
+MAX_RESULT = Tool.max_result
 Call = tuple[Tool, AgentAction, Observation]
 Key = tuple[str, str]  # equal calls have the same key
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
