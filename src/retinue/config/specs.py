@@ -84,7 +84,7 @@ class WorkerRef(ToolOptions):
 ToolFile = dict[str, ToolEntry]
 WorkerItem = Annotated[
     Annotated[Name, Tag("<text>")] | Annotated[WorkerRef, Tag("<map>")],
-    _one_of(text=str, map=dict),
+    one_of(text=str, map=dict),
 ]
 ToolItem = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[ToolRef, Tag("<map>")],
