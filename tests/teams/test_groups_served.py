@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from chaos.points import names
 from fakes.served import Served, serving
 from fakes.until import until
 
@@ -77,6 +78,11 @@ chains:
 """
 VISITS = {"plan": 2, "left": 2, "right": 2, "join": 2, "publish": 1}
 
+QUICK = ["", "after intent:1", "after intent:3", "after intent:6", "before event:9"]
+WITH_CLIENT = ("after run is made", "after decision", "before decision")  # the client's request dies, too
+ALL = [f"{point}:{passage}" for point in names() if point not in WITH_CLIENT for passage in (1, 2, 4, 7, 10)]
+DEATHS = [*QUICK, *(pytest.param(one, marks=pytest.mark.full) for one in ALL if one not in QUICK)]
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -133,7 +139,7 @@ def test_a_group_and_a_chain_are_models(folder: Path) -> None:
         assert "".join(one.choices[0].delta.content or "" for one in pieces if one.choices) == "HELLO"
 
 
-@pytest.mark.parametrize("point", ["", "after intent:1", "after intent:3", "after intent:6", "before event:9"])
+@pytest.mark.parametrize("point", DEATHS)
 def test_a_graph_goes_on_where_its_process_died_and_waits_at_its_gate(folder: Path, point: str) -> None:
     with serving(folder, FILE, env={}) as server:
         if point:
