@@ -19,11 +19,13 @@ PHRASES = [f"what is {NUMBER} (plus | times) {NUMBER}", f"the answer is {NUMBER}
 
 
 def say(folder: Path, text: str) -> str:
-    return TextToSpeech(folder).run(text)["results"]
+    path: str = TextToSpeech(folder).run(text)["results"]
+    return path
 
 
 def hear(folder: Path, path: str) -> str:
-    return SpeechToText(folder, phrases=PHRASES).run(path)["results"]
+    text: str = SpeechToText(folder, phrases=PHRASES).run(path)["results"]
+    return text
 
 
 @tool(effects="read")
