@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         Retriever as Retriever,
         SearchEngine as SearchEngine,
         SerpAPIComponent as SerpAPIComponent,
+        SpeechToText as SpeechToText,
+        TextToSpeech as TextToSpeech,
         TopPSampler as TopPSampler,
         Weather as Weather,
         WebRetriever as WebRetriever,
@@ -79,7 +81,13 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
-    from .teams import A2AAgent as A2AAgent, RemoteAgent as RemoteAgent
+    from .teams import (
+        A2AAgent as A2AAgent,
+        Chain as Chain,
+        MessageGroup as MessageGroup,
+        RemoteAgent as RemoteAgent,
+        Role as Role,
+    )
 
 __version__ = "0.1.0"
 
@@ -89,8 +97,8 @@ _HOME = {
     "components": (
         "CurrencyConverter", "DeepsetCloudPipeline", "DocumentSplitter", "DocumentWriter", "FileConverter",
         "GitHubAPI", "HaystackPipeline", "IssueLink", "LinkContentFetcher", "PromptNode", "PromptTemplate",
-        "PythonRuntime", "Ranker", "Reader", "Retriever", "SearchEngine", "SerpAPIComponent", "TopPSampler",
-        "Weather", "WebRetriever", "Wikipedia",
+        "PythonRuntime", "Ranker", "Reader", "Retriever", "SearchEngine", "SerpAPIComponent", "SpeechToText",
+        "TextToSpeech", "TopPSampler", "Weather", "WebRetriever", "Wikipedia",
     ),
     "core.component": ("Component",),
     "core.component_declaration": ("component",),
@@ -106,7 +114,7 @@ _HOME = {
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
-    "teams": ("A2AAgent", "RemoteAgent"),
+    "teams": ("A2AAgent", "Chain", "MessageGroup", "RemoteAgent", "Role"),
     "core.values": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",

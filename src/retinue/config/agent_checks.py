@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..core.delegation import HANDOFF
 from ..strategies import STRATEGIES
-from .component_checks import check_circles, check_reference, names
+from .component_checks import SECTIONS, check_circles, check_reference, names
 from .memories import check_memory
 from .places import Found, Node, shown, unknown
 from .prompt_checks import check_prompts
@@ -26,7 +26,7 @@ _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
     """Check every agent, and the tools shared by all."""
     components = names(root, "components")
-    targets = {**components, **names(root, "pipelines"), **names(root, "agents")}
+    targets = {name: node for section in SECTIONS for name, node in names(root, section).items()}
     shared: dict[str, Node] = {}
     yield from _check_tools(root.at("tools"), targets, files, shared)
     uses: dict[str, dict[str, Node]] = {}

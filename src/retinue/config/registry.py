@@ -114,6 +114,14 @@ COMPONENTS: Mapping[str, TypeEntry] = {
         ("store",),
     ),
     "Ranker": TypeEntry("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
+    "SpeechToText": TypeEntry(
+        "retinue.components:SpeechToText", {"folder": PATH, "phrases": LIST, "seconds": NUMBER}, ("folder",)
+    ),
+    "TextToSpeech": TypeEntry(
+        "retinue.components:TextToSpeech",
+        {"folder": PATH, "voice": TEXT, "words_per_minute": WHOLE, "seconds": NUMBER},
+        ("folder",),
+    ),
     "TopPSampler": TypeEntry("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
     "SearchEngine": TypeEntry(
         "retinue.components:SearchEngine",

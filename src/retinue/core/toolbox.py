@@ -25,7 +25,7 @@ from .values import AgentAction, Observation, Outcome, Usage
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
-MAX_RESULT = 8_000  # characters of a tool's result that the model is shown
+MAX_RESULT = Tool.max_result
 Call = tuple[Tool, AgentAction, Observation]
 Key = tuple[str, str]  # equal calls have the same key
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
@@ -153,7 +153,7 @@ class Toolbox:
         finally:
             SO_FAR.reset(calls)
             _SPENT.reset(spending)
-        text = _shortened(redact(text))
+        text = _shortened(redact(text), MAX_RESULT if tool is None else tool.max_result)
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
@@ -251,7 +251,7 @@ class Toolbox:
         """Record what `outcome` means for equal calls."""
         record = self._records[key]
         if outcome == "result":
-            record.result = _shortened(redact(text))
+            record.result = _shortened(redact(text), tool.max_result)
             record.in_doubt, record.is_news, record.failed = False, False, ""
         elif outcome == "unknown" and tool.effects == "once":
             record.in_doubt = self._doubts = True
@@ -301,7 +301,7 @@ def _key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | 
         return tool.name, _written(action)
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= MAX_RESULT:
+def _shortened(text: str, length: int) -> str:
+    if len(text) <= length:
         return text
-    return f"{text[:MAX_RESULT]} … ({len(text) - MAX_RESULT:,} more characters)"
+    return f"{text[:length]} … ({len(text) - length:,} more characters)"
