@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
-from .values import AgentAction, Capabilities, Decision, Message, Observation, Reply, Step, StopReason, Usage
+from .values import AgentAction, Capabilities, Decision, Image, Message, Observation, Reply, Step, StopReason, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Started:
     """The run began.
 
     `tools` are the names that the model may use; `abilities` are those of the engine and model. `instructions` is the
-    system message, `None` in older logs.
+    system message, `None` in older logs. `images` are the question's; those of earlier turns are in `history`.
     """
 
     question: str
@@ -27,6 +27,7 @@ class Started:
     abilities: Capabilities = field(default_factory=Capabilities)
     history: tuple[Message, ...] = ()
     instructions: str | None = None
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,8 @@ def transcript(events: Iterable[Event]) -> str:
 
 
 def _said(message: Message) -> str:
-    return message.content + "".join(map(_call, message.calls)) + ("\n" if message.calls or message.call_id else "")
+    shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.images)
+    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(message.calls or message.call_id)
 
 
 def _call(action: AgentAction) -> str:

@@ -18,7 +18,7 @@ class Settings:
 
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
     unchanged. `context`: context window in tokens, for the embedded engine and Ollama. `limits`: `None` for the
-    engine's own.
+    engine's own. `sees`: whether the model can be sent images, where the engine does not tell.
     """
 
     model: str = ""
@@ -33,3 +33,4 @@ class Settings:
     context: int = 8192
     retries: Retries = field(default_factory=Retries)
     limits: TimeLimits | None = None
+    sees: bool | None = None
