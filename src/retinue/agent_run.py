@@ -13,7 +13,7 @@ from ._internal.tracebacks import shorten_traceback
 from .core.budgets import Deadline, Interrupted
 from .core.effects import LibraryEffects
 from .core.events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
-from .core.image_format import messages_with_data, with_data
+from .core.image_format import check_together, messages_with_data, with_data
 from .core.log_context import LogContext, current_context, log_context
 from .core.loop import Events, drive
 from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
@@ -105,6 +105,7 @@ class Run:
             return replace(begun, history=history, images=with_data(begun.images, data))
         abilities = await self._abilities()
         images = await self._deadline.wait(load_images(self.images)) if self.images else ()
+        check_together(images)
         return Started(
             self._task.question,
             self._spec.name,

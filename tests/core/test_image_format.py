@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from fakes.pictures import data_url, gif, jpeg, png, png_head, webp
 from retinue.core.image_format import MAX_BYTES, MAX_IMAGES, check_together, decode_data_url, image_format, read_image
-from retinue.errors import DataError
+from retinue.errors import DataError, UsageError
 
-KINDS = {
-    "image/png": lambda w, h: png_head(w, h),
+KINDS: Mapping[str, Callable[[int, int], bytes]] = {
+    "image/png": png_head,
     "image/gif": gif,
     "image/jpeg": jpeg,
     "VP8 ": lambda w, h: webp("VP8 ", w, h),
@@ -31,18 +33,14 @@ def test_the_size_of_each_format(kind: str, width: int, height: int) -> None:
 @example(b"\xff\xff\xff", b"\xff\xd8")
 @example(b"<svg/>", b"")
 def test_other_bytes_are_an_image_or_a_data_error(data: bytes, magic: bytes) -> None:
-    try:
+    with suppress(DataError):
         assert image_format(magic + data).width > 0
-    except DataError as error:
-        assert "not an image" in str(error)
 
 
 @given(st.text(max_size=40), st.sampled_from(["", "data:", "data:image/png;base64,", "data:image/png,"]))
 def test_a_data_url_is_bytes_or_a_data_error(text: str, head: str) -> None:
-    try:
+    with suppress(DataError):
         assert isinstance(decode_data_url(head + text), bytes)
-    except DataError:
-        pass
 
 
 def test_what_a_data_url_says_of_its_type_is_not_believed() -> None:
@@ -66,5 +64,5 @@ def test_what_no_model_is_sent(data: bytes, problem: str) -> None:
 
 
 def test_how_many_there_may_be() -> None:
-    with pytest.raises(DataError, match="21 images; the most is 20"):
+    with pytest.raises(UsageError, match="there are 21; the most is 20"):
         check_together([read_image(png())] * (MAX_IMAGES + 1))

@@ -50,6 +50,9 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 @click.option("--tenant-files", type=click.IntRange(0), default=100_000, show_default=True, help="Files per tenant.")
 @click.option("--tenant-stores", type=click.IntRange(0), default=10_000, show_default=True, help="Stores per tenant.")
 @click.option(
+    "--image-host", "image_hosts", multiple=True, metavar="HOST:PORT", help="A private server with images; repeatable."
+)
+@click.option(
     "--hosted-tools",
     default="file_search",
     show_default=True,
@@ -105,6 +108,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
             given["strict"],
             hosted_tools=tuple(filter(None, (name.strip() for name in given["hosted_tools"].split(",")))),
             quota=Quota(given["tenant_bytes"], given["tenant_files"], given["tenant_stores"]),
+            image_hosts=given["image_hosts"],
         ),
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],

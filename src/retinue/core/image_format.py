@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..errors import DataError
+from ..errors import DataError, UsageError
 from .values import Image, Message
 
 MAX_BYTES = 5_000_000
@@ -68,11 +68,11 @@ def decode_data_url(url: str) -> bytes:
 
 
 def check_together(images: Sequence[Image]) -> None:
-    """Raise `DataError` if these are more than a model may be shown at once."""
+    """Raise `UsageError` if these are more than a model may be shown at once."""
     if len(images) > MAX_IMAGES:
-        raise DataError(f"there are {len(images)} images; the most is {MAX_IMAGES}")
+        raise UsageError(f"images: there are {len(images)}; the most is {MAX_IMAGES}")
     if (size := sum(len(one.data) for one in images)) > MAX_BYTES_TOGETHER:
-        raise DataError(f"the images have {size:,} bytes together; the most is {MAX_BYTES_TOGETHER:,}")
+        raise UsageError(f"images: they have {size:,} bytes together; the most is {MAX_BYTES_TOGETHER:,}")
 
 
 def with_data(images: Iterable[Image], data: Mapping[str, bytes]) -> tuple[Image, ...]:

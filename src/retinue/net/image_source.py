@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from .._internal.concurrency import gather_bounded
 from .._internal.thread_pool import run_in_thread
-from ..core.image_format import MAX_BYTES, check_together, decode_data_url, read_image
+from ..core.image_format import MAX_BYTES, decode_data_url, read_image
 from ..core.values import Image
 from ..errors import DataError, ToolError, UsageError
 from .ssrf_guard import SsrfGuard
@@ -22,12 +22,7 @@ _AT_ONCE = 4
 async def load_images(sources: Iterable[ImageSource], guard: SsrfGuard | None = None) -> tuple[Image, ...]:
     """Return the images that `sources` name: bytes, paths, data URLs, or http(s) URLs, of public addresses unless
     `guard` allows others. Raises `UsageError` for one that cannot be had, or is none."""
-    found = tuple(await gather_bounded(partial(_load, guard=guard), sources, _AT_ONCE))
-    try:
-        check_together(found)
-    except DataError as error:
-        raise UsageError(f"images: {error}") from error
-    return found
+    return tuple(await gather_bounded(partial(_load, guard=guard), sources, _AT_ONCE))
 
 
 async def fetch_image(url: str, guard: SsrfGuard | None = None, detail: str = "auto") -> Image:

@@ -18,7 +18,7 @@ from ..agent import Agent, Run
 from ..core.events import Finished, Said, Started, Stopped, stopped_by
 from ..core.log_context import LogContext, current_context, enter_context
 from ..core.tool import Tool
-from ..core.values import Message, StopReason
+from ..core.values import Image, Message, StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced, read_events
@@ -42,11 +42,13 @@ DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """The agent and input of a run. A resumed run takes its question and history from its log."""
+    """The agent and input of a run. A resumed run takes its question and history from its log, which has its `images`
+    without their bytes."""
 
     agent: Agent
     question: str = ""
     history: Sequence[Message] = ()
+    images: Sequence[Image] = ()
 
 
 class Runs:
@@ -241,6 +243,7 @@ class Runs:
         if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
             asked = log[0]
         live = Run(assigned.agent, asked.question, asked.history, log, decisions(run, log), key=run.id)
+        live.images = assigned.images
         live.regardless = run.snapshot == REGARDLESS
         return live, {tool.name: tool for tool in assigned.agent.tools}
 

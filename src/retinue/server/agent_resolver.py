@@ -15,15 +15,19 @@ from ..core.tool import Tool
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
+from ..store.images import images_of_run
 from ..store.run_conversation import conversation_of
 from ..store.run_row import RunRow
 from ..store.tables import messages
 from ..store.tenant_view import TenantView
 from .agent_versions import AgentVersions
 from .assistants.tool_resources import resources_of
+from .context import Options
 from .conversation_history import question_in, truncate_history
 from .hosted_tools import HOSTED, Hosted
+from .image_intake import ImageLoader
 from .overrides import override_agent, wanted_schema
+from .shown_history import with_image_data, with_shown_parts
 from .tenant_shares import Shares
 from .tool_history import tool_exchanges
 
@@ -31,7 +35,7 @@ _LARGE = 8_000  # characters of schemas that take more than a few milliseconds t
 
 
 def make_resolver(
-    versions: AgentVersions, database: Database, hosted: Hosted, large: Shares
+    versions: AgentVersions, database: Database, hosted: Hosted, large: Shares, options: Options
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
     """Return the function by which `Runs` resolves a run to its `RunInput`. Parsing large schemas takes a share of
     `large`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot go
@@ -48,15 +52,18 @@ def make_resolver(
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
-            return RunInput(agent)
+            return RunInput(agent, images=await database.read(partial(images_of_run, run_id=run.id)))
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         if said is None:
             said = await database.read(partial(conversation_of, run=run))
         if said is None:
-            said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
+            there = await database.read(partial(thread_messages, run=run))
+            loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), options.image_hosts)
+            said = [*await with_shown_parts(loader, agent, run.id, there), *(run.request.get("since") or ())]
         conversation = truncate_history(said, run.request.get("truncation_strategy"))
-        history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
-        return RunInput(agent, question, history)
+        turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
+        *history, question = await with_image_data(database, run.tenant, [*turns, asked])
+        return RunInput(agent, question.content, history, question.images)
 
     return assign
 

@@ -118,7 +118,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     large, turns = Shares(1), FairScheduler(how.at_once, limits.runs)
     versions = AgentVersions(deployment, database)
-    assign = make_resolver(versions, database, hosted, large)
+    assign = make_resolver(versions, database, hosted, large, how.options)
     driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
     server = Server(deployment, database, driven, how.options, indexing, limits, large)

@@ -180,6 +180,28 @@ contents = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
+# images that runs are shown, by the SHA-256 of their bytes, and the runs that show them
+images = Table(
+    "images",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("created_at", _TIME, nullable=False),
+    Column("media_type", String(32), nullable=False),
+    Column("bytes", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Index("images_by_age", "created_at"),
+)
+
+run_images = Table(
+    "run_images",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("image_id", String(64), primary_key=True),
+    Column("tenant", String(64), nullable=False),
+    Index("runs_of_image", "tenant", "image_id"),
+)
+
 vector_stores = _owned("vector_stores", Column("expires_at", _TIME), Column("body", _JSON, nullable=False))
 
 vector_store_batches = _owned(
