@@ -14,7 +14,6 @@ from .._internal.thread_pool import run_in_thread
 from ..core.tool import Tool
 from ..runs import RunInput
 from ..runs.leases import is_new
-from ..store.database import Database
 from ..store.images import images_of_run
 from ..store.run_conversation import conversation_of
 from ..store.run_row import RunRow
@@ -27,6 +26,7 @@ from .conversation_history import question_in, truncate_history
 from .hosted_tools import HOSTED, Hosted
 from .image_intake import ImageLoader
 from .overrides import override_agent, wanted_schema
+from .served_memory import ServedMemory
 from .shown_history import with_image_data, with_shown_parts
 from .tenant_shares import Shares
 from .tool_history import tool_exchanges
@@ -35,11 +35,13 @@ _LARGE = 8_000  # characters of schemas that take more than a few milliseconds t
 
 
 def make_resolver(
-    versions: AgentVersions, database: Database, hosted: Hosted, large: Shares, options: Options
+    versions: AgentVersions, memory: ServedMemory, hosted: Hosted, large: Shares, options: Options
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
     """Return the function by which `Runs` resolves a run to its `RunInput`. Parsing large schemas takes a share of
     `large`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot go
     on with the agent that it began with."""
+
+    database = memory.database
 
     async def assign(run: RunRow) -> RunInput:
         agent = await versions.agent_of(run)
@@ -63,7 +65,8 @@ def make_resolver(
         conversation = truncate_history(said, run.request.get("truncation_strategy"))
         turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
         *history, question = await with_image_data(database, run.tenant, [*turns, asked])
-        return RunInput(agent, question.content, history, question.images)
+        recalled = await memory.recall(run, question.content, history)
+        return RunInput(agent, question.content, recalled, question.images)
 
     return assign
 

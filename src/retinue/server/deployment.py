@@ -16,6 +16,7 @@ from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish
 from ..errors import DataError, NodeFailed
 from ..executor import NoModel
+from ..memory import ConversationMemory, EntityMemory
 from ..pipelines import Pipeline
 
 logger = logging.getLogger(__name__)
@@ -42,8 +43,10 @@ class Deployment:
             raise DataError(f"{spec.source.file}: there are no agents and no pipelines to serve")
         agents = {name: as_agent(builder.get(name)) for name in names}
         for name, agent in agents.items():
-            if agent.memories:
-                logger.warning("the memory of %s is not used by the server: threads store its conversations", name)
+            for memory in agent.memories:
+                if not isinstance(memory, ConversationMemory | EntityMemory):
+                    kind = type(memory).__name__
+                    logger.warning("%s of %s is not used by the server: it cannot be kept for each user", kind, name)
         return cls(agents, created)
 
     @property

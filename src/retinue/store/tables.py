@@ -202,6 +202,29 @@ run_images = Table(
     Index("runs_of_image", "tenant", "image_id"),
 )
 
+# what an agent remembers of an `owner`: a user ("user:NAME") or a thread ("thread:ID"). `part` counts the agent's
+# memories, `body` is the state as JSON, `bytes` its size
+memories = _owned(
+    "memories",
+    Column("owner", String(300), nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("updated_at", _TIME, nullable=False),
+    Column("bytes", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    UniqueConstraint("tenant", "owner", "agent", "part"),
+    Index("bytes_of_memories", "tenant", "bytes"),
+)
+
+# tools that a tenant registered while the server runs
+registered_tools = _owned(
+    "registered_tools",
+    Column("name", String(64), nullable=False),
+    Column("body", _JSON, nullable=False),
+    UniqueConstraint("tenant", "name"),
+)
+
 vector_stores = _owned("vector_stores", Column("expires_at", _TIME), Column("body", _JSON, nullable=False))
 
 vector_store_batches = _owned(

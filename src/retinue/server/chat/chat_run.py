@@ -68,6 +68,7 @@ def chat_run(
         "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in SYSTEM),
         "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
     }
+    request |= {"user": user} if (user := asked.get("user") or asked.get("safety_identifier")) else {}
     request |= {"stream": True} if asked.get("stream") else {}
     thread_id = None
     if thread_key is not None:
