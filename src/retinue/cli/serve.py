@@ -56,6 +56,9 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
     "--image-host", "image_hosts", multiple=True, metavar="HOST:PORT", help="A private server with images; repeatable."
 )
 @click.option(
+    "--tool-host", "tool_hosts", multiple=True, metavar="HOST:PORT", help="A private server of registered tools."
+)
+@click.option(
     "--hosted-tools",
     default="file_search",
     show_default=True,
@@ -112,6 +115,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
             hosted_tools=tuple(filter(None, (name.strip() for name in given["hosted_tools"].split(",")))),
             quota=Quota(given["tenant_bytes"], given["tenant_files"], given["tenant_stores"], given["tenant_memory"]),
             image_hosts=given["image_hosts"],
+            tool_hosts=given["tool_hosts"],
         ),
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],

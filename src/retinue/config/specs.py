@@ -160,6 +160,7 @@ class AgentParams(Spec):
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(STRATEGIES)})] | None = None
     custom_prompt: str | None = None
     tools: Tools | None = None
+    registered_tools: bool | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
     # memory: memories of this file, or OPEA's settings

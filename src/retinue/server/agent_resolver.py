@@ -26,6 +26,7 @@ from .conversation_history import question_in, truncate_history
 from .hosted_tools import HOSTED, Hosted
 from .image_intake import ImageLoader
 from .overrides import override_agent, wanted_schema
+from .registered_tools import RunTools
 from .served_memory import ServedMemory
 from .shown_history import with_image_data, with_shown_parts
 from .tenant_shares import Shares
@@ -41,7 +42,8 @@ def make_resolver(
     `large`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot go
     on with the agent that it began with."""
 
-    database = memory.database
+    database, extensible = memory.database, memory.deployment.extensible
+    registered = RunTools(database, options.tool_hosts)
 
     async def assign(run: RunRow) -> RunInput:
         agent = await versions.agent_of(run)
@@ -50,6 +52,8 @@ def make_resolver(
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await database.read(partial(resources_of, run=run))
             more = await hosted.tools(TenantView(run.tenant), wishes, resources)
+        if run.agent in extensible:
+            more += await registered.tools(run)
         async with large.rested(run.tenant) if (size := _schema_size(run)) > _LARGE else nullcontext():
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()

@@ -29,7 +29,8 @@ _LARGE = 100_000  # bytes of a body that take a while to be written
 class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
     ever); whether unknown parameters are refused; which tools runs may use that are the server's own; what each
-    tenant may keep; and the private servers from which images may be fetched, as `host:port`."""
+    tenant may keep; and the private servers from which images may be fetched, and those that
+    registered tools may call, as `host:port`."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -38,6 +39,7 @@ class Options:
     hosted_tools: tuple[str, ...] = ("file_search",)
     quota: Quota = field(default_factory=Quota)
     image_hosts: tuple[str, ...] = ()
+    tool_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The agents by model name; `created` is in Unix seconds."""
+    """The agents by model name; `created` is in Unix seconds. `extensible` are those whose runs may use the tools that
+    their tenants registered."""
 
     agents: Mapping[str, Agent]
     created: int = 0
+    extensible: frozenset[str] = frozenset()
 
     @classmethod
     def load(cls, path: Path) -> Deployment:
@@ -47,7 +49,8 @@ class Deployment:
                 if not isinstance(memory, ConversationMemory | EntityMemory):
                     kind = type(memory).__name__
                     logger.warning("%s of %s is not used by the server: it cannot be kept for each user", kind, name)
-        return cls(agents, created)
+        extensible = frozenset(one.name for one in spec.agents or () if one.params.registered_tools)
+        return cls(agents, created, extensible)
 
     @property
     def only(self) -> str | None:

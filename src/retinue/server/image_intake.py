@@ -57,7 +57,7 @@ class ImageLoader:
             if source.url[:5].lower() == "data:" or source.url[:8].lower().startswith(("http://", "https://")):
                 guard = SsrfGuard(self._hosts, max_bytes=MAX_BYTES)
                 return await fetch_image(source.url, guard, source.detail)
-        except (DataError, ToolError) as error:
+        except (DataError, ToolError, UsageError) as error:
             raise ApiError(400, f"Invalid image: {error}.", param=where, code="invalid_image") from error
         if source.url:
             raise invalid_value(where, "want the URL of an image, such as https://… or data:image/png;base64,…")

@@ -225,6 +225,15 @@ registered_tools = _owned(
     UniqueConstraint("tenant", "name"),
 )
 
+# the definitions of the registered tools with which a run began
+run_tools = Table(
+    "run_tools",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("tenant", String(64), nullable=False),
+    Column("body", _JSON, nullable=False),
+)
+
 vector_stores = _owned("vector_stores", Column("expires_at", _TIME), Column("body", _JSON, nullable=False))
 
 vector_store_batches = _owned(

@@ -51,3 +51,10 @@ CREATE TABLE registered_tools (
 );
 
 CREATE INDEX registered_tools_of_tenant ON registered_tools (tenant, number);
+
+CREATE TABLE run_tools (
+    run_id VARCHAR(64) NOT NULL,
+    tenant VARCHAR(64) NOT NULL,
+    body JSON NOT NULL,
+    PRIMARY KEY (run_id)
+);
