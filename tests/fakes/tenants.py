@@ -25,7 +25,7 @@ _SCRIPT = [{"when": "weather", "call": {"tool": "get_weather", "input": {}}}, {"
 
 def agents() -> dict[str, Agent]:
     """What the server has for all of them: who asked for the weather is asked to look, anybody else is greeted."""
-    model, memory = PromptModel(script=_SCRIPT), ConversationMemory()
+    model, memory = PromptModel(script=_SCRIPT, sees=True), ConversationMemory()
     return {"agent-1": Agent(model, name="agent-1", strategy="tool_calling", memory=memory)}
 
 
@@ -107,6 +107,10 @@ def _file(who: Customer) -> str:
     return str(who.made("/v1/files", None, data=form)["id"])
 
 
+def _endpoint(who: Customer) -> Any:
+    return {"type": "http", "name": "look", "description": f"For {who.word}.", "url": "http://93.184.215.14/look"}
+
+
 def _memory(who: Customer) -> str:
     said = [{"role": "user", "content": who.word}]
     who.made("/v1/chat/completions", {"model": "agent-1", "messages": said, "user": who.word})
@@ -143,6 +147,7 @@ MAKERS: dict[str, tuple[str, Callable[[Customer], str]]] = {
         ),
     ),
     "memory": ("/v1/memories", _memory),
+    "tool": ("/v1/tools", _posted("/v1/tools", _endpoint)),
     "conversation": ("/v1/conversations", _posted("/v1/conversations", lambda who: {"metadata": {"of": who.word}})),
     "item": ("/v1/conversations/{conversation_id}/items", _item),
     "response": ("/v1/responses", _posted("/v1/responses", lambda who: {"model": "agent-1", "input": who.word})),

@@ -11,7 +11,7 @@ from fakes.app_server import KEY, Serving
 from fakes.tenants import Customer
 from retinue.store.api_keys import create_key
 
-ALONE = ("read", "runs", "agents", "memories")
+ALONE = ("read", "runs", "agents", "memories", "tools")
 _POSTS = {
     "runs": """
         /v1/chat/completions
@@ -45,6 +45,7 @@ _POSTS = {
         /v1/vector_stores/{vector_store_id}/files
         /v1/vector_stores/{vector_store_id}/files/{file_id}
     """,
+    "tools": "/v1/tools",
     "read": "/v1/vector_stores/{vector_store_id}/search",
 }
 _DELETES = {
@@ -63,6 +64,7 @@ _DELETES = {
         /v1/vector_stores/{vector_store_id}
         /v1/vector_stores/{vector_store_id}/files/{file_id}
     """,
+    "tools": "/v1/tools/{tool_id}",
     "memories": """
         /v1/memories
         /v1/memories/{memory_id}
