@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from .._internal.thread_pool import run_in_thread
 from ..core.signature import signature_of_schema
@@ -22,6 +22,7 @@ from ..net.ssrf_guard import SsrfGuard
 from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.run_row import RunRow
+from ..store.single_insert import insert_once
 from ..store.tables import registered_tools, run_tools
 from ..tools.endpoint import endpoint
 
@@ -71,7 +72,7 @@ def _taken(connection: Connection, run: RunRow) -> Sequence[Definition]:
     there = list(connection.execute(query.order_by(registered_tools.c.number)).scalars())
     connection.execute(run_tools.delete().where(run_tools.c.run_id == run.id))  # of a drive that got no further
     if there:
-        connection.execute(insert(run_tools).values(run_id=run.id, tenant=run.tenant, body=there))
+        insert_once(connection, run_tools, {"run_id": run.id, "tenant": run.tenant, "body": there})
     return there
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import Connection, delete, exists, func, insert, select
+from sqlalchemy import Connection, delete, exists, func, select
 
 from ..core.values import Image
 from .clock import CLOCK
+from .single_insert import insert_once
 from .tables import images, run_images
 
 _SPARED = 3_600  # seconds for which an image may wait for its run
@@ -24,7 +25,7 @@ def keep_images(connection: Connection, tenant: str, given: Iterable[Image]) -> 
         if connection.execute(images.update().where(*found).values(created_at=now)).rowcount:
             continue  # and spared again
         values = {"tenant": tenant, "id": one.id, "created_at": now, "media_type": one.media_type}
-        connection.execute(insert(images).values(**values, bytes=len(one.data), content=one.data))
+        insert_once(connection, images, {**values, "bytes": len(one.data), "content": one.data})
 
 
 def bytes_of_images(connection: Connection, tenant: str) -> int:
@@ -35,9 +36,8 @@ def bytes_of_images(connection: Connection, tenant: str) -> int:
 def show_images(connection: Connection, tenant: str, run_id: str, ids: Iterable[str]) -> None:
     """Note that a run is shown these images."""
     there = set(connection.execute(select(run_images.c.image_id).where(run_images.c.run_id == run_id)).scalars())
-    rows = [{"run_id": run_id, "tenant": tenant, "image_id": one} for one in sorted(set(ids) - there)]
-    if rows:
-        connection.execute(insert(run_images), rows)
+    for one in sorted(set(ids) - there):
+        insert_once(connection, run_images, {"run_id": run_id, "tenant": tenant, "image_id": one})
 
 
 def sizes_of_images(connection: Connection, tenant: str, ids: Collection[str]) -> Mapping[str, int]:

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, delete, func, select, update
 
 from .clock import CLOCK
 from .run_row import RunRow
+from .single_insert import insert_once
 from .tables import memories
 
 _LONGEST = 256  # characters of a name that is kept as it is
@@ -69,12 +69,7 @@ def put_state(connection: Connection, owner: Owner, part: int, state: MemoryStat
         connection.execute(update(memories).where(memories.c.id == before.id).values(values))
         return True
     whose = {"tenant": owner.tenant, "owner": owner.name, "agent": owner.agent, "part": part}
-    try:
-        with connection.begin_nested():
-            connection.execute(insert(memories).values(id=state.id, created_at=now, **whose, **values))
-    except IntegrityError:
-        return False
-    return True
+    return insert_once(connection, memories, {"id": state.id, "created_at": now, **whose, **values})
 
 
 def bytes_of_memories(connection: Connection, tenant: str) -> int:

@@ -17,7 +17,7 @@ from ..wire.lookup import find_row
 from .schemas import MessageCreate, RunCreate, ThreadRunCreate
 from .tool_resources import check_images
 
-_LATEST = 100  # messages of a thread that are looked at
+_LATEST = 10  # messages of a thread that are looked at
 
 
 async def check_thread_images(
