@@ -22,6 +22,7 @@ from bench import (
     replay,
     retrieval,
     soak,
+    teams,
 )
 from retinue.evals.report import replace_section
 
@@ -39,6 +40,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "replay": replay.measure,
     "load": load.measure,
     "soak": soak.measure,
+    "teams": teams.measure,
 }
 
 

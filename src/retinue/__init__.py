@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from .core.budgets import Budget as Budget
     from .core.component import Component as Component
     from .core.component_declaration import component as component
-    from .core.events import Delta as Delta, Event as Event, RunResult as RunResult
+    from .core.events import Delta as Delta, Event as Event
+    from .core.run_result import RunResult as RunResult
     from .core.tool import Tool as Tool, tool as tool
     from .core.toolbox import idempotency_key as idempotency_key
     from .core.values import (
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .executor import Executor as Executor
+    from .handoffs import handoff as handoff
     from .memory import (
         ConversationMemory as ConversationMemory,
         EntityExtractor as EntityExtractor,
@@ -96,8 +98,10 @@ _HOME = {
         "DataError", "ForeignExit", "LogMismatch", "ModelError", "ModelNotFound", "ModelRefused", "ModelUnavailable",
         "NodeFailed", "NotDone", "RetinueError", "ToolError", "UsageError", "WindowExceeded",
     ),
-    "core.events": ("Delta", "Event", "RunResult"),
+    "core.events": ("Delta", "Event"),
+    "core.run_result": ("RunResult",),
     "executor": ("Executor",),
+    "handoffs": ("handoff",),
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),

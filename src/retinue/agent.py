@@ -19,8 +19,9 @@ from .agent_run import Run as Run
 from .core.answer_schema import schema_of
 from .core.budgets import Budget, Limits, with_limits
 from .core.effects import Human as Human
-from .core.events import Delta, Event, Finished, RunResult, Started, result
+from .core.events import Delta, Event, Finished, Started
 from .core.protocols import Memory, Model, Prompting, Strategy
+from .core.run_result import RunResult, result
 from .core.tool import Tool, tool_of
 from .core.toolbox import Toolbox
 from .core.values import Decision, Message
@@ -29,6 +30,7 @@ from .errors import LogMismatch, ModelError, UsageError
 from .memory.recall import as_tuple
 from .models import PromptModel
 from .models.reply_limits import limited
+from .nested_runs import Earlier
 from .net.image_source import ImageSource
 from .run_spec import RunSpec
 from .strategies import STRATEGIES
@@ -172,20 +174,16 @@ class Agent(YamlSerializable):
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
-        memories = [type(memory).__name__ for memory in self.memories]
-        parts = self.strategy.name, self.instructions, self.budget, self.model.name
-        return [tool.name for tool in self.tools], parts, memories
-
-    # ── running ──────────────────────────────────────────────────────────────────────────────────
+        memories = [self.model.name, *(type(memory).__name__ for memory in self.memories)]
+        return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, memories
 
     def start(
         self, question: str, *, history: History = (), params: Params | None = None, images: Images = (), key: str = ""
     ) -> Run:
         """Create a run without starting it: iterate over its `events`, `cancel` it, read its `result`.
 
-        `params` are parameters of pipeline nodes, as in `with_params`. `images` are bytes, paths, or data, http or
-        https URLs. `key` is the idempotency key that tools send to external services; random if empty. Raises
-        `UsageError` for an empty question.
+        `params` are as in `with_params`. `images` are bytes, paths, or data, http or https URLs. `key` is the
+        idempotency key that tools send to services; random if empty. Raises `UsageError` for an empty question.
         """
         run = Run(self.with_params(params) if params else self, question, history, key=key)
         run.images = tuple(images)
@@ -258,19 +256,20 @@ class Agent(YamlSerializable):
         budget: Budget | None = None,
         images: Images = (),
         key: str = "",
+        children: Mapping[str, Sequence[Event]] | None = None,
     ) -> RunResult:
         """Continue a parked, cancelled or interrupted run from the end of its `log` (a result's `events`).
 
-        `decisions` are a person's, by call id; `budget` may be larger; `key` is the original run's. `images` are those
-        of a log that was stored, which has no bytes. Recorded work is not repeated. A `once` tool without a recorded
-        outcome waits for a decision. Raises `LogMismatch` if this agent did not write the log.
+        `decisions` are a person's, by call id; `budget` may be larger; `key`, `children` and the `images`, which a
+        stored log lacks, are the original run's. A `once` tool, or an agent, of whose call no outcome is recorded waits
+        for a decision. Raises `LogMismatch` if this agent did not write the log.
         """
         started = log[0] if log else None
         if not isinstance(started, Started):
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
             return result(log)
-        run = Run(self, started.question, started.history, log, decisions, key)
+        run = Run(self, started.question, started.history, Earlier(log, decisions or {}, children or {}), key)
         run.budget, run.images = budget or self.budget, tuple(images)
         return await run.finish()
 
@@ -282,9 +281,11 @@ class Agent(YamlSerializable):
         budget: Budget | None = None,
         images: Images = (),
         key: str = "",
+        children: Mapping[str, Sequence[Event]] | None = None,
     ) -> RunResult:
         """Run `resume_async` and block. In an interactive terminal the run is shown."""
-        return run_blocking(run_watched(self.resume_async, log, decisions, budget=budget, images=images, key=key))
+        more = {"budget": budget, "images": images, "key": key, "children": children}
+        return run_blocking(run_watched(self.resume_async, log, decisions, **more))
 
 
 def _check_names(limits: Mapping[str, Any]) -> None:

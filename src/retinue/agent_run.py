@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from dataclasses import replace
 
 from ._internal.containment import call_contained, describe_error, is_own_error
 from ._internal.representation import one_line_repr
 from ._internal.tracebacks import shorten_traceback
-from .core.budgets import Deadline, Interrupted
+from .core.deadline import Deadline, Interrupted
+from .core.delegation import Delegate
 from .core.effects import LibraryEffects
-from .core.events import Delta, Event, Finished, RunResult, Started, Stopped, result, usage_of
+from .core.events import Delta, Event, Finished, Started, Stopped
 from .core.image_format import check_together, messages_with_data, with_data
 from .core.log_context import LogContext, current_context, log_context
 from .core.loop import Events, drive
 from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
 from .core.replay import beginning, replaying
 from .core.run_log import log_event
+from .core.run_result import RunResult, result, usage_of
 from .core.toolbox import Toolbox, charge_usage
-from .core.values import Capabilities, Decision, Message
+from .core.values import Capabilities, Message
 from .display.live_trace import run_traced, should_show
 from .errors import ModelError, RetinueError, UsageError
 from .memory.recall import recall_history, remember
+from .nested_runs import Earlier, Listener, NestedRuns
 from .net.image_source import ImageSource, load_images
 from .run_spec import Specified
 from .strategies.auto import Auto, choose_strategy
@@ -34,19 +37,20 @@ class Run:
 
     `key` is the idempotency key that services receive with calls (`toolbox.idempotency_key`); random if empty. A run
     that continues a `log` should have the original key. With `regardless` set, it continues the log of an agent that
-    asked for the same in other words. `images` are shown with the question, to a model that can see.
+    asked for the same in other words. `images` are shown with the question, to a model that can see. `delegate` runs
+    the agents among its tools; by default they run where this run does, and `listener` hears of their events.
     """
 
     regardless = False
     images: Sequence[ImageSource] = ()
+    listener: Listener | None = None
 
     def __init__(
         self,
         agent: Specified,
         question: str,
         history: Sequence[Message] = (),
-        log: Sequence[Event] = (),
-        decisions: Mapping[str, Decision] | None = None,
+        earlier: Earlier = Earlier(),
         key: str = "",
     ) -> None:
         if not question.strip():
@@ -55,12 +59,14 @@ class Run:
         if not key.isascii() or not key.isprintable():
             raise UsageError(f"a run's key is sent in HTTP headers: want printable ASCII, not {key[:80]!r}")
         self.key = key or uuid.uuid4().hex
-        self.log = list(log)
-        self._begun = tuple(log)
+        self.log = list(earlier.log)
+        self._begun = tuple(earlier.log)
         self.budget = spec.budget
         self._spec = spec
         self._task = Task(question, spec.tools, tuple(history))
-        self._decisions = decisions or {}
+        self._decisions = earlier.decisions
+        self._nested = NestedRuns(_nested, self._task, self.key, spec.human, earlier)
+        self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = 0.0
         self._context = LogContext(self.key, current_context().request)
@@ -75,6 +81,7 @@ class Run:
         `RetinueError`s if the run cannot begin.
         """
         began = time.perf_counter()
+        self._nested.listener = self.listener
         if current_context().run == self.key:  # the run's driver has already set the context
             self._context = current_context()
         try:
@@ -138,7 +145,7 @@ class Run:
             model=self._spec.model.name,
             tools=tuple(tool.name for tool in task.tools),
         )
-        toolbox = Toolbox(task.tools, self.key)
+        toolbox = Toolbox(task.tools, self.key, self.delegate)
         world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions)
         flow = self._flow(task, strategy, started.instructions)
         return drive(flow, replaying(world, self.log, regardless=self.regardless), started, self.budget, self._deadline)
@@ -210,4 +217,8 @@ class Run:
     @property
     def result(self) -> RunResult:
         """The outcome of the run so far."""
-        return result(self.log, self._seconds)
+        return replace(result(self.log, self._seconds), children=self._nested.children)
+
+
+def _nested(member: Specified, task: Task, earlier: Earlier, key: str) -> Run:
+    return Run(member, task.question, task.history, earlier, key)

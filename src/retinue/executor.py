@@ -9,9 +9,9 @@ from typing import Any
 from ._internal.sync_bridge import run_blocking
 from .agent import Agent, History, Human, Images, Params, Run
 from .core.budgets import Budget
-from .core.events import RunResult
 from .core.prompt import Ask
 from .core.protocols import Chunks
+from .core.run_result import RunResult
 from .core.values import Capabilities
 from .display.live_trace import run_watched
 from .errors import ModelRefused

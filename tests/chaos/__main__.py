@@ -54,12 +54,17 @@ def _terms(told: Callable[[str], None]) -> tuple[str, int]:
     return _deaths(what, told, most=2, signal="TERM", grace=_GRACE)
 
 
+def _teams(told: Callable[[str], None]) -> tuple[str, int]:
+    what = f"a death at each of {len(points.names(team=True))} points, at each passage, of a team of three levels"
+    return _deaths(what, told, team=True)
+
+
 def _deaths(what: str, told: Callable[[str], None], **how: Any) -> tuple[str, int]:
     passages, broken = 0, 0
     lost = doubled = unknown = happened = 0
     ready: list[float] = []
     further: list[float] = []
-    for one in points.passages(points.names(), **how):
+    for one in points.passages(points.names(team=bool(how.get("team"))), **how):
         passages += 1
         tally = one.tally
         broken += tally.broken + (one.status != -signal.SIGKILL and one.status != 0)
@@ -239,6 +244,7 @@ _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
     "kills": lambda told: _kills(200, "", "`kill -9` at random, SQLite", told),
     "postgres": _on_postgres,
     "terms": _terms,
+    "teams": _teams,
     "faults": _faults,
     "cancels": _cancels,
     "human": _human,
@@ -266,7 +272,7 @@ def command(parts: Sequence[str]) -> None:
 
 
 def _write(kept: dict[str, str]) -> None:
-    rows = [kept[name] for name in ("points", "kills", "postgres", "terms") if name in kept]
+    rows = [kept[name] for name in ("points", "kills", "postgres", "terms", "teams") if name in kept]
     suffered = f"\n{_head(_SUFFERED)}\n{kept['faults']}" if "faults" in kept else ""
     said = "\n".join(kept[name] for name in _SAID if name in kept)
     head = f"`make chaos`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"

@@ -106,7 +106,7 @@ class Client:
     def __init__(self, at: Site, session: aiohttp.ClientSession) -> None:
         self._at = at
         self._session = session
-        self._assistant = ""
+        self._assistants: dict[str, str] = {}  # by the agent
         self._making = asyncio.Lock()
 
     async def once(
@@ -153,12 +153,14 @@ class Client:
         body = {"messages": [{"role": "user", "content": question}]}
         return str((await self.ask("POST", "/threads", body))["id"])
 
-    async def begin(self, server: Served | None, thread: str, *, key: str = "", **body: Any) -> Json:
-        """A run on a thread, asked for once. Raises `Gone` or `Refused`."""
+    async def begin(
+        self, server: Served | None, thread: str, *, key: str = "", model: str = "worker", **body: Any
+    ) -> Json:
+        """A run of an agent on a thread, asked for once. Raises `Gone` or `Refused`."""
         async with self._making:
-            if not self._assistant:
-                self._assistant = (await self.ask("POST", "/assistants", {"model": "worker"}))["id"]
-        given = {"assistant_id": self._assistant, **body}
+            if model not in self._assistants:
+                self._assistants[model] = (await self.ask("POST", "/assistants", {"model": model}))["id"]
+        given = {"assistant_id": self._assistants[model], **body}
         return await self.once("POST", f"/threads/{thread}/runs", given, server=server, key=key)
 
     async def start(self, thread: str, **body: Any) -> Json:

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from retinue.core.events import Called, Event, Observed, Replied
 from retinue.core.serialization import load
 from retinue.store.engines import engine_of
-from retinue.store.tables import events
+from retinue.store.tables import events, runs
 
 Line = tuple[int, float, Event]  # number, Unix seconds, and the event itself
 
@@ -27,6 +27,22 @@ def logs(url: str) -> dict[str, list[Line]]:
     for run_id, seq, at, kind, payload in rows:
         found.setdefault(run_id, []).append((seq, at, load(kind, payload)))
     return found
+
+
+def tree(url: str, run_id: str) -> dict[str, str]:
+    """A run, and all runs below it: their ids, and the paths of their agents. Raises `AssertionError` if one of them
+    has not ended although it has, or if an agent was called twice where once was asked for."""
+    engine = engine_of(url)
+    try:
+        with engine.connect() as connection:
+            mine = (runs.c.id == run_id) | (runs.c.root_id == run_id)
+            rows = connection.execute(select(runs.c.id, runs.c.agent, runs.c.status).where(mine)).all()
+    finally:
+        engine.dispose()
+    assert {status for _, _, status in rows} == {"completed"}, rows
+    paths = {found: agent for found, agent, _ in rows}
+    assert len(set(paths.values())) == len(paths), rows
+    return paths
 
 
 def gaps(log: Sequence[Line]) -> int:

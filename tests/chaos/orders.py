@@ -8,19 +8,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .harness import Client, Json, waiting
+from .world import shared_out
 
 _WAYS = {"look": "read", "note": "idempotent", "pay": "once", "sign": "once"}
 
 
 @dataclass
 class Order:
-    """An order by its number: what is to be done, and what came of it."""
+    """An order by its number: what is to be done, and what came of it. A `team` of three levels works it off, or one
+    worker."""
 
     number: str
     steps: str = "look, note, pay, look+note, pay"
     run: Json = field(default_factory=dict)
     happened: int = 0  # calls whose outcome was not known, and that had taken effect
     missing: int = 0  # likewise, and that had not
+    team: bool = False
+
+    @property
+    def model(self) -> str:
+        """The agent that works it off."""
+        return "chief" if self.team else "worker"
 
     @property
     def question(self) -> str:
@@ -30,6 +38,31 @@ class Order:
     @property
     def wanted(self) -> list[tuple[str, str]]:
         """The effects that there must be: tools, and what they are for."""
+        return [effect for share in self._shares for effect in share.effects]
+
+    @property
+    def answer(self) -> str:
+        """What the run says in the end."""
+        if not self.team:
+            return self._shares[0].answer
+        leads = [f"Order {share.number} is done: {share.answer}." for share in self._shares]
+        return f"Order {self.number} is done: {'; '.join(leads)}."
+
+    @property
+    def _shares(self) -> list[_Share]:
+        """What single workers do of it."""
+        if not self.team:
+            return [_Share(self.number, self.steps)]
+        return [_Share(f"{self.number}.m{at}", steps) for at, steps in enumerate(shared_out(self.steps, 2))]
+
+
+@dataclass
+class _Share:
+    number: str
+    steps: str
+
+    @property
+    def effects(self) -> list[tuple[str, str]]:
         return [
             (tool, f"{self.number}.{at}.{beside}" if "+" in step else f"{self.number}.{at}")
             for at, step in enumerate(self.steps.split(", "))
@@ -38,14 +71,13 @@ class Order:
 
     @property
     def answer(self) -> str:
-        """What the run says in the end."""
-        return f"Order {self.number} is done: {'; '.join(f'{tool} {what}' for tool, what in self.wanted)}."
+        return f"Order {self.number} is done: {'; '.join(f'{tool} {what}' for tool, what in self.effects)}."
 
 
 async def work_off(client: Client, order: Order) -> None:
     """Start a run for an order and see it through, whatever happens to the server."""
     thread = await client.thread(order.question)
-    order.run = await client.start(thread)
+    order.run = await client.start(thread, model=order.model)
     while (run := await client.rests(order.run))["status"] == "requires_action":
         order.run = await client.submit(run, await decided(client, order, run))
     order.run = run

@@ -11,18 +11,20 @@ from pathlib import Path
 import retinue
 
 from .harness import Site, again, client_of, died, site
-from .logs import gaps, logs, transcript
+from .logs import gaps, logs, transcript, tree
 from .orders import Order, Tally, tally, work_off
 
 _STEPS = "look, note, pay, look+note+pay, sign"
+_TEAM = "look+note, pay, note, sign"
 _LAST = {"KILL": 0.1, "TERM": 2.0}  # seconds from the end of a run in which its process still dies
 _CALL = re.compile(r'failpoint\("([^"]+)"\)')
 
 
-def names() -> list[str]:
-    """The points in the code."""
+def names(*, team: bool = False) -> list[str]:
+    """The points in the code that the run of one worker passes, or that of a `team`."""
     files = sorted(Path(retinue.__file__).parent.rglob("*.py"))
-    return sorted({name for file in files for name in _CALL.findall(file.read_text("utf-8"))})
+    found = sorted({name for file in files for name in _CALL.findall(file.read_text("utf-8"))})
+    return [name for name in found if team or "members" not in name]
 
 
 @dataclass
@@ -39,17 +41,24 @@ class Passage:
 
 
 def passages(
-    points: Sequence[str], most: int = 100, delay: float = 0.05, signal: str = "KILL", grace: str = "10"
+    points: Sequence[str],
+    most: int = 100,
+    delay: float = 0.05,
+    signal: str = "KILL",
+    grace: str = "10",
+    *,
+    team: bool = False,
 ) -> Iterator[Passage]:
     """Let a process die at each passage of each point, at most `most` of them, until one run ends without. `signal`:
-    what it dies of; `TERM` leaves it `grace` seconds."""
+    what it dies of; `TERM` leaves it `grace` seconds. A `team` of three levels runs, or one worker."""
+    steps = _TEAM if team else _STEPS
     with site("--grace", grace, delay=delay) as at:
-        straight = Order("straight", _STEPS)
+        straight = Order("straight", steps, team=team)
         asyncio.run(_alone(at, straight))
-        expected = transcript(logs(at.db)[straight.run["id"]], straight.number)
+        expected = _transcripts(at.db, straight)
         for which, point in enumerate(points):
             for number in range(1, most + 1):
-                order = Order(f"{which}x{number}", _STEPS)
+                order = Order(f"{which}x{number}", steps, team=team)
                 at.server.stop()
                 at.server.restart(RETINUE_CRASHPOINT=f"{point}:{number}:{signal}")
                 dying = at.server.process
@@ -57,14 +66,20 @@ def passages(
                 if ready is None:
                     break
                 log = logs(at.db)[order.run["id"]]
-                if gaps(log) or transcript(log, order.number) != expected:
+                if gaps(log) or _transcripts(at.db, order) != expected:
                     counted.lost += 1
-                    counted.problems.append(f"{point}:{number}: {transcript(log, order.number)}")
+                    counted.problems.append(f"{point}:{number}: {_transcripts(at.db, order)}")
                 before = [event for _, when, event in log if when < at.server.started]
                 after = [when for _, when, _ in log if when >= at.server.started]
                 under_way = before and type(before[-1]).__name__ != "Stopped" and after
                 further = min(after) - at.server.started if under_way else None
                 yield Passage(point, number, dying.wait(), counted, ready, further)
+
+
+def _transcripts(db: str, order: Order) -> dict[str, list[str]]:
+    """The transcripts of an order's run and of all its members' runs, by their agents' paths."""
+    found = logs(db)
+    return {path: transcript(found[run_id], order.number) for run_id, path in tree(db, order.run["id"]).items()}
 
 
 async def _alone(at: Site, order: Order) -> None:

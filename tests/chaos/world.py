@@ -4,7 +4,8 @@ The ledger does as a payment service would: an effect with an `Idempotency-Key` 
 without is done each time. The model works off an order: `Order 7: look, note+pay` is a call of `look`, then calls of
 `note` and `pay` side by side, each with what it is for (`7.0`, `7.1.0`, …), then an answer with all that they said.
 Where the last step is `slowly`, the answer has forty words more, and comes a word at a time; where it is
-`differently`, each time with other words. `at length` is an answer of 600 kB.
+`differently`, each time with other words. `at length` is an answer of 600 kB. Where the tools are agents, it gives
+each of them its share of the order, `Order 7.m0: look` and `Order 7.m1: note+pay`.
 
     python -m chaos.world BEFORE AFTER     (seconds from a request to its effect, and from there to the answer)
 """
@@ -22,7 +23,7 @@ from typing import Any
 
 from aiohttp import web
 
-_ORDER = re.compile(r"Order (\w+): ([a-z+, ]+)\s*$")
+_ORDER = re.compile(r"Order ([\w.]+): ([a-z+, ]+)\s*$")
 _THINKS = 0.01  # seconds before the model says anything
 _PACE = 0.01  # seconds before each word of what it says slowly
 _MANNERS = ("slowly", "differently", "at length")
@@ -72,11 +73,12 @@ class World:
 
 
 async def _reply(request: web.Request) -> web.StreamResponse:
-    messages = (await request.json())["messages"]
+    asked = await request.json()
+    agents = [name for one in asked.get("tools", ()) if (name := one["function"]["name"]).startswith(("hand", "lead"))]
     await asyncio.sleep(_THINKS)
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
-    for choice in _choices(messages):
+    for choice in _choices(asked["messages"], agents):
         said = {"index": 0, "logprobs": None, "delta": choice["delta"], "finish_reason": choice["finish_reason"]}
         data = json.dumps({**_HEAD, "choices": [said]})
         await response.write(f"data: {data}\n\n".encode())
@@ -87,13 +89,16 @@ async def _reply(request: web.Request) -> web.StreamResponse:
     return response
 
 
-def _choices(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The pieces of what the model says to `messages`."""
+def _choices(messages: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> list[dict[str, Any]]:
+    """The pieces of what the model says to `messages`; `agents` are the tools that are such."""
     begin = max(at for at, one in enumerate(messages) if one["role"] == "user")
     order = _ORDER.search(messages[begin]["content"])
     if order is None:  # to find out whether this model calls tools
         return _calling([("add", {"a": 19, "b": 23})])
     number, steps = order[1], [step.strip().split("+") for step in order[2].split(",")]
+    shares = shared_out(order[2], len(agents))
+    if agents:
+        steps = [list(agents)]
     manner = steps.pop()[0] if steps[-1][0] in _MANNERS else ""
     seen = [one["content"] for one in messages[begin:] if one["role"] == "tool"]
     done = sum(bool(one.get("tool_calls")) for one in messages[begin:])
@@ -103,9 +108,20 @@ def _choices(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         said = _in_manner(words, manner)
         pieces = [{"delta": {"content": word}, "finish_reason": None, "pace": pace} for word in said]
         return [*pieces, {"delta": {}, "finish_reason": "stop"}]
+    if agents:
+        parts = [(f"{number}.m{at}" if len(agents) > 1 else number, share) for at, share in enumerate(shares)]
+        asked = [{"query": f"Order {part}: {share}"} for part, share in parts]
+        return _calling(list(zip(agents, asked, strict=True)))
     tools = steps[done]
     names = [f"{number}.{done}.{at}" if len(tools) > 1 else f"{number}.{done}" for at in range(len(tools))]
     return _calling([(tool, {"what": name}) for tool, name in zip(tools, names, strict=True)])
+
+
+def shared_out(steps: str, count: int) -> list[str]:
+    """The steps of an order, shared among so many agents."""
+    each = steps.split(", ")
+    size = -(-len(each) // max(1, count))
+    return [", ".join(each[start : start + size]) for start in range(0, len(each), size)]
 
 
 def _in_manner(words: list[str], manner: str) -> list[str]:

@@ -130,11 +130,13 @@ print(agent.run("why?").answer)
 
 
 @pytest.mark.parametrize(("more", "shown"), [("", True), (", trace=True", True), (", trace=False", False)])
-def test_in_a_terminal_run_is_shown_by_itself_and_agents_that_are_its_tools_are_not(more: str, shown: bool) -> None:
+def test_in_a_terminal_run_is_shown_by_itself_and_agents_that_are_its_tools_in_it(more: str, shown: bool) -> None:
     seen = at_a_terminal([sys.executable, "-c", PROGRAM.replace("MORE", more)])
     assert ("Question: why?" in seen) is shown
     assert ("── step 1 ─" in seen) is shown
-    assert "Question: q" not in seen
+    assert ("│ inner · Question: q" in seen) is shown
+    assert ("│ inner · Answer: inner words" in seen) is shown
+    assert seen.count("── step 1 ─") == shown
     assert ("\x1b[1;36m" in seen) is shown
     assert "\x1b[2J" not in seen.replace("\x1b[2Jdone\r\n", "", 1)  # what the program itself prints
 

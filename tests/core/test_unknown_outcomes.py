@@ -34,6 +34,7 @@ from retinue.core.events import Called, Event, Finished, Observed, Paused, Resum
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Flow, Recalled, Task, act
 from retinue.core.values import Capabilities, Outcome, Reply, ToolInput
+from retinue.nested_runs import Earlier
 from retinue.strategies import STRATEGIES
 
 PAY = {"call": {"tool": "pay", "input": {"amount": 5}}}
@@ -559,7 +560,7 @@ async def history(seed: int) -> World:
         waiting = paused_in(log)
         decided = {one.action.id: world.decide(one.action, one.problem) for one in waiting if random.random() < 0.8}
         given = {call: decision for call, decision in decided.items() if decision is not None}
-        run = world.run = Run(agent, "Pay", (), log, given)
+        run = world.run = Run(agent, "Pay", (), Earlier(log, given))
         await drive(run, random)
         log = list(cut(run.log, random))
         if isinstance(log[-1], Finished):
@@ -584,7 +585,7 @@ def cut(log: Sequence[Event], random: Random) -> Sequence[Event]:
 
 
 def paused_in(log: Sequence[Event]) -> Iterator[Paused]:
-    from retinue.runs.run_status import pending
+    from retinue.core.run_result import pending
 
     if log and isinstance(log[-1], Stopped):
         problems = {event.action.id: event for event in log if isinstance(event, Paused)}

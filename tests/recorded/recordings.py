@@ -25,6 +25,7 @@ from retinue import Delta, RetinueError
 from retinue.agent import Run
 from retinue.core.events import Event, Observed, Replied
 from retinue.core.serialization import from_json, to_json
+from retinue.nested_runs import Earlier
 
 HOWS = ("alone", "decided", "later")  # nobody decides; somebody has decided on all; with more of everything
 _MOST = 6  # logs of one world
@@ -38,7 +39,7 @@ async def going_on(world: World, log: Sequence[Event], how: str) -> AsyncIterato
     """What a run says that goes on from `log`; last, the error that it raises, if it does."""
     decisions = {} if how == "alone" else dict.fromkeys(_IDS, world.decides)
     agent = world.make()
-    run = Run(agent, world.question, world.history, log, decisions, "run")
+    run = Run(agent, world.question, world.history, Earlier(log, decisions), "run")
     run.budget = world.later if how == "later" and world.later else agent.budget
     try:
         async with aclosing(run.events()) as events:
@@ -96,8 +97,8 @@ class Recorded:
                 log = _events([items[one] for one in values["is"]])
             elif "then" in values:
                 self.tails.append((log[: values["at"]], values["how"], [items[one] for one in values["then"]]))
-            else:
-                items.append(values)
+            else:  # an event of a former version is compared as it is read today
+                items.append(json.loads(to_json(from_json(line))) if "kind" in values else values)
 
 
 def record(world: World, runner: asyncio.Runner) -> Iterator[dict[str, Any]]:

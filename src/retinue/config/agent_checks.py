@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..core.delegation import HANDOFF
 from ..strategies import STRATEGIES
 from .component_checks import check_circles, check_reference, names
 from .memories import check_memory
 from .places import Found, Node, shown, unknown
 from .prompt_checks import check_prompts
+from .references import tool_name
 from .registry import ENGINES, TOOLS
 from .tool_checks import ToolFiles, check_entries
 
@@ -44,6 +46,10 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
             usable = shared if params.at("tools").value is None else tools
             yield from _check_feedback(params.at("require_human_feedback"), usable)
         own = uses.setdefault(agent.name, {})
+        yield from _check_workers(params.at("workers"), targets, tools)
+        yield from _check_handoffs(params.at("handoffs"), names(root, "agents"), tools)
+        for worker in params.at("workers"):
+            own.setdefault(_agent_of(worker).text, _agent_of(worker))
         for tool in params.at("tools"):
             own.setdefault(tool.at("pipeline_or_node").text, tool.at("pipeline_or_node"))
     yield from check_circles(uses)
@@ -141,6 +147,33 @@ def _check_tools(
         named = item.at("pipeline_or_node")
         if named.text and named.text not in targets:
             yield Found(named.path, unknown("component, pipeline or agent", named.text, targets))
+
+
+def _agent_of(worker: Node) -> Node:
+    return worker if worker.text else worker.at("agent")
+
+
+def _check_workers(workers: Node, targets: Mapping[str, Node], own: dict[str, Node]) -> Iterator[Found]:
+    """Check an agent's workers, and add the names of their tools to `own`."""
+    for worker in workers:
+        agent = _agent_of(worker)
+        if agent.text and agent.text not in targets:
+            yield Found(agent.path, unknown("agent", agent.text, targets))
+        name = worker.at("name").text or tool_name(agent.text)
+        if name and name in own:
+            yield Found(agent.path, f"two tools are called {shown(name)}; give one of them another name")
+        own.setdefault(name, worker)
+
+
+def _check_handoffs(handoffs: Node, agents: Mapping[str, Node], own: dict[str, Node]) -> Iterator[Found]:
+    """Check to whom an agent may hand the conversation over; agents may do so in circles."""
+    for other in handoffs:
+        if other.text and other.text not in agents:
+            yield Found(other.path, unknown("agent", other.text, agents))
+        name = f"{HANDOFF}{tool_name(other.text)}"
+        if other.text and name in own:
+            yield Found(other.path, f"two tools are called {shown(name)}; give one of them another name")
+        own.setdefault(name, other)
 
 
 def _brought(item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: Mapping[str, Node]) -> tuple[str, ...]:

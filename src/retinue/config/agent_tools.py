@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
@@ -14,14 +14,13 @@ from ..agent import Agent
 from ..core.component_declaration import component
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
+from ..handoffs import handoff
 from .callables import existing_path
 from .places import Found, Path
-from .references import parts, servers, shares
+from .references import parts, servers, shares, worker_tools
 from .registry import TOOLS
 from .specs import AgentSpec, FileSpec, ToolRef, Tools
 from .tool_files import Loading, entry_tools, load_tools
-
-AGENT_SECONDS = 600.0  # default timeout of an agent as a tool; its budget may set less
 
 
 class Toolmaker:
@@ -34,11 +33,13 @@ class Toolmaker:
         self.folder = FilePath(spec.source.file).parent
 
     def of(self, agent: AgentSpec, index: int) -> list[Tool]:
-        """Return the tools of the file's agent number `index`. Without `tools`, an agent gets the shared ones; with
-        `[]`, none."""
+        """Return the tools of the file's agent number `index`, and its workers. Without `tools`, an agent gets the
+        shared ones; with `[]`, none."""
+        workers = [self._used(tool) for tool in worker_tools(agent)]
+        workers += [handoff(partial(self._part, name), name) for name in agent.params.handoffs or ()]
         if agent.params.tools is not None:
-            return self._tools(agent.params.tools, ("agents", index, "params", "tools"), agent)
-        return list(self.shared.values()) if shares(agent, self._spec) else []
+            return [*self._tools(agent.params.tools, ("agents", index, "params", "tools"), agent), *workers]
+        return [*(self.shared.values() if shares(agent, self._spec) else ()), *workers]
 
     @cached_property
     def shared(self) -> dict[str, Tool]:
@@ -73,8 +74,6 @@ class Toolmaker:
     def _used(self, ref: ToolRef) -> Tool:
         """Return a component, pipeline or agent as a tool."""
         something, options = self._part(ref.pipeline_or_node), dict(ref.options)
-        if isinstance(something, Agent):
-            options.setdefault("timeout", something.budget.seconds or AGENT_SECONDS)
         if ref.output_variable is not None:
             _check_output(ref, something)
             options["output_variable"] = ref.output_variable

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from .registry import COMPONENTS
-from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolRef, Tools
+from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolOptions, ToolRef, Tools, WorkerRef
 
 Part = ComponentSpec | PipelineSpec | AgentSpec
 
@@ -43,6 +44,29 @@ def shares(agent: AgentSpec, spec: FileSpec) -> bool:
     return isinstance(tools, list) and any(isinstance(tool, str) for tool in tools)
 
 
+def worker_tools(agent: AgentSpec) -> list[ToolRef]:
+    """Return the agent's workers as tools. A worker without another `name` is called like its agent."""
+    items = [WorkerRef(agent=one) if isinstance(one, str) else one for one in agent.params.workers or ()]
+    return [
+        ToolRef(
+            name=one.name or tool_name(one.agent), pipeline_or_node=one.agent, description=one.description
+        ).model_copy(update={name: getattr(one, name) for name in ToolOptions.model_fields})
+        for one in items
+    ]
+
+
+def tool_name(agent: str) -> str:
+    """Return what a supervisor calls an agent: its name, without what the name of a tool cannot have."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", agent)[:64]
+
+
+def exposed(spec: FileSpec) -> list[AgentSpec]:
+    """Return the agents that a server offers: all but the workers of others, unless they say otherwise."""
+    agents = spec.agents or []
+    workers = {tool.pipeline_or_node for agent in agents for tool in worker_tools(agent)}
+    return [one for one in agents if (one.name not in workers if one.params.exposed is None else one.params.exposed)]
+
+
 def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
     if isinstance(part, ComponentSpec):
         for name, parameter in COMPONENTS[part.type].parameters.items():
@@ -56,6 +80,8 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
         yield from filter(None, (part.params.model, part.params.prompt_node))
         yield from [memory] if isinstance(memory, str) else memory
         yield from needed_by(part.params.tools, spec)
+        yield from (tool.pipeline_or_node for tool in worker_tools(part))
+        yield from part.params.handoffs or ()
         if shares(part, spec):
             yield from needed_by(spec.tools, spec)
 

@@ -10,7 +10,7 @@ from typing import Any
 from .callables import BuiltIn, Endpoint, existing_path, parse_callable
 from .places import Found
 from .pydantic_errors import validate
-from .references import Part, parts, servers, shares
+from .references import Part, parts, servers, shares, worker_tools
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef, Tools
 from .tool_checks import tool_files
 from .yaml_reader import read_file
@@ -53,7 +53,8 @@ class _Labels:
         effects."""
         asked = agent.params.require_human_feedback
         tools = self._spec.tools if agent.params.tools is None else agent.params.tools
-        for name, labels in self._of_tools(tools if agent.params.role != "planner" else None, agent, within):
+        own = self._of_tools(tools if agent.params.role != "planner" else None, agent, within)
+        for name, labels in [*own, *((tool.name, self._of_ref(tool, within)) for tool in worker_tools(agent))]:
             approved = asked is True or (isinstance(asked, list) and name in asked)
             yield name, labels - {"effects"} if approved else labels
 

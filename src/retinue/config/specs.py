@@ -102,7 +102,19 @@ class ToolRef(ToolOptions):
     output_variable: str | None = None
 
 
+class WorkerRef(ToolOptions):
+    """An agent of this file that works for another one. `name` is what its supervisor calls it."""
+
+    agent: Name
+    name: ToolName | None = None
+    description: str = ""
+
+
 ToolFile = dict[str, ToolEntry]
+WorkerItem = Annotated[
+    Annotated[Name, Tag("<text>")] | Annotated[WorkerRef, Tag("<map>")],
+    _one_of(text=str, map=dict),
+]
 ToolItem = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[ToolRef, Tag("<map>")],
     _one_of(text=str, map=dict),
@@ -132,6 +144,9 @@ class BudgetSpec(Spec):
     input_tokens: Positive | None = None
     output_tokens: Positive | None = None
     stale_steps: Positive | None = None
+    total_steps: Positive | None = None
+    depth: Annotated[int, Field(ge=0)] | None = None
+    children: Annotated[int, Field(ge=0)] | None = None
     early_stopping_method: Literal["generate", "force"] | None = None
 
 
@@ -161,6 +176,9 @@ class AgentParams(Spec):
     custom_prompt: str | None = None
     tools: Tools | None = None
     registered_tools: bool | None = None
+    workers: list[WorkerItem] | None = None
+    handoffs: list[Name] | None = None
+    exposed: bool | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
     # memory: memories of this file, or OPEA's settings

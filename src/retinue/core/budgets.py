@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
-from .._internal.containment import foreign_exit, is_ours
 from .._internal.suggestions import suggestion
 from ..errors import UsageError
 from .events import Asked, Event, Replied
 from .values import Observation, StopReason, Usage
 
-T = TypeVar("T")
+T = TypeVar("T", int, float)
 WARN_AT = 0.7  # fraction of a budget
 TOKENS = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # of `Usage`
 
@@ -25,11 +24,17 @@ class Budget:
     When a limit is nearly reached, the strategy asks only for an answer (`generate`) or the run stops (`force`), as
     `early_stopping_method` says (LangChain's parameter).
 
+    Agents that are tools share what their caller has left: seconds, tokens, `total_steps`, `depth` and `children`. So a
+    team uses no more than its top was given.
+
     Args:
         steps: Replies of the model, not counting its checks beside the steps.
         seconds: Wall-clock time; interrupts whatever is in progress.
         tokens: Input and output tokens of all requests; `input_tokens` and `output_tokens` limit either alone.
         stale_steps: Consecutive turns of tool use that bring nothing new.
+        total_steps: Replies of all models, those of agents that are tools included; by default ten times `steps`.
+        depth: Levels of agents below this one.
+        children: Runs of agents below this one, at all levels together.
     """
 
     steps: int | None = 10
@@ -39,14 +44,47 @@ class Budget:
     early_stopping_method: Literal["generate", "force"] = "generate"
     input_tokens: int | None = None
     output_tokens: int | None = None
+    total_steps: int | None = None
+    depth: int | None = 5
+    children: int | None = 50
 
     def __post_init__(self) -> None:
-        for name in ("steps", "seconds", "stale_steps", *TOKENS):
+        for name in ("steps", "seconds", "stale_steps", "total_steps", *TOKENS):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"a budget of {value} {name} allows nothing; give a positive number or None")
+        for name in ("depth", "children"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise UsageError(f"a budget has no {value} {name}; give 0 or more, or None")
         if self.early_stopping_method not in ("generate", "force"):
             raise UsageError(f"early_stopping_method: want generate or force, not {self.early_stopping_method!r}")
+
+    @property
+    def replies(self) -> int | None:
+        """How many replies all models may give together."""
+        return self.total_steps or (None if self.steps is None else 10 * self.steps)
+
+    def within(self, share: Budget) -> Budget:
+        """Return this budget, cut to what `share` leaves of the limits that a team has in common."""
+
+        def least(mine: T | None, left: T | None) -> T | None:
+            return mine if left is None else left if mine is None else min(mine, left)
+
+        return replace(
+            self,
+            seconds=least(self.seconds, share.seconds),
+            tokens=least(self.tokens, share.tokens),
+            input_tokens=least(self.input_tokens, share.input_tokens),
+            output_tokens=least(self.output_tokens, share.output_tokens),
+            total_steps=least(self.replies, share.total_steps),
+            depth=least(self.depth, share.depth),
+            children=least(self.children, share.children),
+        )
+
+
+class BudgetSpent(Exception):
+    """A member cannot be called: there is nothing left of what the team has in common."""
 
 
 class Limits(TypedDict, total=False):
@@ -114,6 +152,8 @@ class Meter:
         self.budget = budget
         self.steps = 0
         self.stale_steps = 0
+        self._replies = 0  # of all models
+        self._children = 0
         self._tokens = [
             _Tokens(name, counted, limit)
             for name, counted in TOKENS.items()
@@ -128,6 +168,7 @@ class Meter:
         elif isinstance(event, Replied):
             for tokens in self._tokens:
                 tokens.add(event.reply.usage)
+            self._replies += event.reply.usage.requests or 1
             self._slowest = max(self._slowest, event.reply.seconds)
 
     def saw(self, observations: Sequence[Observation]) -> None:
@@ -135,6 +176,8 @@ class Meter:
         for observation in observations:
             for tokens in self._tokens:
                 tokens.used += getattr(observation.usage, tokens.counted)
+            self._replies += observation.usage.requests
+            self._children += observation.usage.runs
         stale = bool(observations) and all(observation.stale for observation in observations)
         self.stale_steps = self.stale_steps + 1 if stale else 0
 
@@ -150,7 +193,7 @@ class Meter:
         steps = self.budget.steps
         if self.stagnated:
             return StopReason.STAGNATED
-        if steps is not None and self.steps + 1 >= steps:
+        if (steps is not None and self.steps + 1 >= steps) or self._replies_left <= 1:
             return StopReason.MAX_ITERATION_EXCEEDED
         if self._tokens and any(tokens.left < 2.25 * tokens.dearest for tokens in self._tokens):
             return StopReason.TOKEN_BUDGET_EXCEEDED
@@ -176,6 +219,34 @@ class Meter:
         """How many tokens the budget still allows for a reply, or `None` without a limit."""
         return min((tokens.left for tokens in self._tokens if tokens.name != "input_tokens"), default=None)
 
+    def share(self, parts: int, seconds_left: float | None) -> Budget:
+        """Return what each of `parts` calls, made at once, may use of what is left, if they are of members. One reply
+        stays with the caller, for its answer. Raises `BudgetSpent` if a limit leaves nothing."""
+        budget = self.budget
+        tokens = {one.name: one.left // parts for one in self._tokens}
+        total = None if budget.replies is None else (budget.replies - self._replies - 1) // parts
+        children = None if budget.children is None else (budget.children - self._children) // parts - 1
+        depth = None if budget.depth is None else budget.depth - 1
+        counts = {**tokens, "total steps": total, "children": None if children is None else children + 1}
+        for name, left in {**counts, "depth": None if depth is None else depth + 1}.items():
+            if left is not None and left < 1:
+                raise BudgetSpent(f"the team's budget of {name.replace('_', ' ')} is spent")
+        return Budget(
+            steps=None,
+            seconds=seconds_left or None,
+            stale_steps=None,
+            tokens=tokens.get("tokens"),
+            input_tokens=tokens.get("input_tokens"),
+            output_tokens=tokens.get("output_tokens"),
+            total_steps=total,
+            depth=depth,
+            children=children,
+        )
+
+    @property
+    def _replies_left(self) -> float:
+        return math.inf if self.budget.replies is None else self.budget.replies - self._replies
+
     @property
     def scarcest(self) -> str:
         """Describe the token budget that ran out."""
@@ -184,93 +255,9 @@ class Meter:
 
     def exceeded(self, *, aside: bool = False) -> StopReason | None:
         """Return the reason why the model may not be asked again, if any."""
-        if not aside and self.budget.steps is not None and self.steps >= self.budget.steps:
+        spent = self.budget.steps is not None and self.steps >= self.budget.steps
+        if self._replies_left <= 0 or (spent and not aside):
             return StopReason.MAX_ITERATION_EXCEEDED
         if self._tokens and any(tokens.left == 0 for tokens in self._tokens):
             return StopReason.TOKEN_BUDGET_EXCEEDED
         return None
-
-
-class Interrupted(Exception):
-    """The run timed out or was cancelled."""
-
-    def __init__(self, reason: StopReason) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class Deadline:
-    """Ends whatever a run waits for when it times out or is cancelled.
-
-    Every wait of the loop goes through `wait`, and nothing else does, so an event in the reader's hands is never
-    interrupted. One timer serves the whole run: `asyncio.timeout` would set one for each delta.
-    """
-
-    def __init__(self) -> None:
-        self._at: float | None = None
-        self._cancelled = False
-        self._over = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: asyncio.Task[Any] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self, seconds: float | None) -> None:
-        """Start the timer, which expires after `seconds` (`None`: never)."""
-        self.stop()
-        self._loop = asyncio.get_running_loop()
-        self._at = None if seconds is None else self._loop.time() + seconds
-        self._timer = None if self._at is None else self._loop.call_at(self._at, self._end)
-
-    def stop(self) -> None:
-        """Stop the timer; the run is over."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    @property
-    def left(self) -> float | None:
-        """The seconds until the timer expires, or `None` without a limit."""
-        return None if self._at is None or self._loop is None else max(0.0, self._at - self._loop.time())
-
-    def cancel(self) -> None:
-        """End the run as `CANCELLED`, at once. Thread-safe and idempotent."""
-        self._cancelled = True
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._end)
-
-    async def wait(self, awaitable: Awaitable[T]) -> T:
-        """Return the awaitable's result.
-
-        On a timeout or cancellation, cancels the awaitable and raises `Interrupted`. Whatever foreign code in it
-        raises becomes an `Exception`.
-        """
-        if self._over or self._cancelled:
-            close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
-            if close is not None:  # a coroutine that was never started
-                close()
-            raise self._interrupted
-        task = self._waiting = asyncio.current_task()
-        assert task is not None
-        cancelled_by_others = task.cancelling()
-        try:
-            return await awaitable
-        except Exception:
-            raise
-        except BaseException as error:
-            if not is_ours(error):
-                raise foreign_exit(error) from error
-            if isinstance(error, asyncio.CancelledError) and self._over and task.uncancel() <= cancelled_by_others:
-                raise self._interrupted from error
-            raise
-        finally:
-            self._waiting = None
-
-    def _end(self) -> None:
-        if self._over:
-            return
-        self._over = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    @property
-    def _interrupted(self) -> Interrupted:
-        return Interrupted(StopReason.CANCELLED if self._cancelled else StopReason.MAX_EXECUTION_TIME_EXCEEDED)

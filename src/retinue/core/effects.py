@@ -9,6 +9,7 @@ from functools import partial
 from .._internal.containment import await_isolated, describe_error
 from .._internal.thread_pool import run_in_thread
 from ..errors import UsageError
+from .budgets import Budget
 from .event_stream import tell
 from .events import Delta, Event
 from .prompt import Ask
@@ -32,9 +33,9 @@ class LibraryEffects:
         """Stream the model's reply to `request`."""
         return self._model.reply(request)
 
-    async def call(self, action: AgentAction) -> Observation:
-        """Run `action` and return its observation; errors of the tool become observations."""
-        return await self._toolbox.run(action)
+    async def call(self, action: AgentAction, share: Callable[[], Budget]) -> Observation:
+        """Run `action` and return its observation; errors of the tool become observations. Raises `Pending`."""
+        return await self._toolbox.run(action, share)
 
     def must_ask(self, action: AgentAction, *, begun: bool) -> str:
         """Return why a person must approve this action, or an empty string."""

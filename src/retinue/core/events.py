@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
-from .values import AgentAction, Capabilities, Decision, Image, Message, Observation, Reply, Step, StopReason, Usage
+from .values import AgentAction, Capabilities, Decision, Image, Message, Observation, Reply, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,132 +162,3 @@ KINDS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
     for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped, Said)
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The outcome of a run: a fold over its events.
-
-    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought.
-    `return_values` is everything the strategy returned, with the answer under `output`. `transcript` is the full text
-    as the model read and wrote it. `error` explains the stop reason `ERROR`. `events` is the log, from which the run
-    can be resumed or replayed.
-    """
-
-    question: str
-    answer: str
-    stop_reason: StopReason
-    steps: tuple[Step, ...]
-    transcript: str
-    usage: Usage
-    seconds: float
-    error: str = ""
-    events: tuple[Event, ...] = ()
-    return_values: Mapping[str, Any] = field(default_factory=dict)
-    best_answer: str = ""
-
-    @property
-    def evidence(self) -> tuple[Observation, ...]:
-        """The tools' observations, oldest first."""
-        return tuple(seen for step in self.steps for seen in step.observations if seen.outcome == "result")
-
-    @property
-    def resumable(self) -> bool:
-        """Whether `agent.resume(result.events)` can continue the run, as it is or with a larger budget."""
-        return self.stop_reason in RESUMABLE
-
-    def __str__(self) -> str:
-        return self.answer or f"no answer ({self.stop_reason}{': ' + self.error if self.error else ''})"
-
-
-RESUMABLE = frozenset(StopReason) - {
-    StopReason.ANSWER,
-    StopReason.NO_APPROPRIATE_TOOL,
-    StopReason.UNREADABLE_REPLY,
-    StopReason.INVALID_ANSWER,
-    StopReason.REPLY_TRUNCATED,
-    StopReason.CONTENT_FILTERED,
-}
-
-
-# ── folds ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
-    """Fold events into a result. `seconds` is the wall-clock time that the caller measured."""
-    question, answer, best, reason, detail = "", "", "", StopReason.CANCELLED, ""
-    values = dict[str, Any]()
-    for event in events:
-        match event:
-            case Started():
-                question = event.question
-            case Finished():
-                answer, reason, values = event.answer, StopReason.ANSWER, dict(event.return_values)
-            case Stopped():
-                answer, best, reason, detail = event.answer, event.best, event.reason, event.detail
-            case _:
-                pass
-    return RunResult(
-        question,
-        answer,
-        reason,
-        tuple(steps(events)),
-        transcript(events),
-        usage_of(events),
-        seconds,
-        detail if reason is StopReason.ERROR else "",
-        tuple(events),
-        values,
-        answer or best,
-    )
-
-
-def usage_of(events: Iterable[Event]) -> Usage:
-    """Sum the tokens of all requests to the model, and of agents used as its tools."""
-    total = Usage()
-    for event in events:
-        if isinstance(event, Replied):
-            total += event.reply.usage
-        elif isinstance(event, Observed):
-            total += event.observation.usage
-    return total
-
-
-def steps(events: Iterable[Event]) -> Iterator[Step]:
-    """Yield the turns in which tools were used, with observations in the order of the actions."""
-    called: dict[int, dict[str, AgentAction]] = {}
-    seen: dict[str, Observation] = {}
-    for event in events:
-        if isinstance(event, Called | Paused):
-            called.setdefault(event.step, {})[event.action.id] = event.action
-        elif isinstance(event, Observed):
-            seen[event.observation.call_id] = event.observation
-    for actions in called.values():
-        done = [action for action in actions.values() if action.id in seen]
-        if done:
-            yield Step(tuple(done), tuple(seen[action.id] for action in done))
-
-
-def transcript(events: Iterable[Event]) -> str:
-    """Return everything the model read and wrote, prompt by prompt in order of creation."""
-    texts: dict[int, str] = {}
-    replies: dict[int, str] = {}  # by prompt: the reply that no later message has included yet
-    prompt = 0
-    for event in events:
-        if isinstance(event, Asked):
-            prompt = event.prompt
-            replies.pop(prompt, None)
-            texts[prompt] = texts.get(prompt, "") + "".join(map(_said, event.messages))
-        elif isinstance(event, Replied):
-            replies[prompt] = event.reply.text + "".join(map(_call, event.reply.calls))
-    return "\n\n".join(text + replies.get(prompt, "") for prompt, text in texts.items())
-
-
-def _said(message: Message) -> str:
-    shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.images)
-    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(message.calls or message.call_id)
-
-
-def _call(action: AgentAction) -> str:
-    given = action.tool_input
-    return f"\n{action.tool}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"

@@ -19,8 +19,9 @@ from functools import partial
 
 from .._internal.containment import call_contained, describe_error, is_own_error
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
-from .budgets import Budget, Deadline, Interrupted, Meter
+from .budgets import Budget, Meter
 from .context_window import ROOM, Window
+from .deadline import Deadline, Interrupted
 from .event_stream import told
 from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
 from .flow import advance
@@ -240,7 +241,7 @@ class _Drive:
 
     async def _act(self, request: Act) -> tuple[Observation, ...] | Finished | Stopped:
         self._best = request.answer or self._best
-        turn = ToolTurn(self._meter.steps, self._acted, request.actions, self._effects, self._deadline, self._warning)
+        turn = ToolTurn(self._meter, self._acted, request.actions, self._effects, self._deadline)
         observations = await turn.observe()
         if isinstance(observations, Stopped):
             return self._stopped(observations.reason, observations.detail)
@@ -249,9 +250,6 @@ class _Drive:
         if len(observations) == 1 and observations[0].direct:
             return Finished(observations[0].text, {"output": observations[0].text})
         return observations
-
-    def _warning(self) -> str:
-        return self._meter.warning(self._deadline.left)
 
     async def _consult(self, request: HumanRequest) -> Decision | Stopped:
         self._consulted += 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .budgets import Budget
 from .events import Delta, Event
 from .prompt import Ask
 from .tool import Tool
@@ -167,8 +168,12 @@ class Effects(Protocol):
         """Stream the model's reply to `request`, as `Model.reply` does."""
         ...
 
-    async def call(self, action: AgentAction) -> Observation:
-        """Run `action` and return its observation; errors of the tool become observations."""
+    async def call(self, action: AgentAction, share: Callable[[], Budget]) -> Observation:
+        """Run `action` and return its observation; errors of the tool become observations.
+
+        `share` returns what it may use of the run's budget if it is of a member. Raises `Pending` if a member's run has
+        not ended.
+        """
         ...
 
     def must_ask(self, action: AgentAction, *, begun: bool) -> str:

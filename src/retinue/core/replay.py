@@ -142,6 +142,8 @@ def _replayed(log: Sequence[Event]) -> list[Event]:
     """Return the part of `log` that is replayed."""
     kept: list[Event] = []
     for event in log:
+        if "/" in call_of(event):  # a question of a member, which its own run asks
+            continue
         if isinstance(event, Stopped) and event.reason in _LIMITS:
             kept = _before_closing(kept)
         if not isinstance(event, Finished | Stopped):

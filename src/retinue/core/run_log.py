@@ -89,6 +89,8 @@ def _finished(event: Finished) -> _Line:
 
 
 def _stopped(event: Stopped) -> _Line:
+    if event.reason is StopReason.AWAITING_MEMBER:
+        return logging.DEBUG, "goes on when its members have ended: %s", (_short(event.detail),)
     if event.answer or event.reason in _ON_PURPOSE:
         return logging.INFO, "ended: %s: %s", (event.reason, _short(event.detail))
     return logging.WARNING, "ended without an answer: %s: %s", (event.reason, _short(event.detail) or "no reason given")

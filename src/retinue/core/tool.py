@@ -7,6 +7,7 @@ import builtins
 import inspect
 import json
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,14 +21,15 @@ from .._internal.suggestions import suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.thread_pool import run_in_thread
 from ..errors import ForeignExit, NotDone, ToolError, UsageError
-from .events import RunResult
+from .run_result import RunResult
 from .signature import InvalidInput, Signature, read_signature, summary
 from .values import Document, ToolInput
 
 logger = logging.getLogger(__name__)
-
 Effects = Literal["read", "idempotent", "once"]
 _UNSAID = cast(Effects, "")
+_SECONDS = 30.0  # of a call; the calls of an agent are limited by its budget
+_UNTIMED = math.nan
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Tool:
     Args:
         effects: Effect of a repeated call: `read` changes nothing, `idempotent` may be repeated, `once` must not be.
             Defaults to the attribute `effects` of `something`, which components have, or else to `once`.
-        timeout: In seconds.
+        timeout: In seconds; by default 30, or none for an agent, which has a budget.
         approval: A person must approve each call.
         polls: Repeating a call makes sense, so an earlier result is not reused.
         return_direct: Its result is the run's answer.
@@ -63,7 +65,7 @@ class Tool:
     something: Any
     description: str = ""
     effects: Effects = _UNSAID
-    timeout: float = 30.0
+    timeout: float = _UNTIMED
     approval: bool = False
     polls: bool = False
     return_direct: bool = False
@@ -83,6 +85,8 @@ class Tool:
             raise UsageError(f"tool {self.name}: {self.something!r} is not callable and has no run or run_async")
         if not self.effects:
             object.__setattr__(self, "effects", getattr(self.something, "effects", None) or "once")
+        if self.timeout is _UNTIMED:
+            object.__setattr__(self, "timeout", math.inf if hasattr(self.something, "run_spec") else _SECONDS)
         for problem in self._problems():
             raise UsageError(f"tool {self.name}: {problem}")
         object.__setattr__(self, "description", " ".join(self.description.split()) or summary(self._function))
@@ -219,8 +223,6 @@ def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseEx
 
 
 def _takes_query(query: str) -> None: ...
-
-
 def _only(value: Any) -> Any:
     """Return the only item of a one-item list."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
-from .budgets import Deadline
+from .budgets import Budget, Meter
+from .deadline import Deadline
+from .delegation import Pending, stop_reason
 from .events import Called, Event, Observed, Paused, Resumed, Stopped
 from .protocols import Effects
 from .values import AgentAction, Decision, Observation, StopReason
@@ -17,20 +19,20 @@ AT_ONCE = 16  # concurrent calls of one reply; the others wait, and so do the re
 class ToolTurn:
     """Runs the actions of one step; `acted` other actions ran before them (a call that was reflected on).
 
-    `warning` returns the budget warning for the model, which is attached to the last observation.
+    The last observation carries the warning of `meter` for the model. Agents that are called get equal shares of what
+    it leaves.
     """
 
     def __init__(
         self,
-        step: int,
+        meter: Meter,
         acted: int,
         actions: Sequence[AgentAction],
         effects: Effects,
         deadline: Deadline,
-        warning: Callable[[], str],
     ) -> None:
-        self._step = step
-        self._warning = warning
+        self._meter = meter
+        self._step = step = meter.steps
         self._actions = [
             AgentAction(action.tool, action.tool_input, action.log, f"call_{step}_{at}")
             for at, action in enumerate(actions, acted)
@@ -41,6 +43,7 @@ class ToolTurn:
         self._paused: set[str] = set()
         self._decided: dict[str, Decision] = {}
         self._seen: dict[str, Observation] = {}
+        self._pending: list[Pending] = []
         for event in effects.past(self._actions):
             self._take_note(event)
         self._cut_off = self._begun.keys() - self._seen.keys()  # in an earlier drive; their outcome is unknown
@@ -74,12 +77,17 @@ class ToolTurn:
         left = [action for action in self._actions if action.id not in self._seen]
         for start in range(0, len(left), AT_ONCE):
             waiting += await self._together(left[start : start + AT_ONCE])
-        if waiting:
-            calls = ", ".join(f"{action.tool} ({action.id})" for action in waiting)
-            return Stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {calls}")
+        if waiting or self._pending:
+            return self._waiting(waiting)
         for action in self._actions:
             self._effects.recall(self._begun.get(action.id, action), self._seen[action.id])
         return tuple(self._seen[action.id] for action in self._actions)
+
+    def _waiting(self, calls: Sequence[AgentAction]) -> Stopped:
+        """Return the end of a run that waits for a person's decision on `calls`, or for its members."""
+        said = [f"no person has decided on {', '.join(f'{one.tool} ({one.id})' for one in calls)}"] * bool(calls)
+        reason = StopReason.AWAITING_HUMAN if calls else stop_reason(self._pending)
+        return Stopped(reason, "; ".join([*said, *(one.detail for one in self._pending)]))
 
     async def _together(self, actions: Sequence[AgentAction]) -> list[AgentAction]:
         """Run actions concurrently; return those that need a pending decision of a person."""
@@ -91,7 +99,7 @@ class ToolTurn:
             elif action.id not in self._seen:
                 ready.append(self._begun[action.id])
         if len(ready) == 1:  # no task of its own, which would cost more than the rest of the turn
-            await self._observed(await self._deadline.wait(self._effects.call(ready[0])))
+            await self._outcome(self._deadline.wait(self._effects.call(ready[0], self._share)))
         elif ready:
             await self._run(ready)
         return waiting
@@ -137,20 +145,33 @@ class ToolTurn:
             self._decided[action.id] = decision
             await self._effects.tell(Resumed(self._step, action.id, decision))
 
+    def _share(self) -> Budget:
+        """Return what each call of this turn may use, if it is of a member."""
+        return self._meter.share(len(self._actions), self._deadline.left)
+
+    async def _outcome(self, call: Awaitable[Observation]) -> None:
+        """Await a call, and record its observation, or that its member has not ended."""
+        try:
+            observation = await call
+        except Pending as pending:
+            self._pending.append(pending)
+        else:
+            await self._observed(observation)
+
     async def _observed(self, observation: Observation) -> None:
-        if len(self._seen) + 1 == len(self._actions) and (warning := self._warning()):
+        if len(self._seen) + 1 == len(self._actions) and (warning := self._meter.warning(self._deadline.left)):
             note = f"{observation.note}\n{warning}".strip()
             observation = replace(observation, note=note)
         self._seen[observation.call_id] = observation
         await self._effects.tell(Observed(self._step, observation))
 
     async def _run(self, actions: Sequence[AgentAction]) -> None:
-        running = {asyncio.ensure_future(self._effects.call(action)) for action in actions}
+        running = {asyncio.ensure_future(self._effects.call(action, self._share)) for action in actions}
         try:
             while running:
                 done, running = await self._deadline.wait(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
                 for task in done:
-                    await self._observed(task.result())
+                    await self._outcome(task)
         finally:
             for task in running:
                 task.cancel()

@@ -7,21 +7,23 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from .._internal.containment import TimedOut, call_contained, describe_error
 from .._internal.redaction import redact
 from ..errors import UsageError
+from .budgets import Budget, BudgetSpent
+from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
 from .stagnation import novelty_traces
 from .tool import Effects, Tool
 from .values import AgentAction, Observation, Outcome, Usage
 
 logger = logging.getLogger(__name__)
-
 MAX_INPUT = 2**18  # characters of a call's input
 MAX_RESULT = 8_000  # characters of a tool's result that the model is shown
 Call = tuple[Tool, AgentAction, Observation]
@@ -30,10 +32,9 @@ SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
 """The calls of the current run so far, in order, for tools whose work depends on them. Such a tool stays stateless: it
 can serve many runs at once, and in a resumed run it finds the recorded calls."""
 _CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
-_SPENT: ContextVar[list[Usage] | None] = ContextVar("SPENT", default=None)
+_SPENT: ContextVar[_Spent | None] = ContextVar("SPENT", default=None)
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
-_NONE = Usage()
 
 
 def idempotency_key() -> str:
@@ -53,7 +54,15 @@ def idempotency_header() -> dict[str, str]:
 def charge_usage(usage: Callable[[], Usage]) -> None:
     """Charge the tokens of a nested run to the tool call that contains it, if any."""
     if (spent := _SPENT.get()) is not None:
-        spent.append(usage())
+        spent.usage += usage()
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What agents used that a call ran. `seconds` are those of a member's run, which its caller did not await."""
+
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -61,6 +70,7 @@ class _Record:
     """The outcome of equal calls so far."""
 
     result: str | None = None  # reused for the same call
+    pending: Pending | None = None  # its member's run has not ended
     in_doubt: bool = False  # whether the last of them took effect is unknown,
     is_news: bool = False  # and became so in this drive
     failed: str = ""  # for calls that may be repeated: the id of the first that failed
@@ -68,10 +78,11 @@ class _Record:
 
 
 class Toolbox:
-    """The tools of one run, and the outcomes of its calls so far. `run` is the run's key."""
+    """The tools of one run, and the outcomes of its calls so far. `run` is the run's key; `delegate` runs members."""
 
-    def __init__(self, tools: Iterable[Tool], run: str = "") -> None:
+    def __init__(self, tools: Iterable[Tool], run: str = "", delegate: Delegate | None = None) -> None:
         self._run = run
+        self._delegate = delegate
         self._tools: dict[str, Tool] = {}
         self._records: defaultdict[Key, _Record] = defaultdict(_Record)
         self._doubts = False  # whether any call was ever in doubt, which is rare
@@ -93,7 +104,7 @@ class Toolbox:
         `begun`: it was begun before with an unknown outcome; an equal call with an unknown outcome counts, too.
         """
         tool = self.find(action.tool)
-        if tool is None:
+        if tool is None or (begun and self._continues(action, tool)):
             return ""
         if tool.effects == "once" and (begun or self._record_of(tool, action).in_doubt):
             return f"{tool.name} was begun before and its outcome is unknown: did it happen?"
@@ -108,9 +119,12 @@ class Toolbox:
         return one.tool == other.tool and _key(self.find(one.tool), one) == _key(self.find(other.tool), other)
 
     def restore(self, action: AgentAction, observation: Observation | None) -> None:
-        """Restore a call begun in an earlier drive, with its outcome (`None`: unknown)."""
+        """Restore a call begun in an earlier drive, with its outcome (`None`: unknown, unless its member's run can be
+        continued)."""
         if observation is not None:
             self._settled.add(action.id)
+        elif self._continues(action, self.find(action.tool)):
+            return
         self._settle(action, "unknown" if observation is None else observation.outcome, observation)
 
     def remember(self, action: AgentAction, observation: Observation) -> None:
@@ -121,14 +135,21 @@ class Toolbox:
         if (tool := self.find(action.tool)) is not None:
             self._calls.append((tool, action, observation))
 
-    async def run(self, action: AgentAction) -> Observation:
-        """Run one action. Mistakes of the model or the tool become observations and are never raised."""
+    def _continues(self, action: AgentAction, tool: Tool | None) -> bool:
+        """Return whether the call is of a member whose run can be continued."""
+        return self._delegate is not None and is_member(tool) and self._delegate.knows(action.id)
+
+    async def run(self, action: AgentAction, share: Callable[[], Budget] = Budget) -> Observation:
+        """Run one action. Mistakes of the model or the tool become observations and are never raised.
+
+        `share` returns the budget of a member's run. Raises `Pending` if that run has not ended.
+        """
         began = time.perf_counter()
         tool = self.find(action.tool)
-        spent: list[Usage] = []
+        spent = _Spent()
         calls, spending = SO_FAR.set(self._calls), _SPENT.set(spent)
         try:
-            outcome, text = await self._answered(action, tool)
+            outcome, text = await self._answered(action, tool, share)
         finally:
             SO_FAR.reset(calls)
             _SPENT.reset(spending)
@@ -136,8 +157,8 @@ class Toolbox:
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
-        seconds = time.perf_counter() - began
-        return Observation(action.id, text, outcome, seconds, note, direct, stale, sum(spent, _NONE))
+        seconds = max(spent.seconds, time.perf_counter() - began)
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, spent.usage)
 
     def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
         """Return whether the tool gave the same output before. For a tool with effects, each result is news."""
@@ -145,7 +166,9 @@ class Toolbox:
             return False
         return not self._seen.isdisjoint(novelty_traces(action, outcome, text))
 
-    async def _answered(self, action: AgentAction, tool: Tool | None) -> tuple[Outcome, str]:
+    async def _answered(
+        self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget]
+    ) -> tuple[Outcome, str]:
         if tool is None:
             there_are = ", ".join(self._tools) or "none"
             return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
@@ -158,12 +181,13 @@ class Toolbox:
         except Exception as error:  # a check may raise anything
             return "failed", f"{tool.name} failed: {describe_error(error)}"
         key = _key(tool, action, arguments)
+        call = partial(self._outcome, action, tool, arguments, share)
         if tool.polls:
-            return await self._made(action, tool, key, arguments)
-        return await self._once_at_a_time(action, tool, key, arguments)
+            return await self._made(action, tool, key, call)
+        return await self._once_at_a_time(action, tool, key, call)
 
     async def _once_at_a_time(
-        self, action: AgentAction, tool: Tool, key: Key, arguments: Mapping[str, Any]
+        self, action: AgentAction, tool: Tool, key: Key, call: Callable[[], Awaitable[tuple[Outcome, str]]]
     ) -> tuple[Outcome, str]:
         """Deduplicate calls: a repeated call gets the earlier result, and a concurrent one waits for it."""
         record = self._records[key]
@@ -172,22 +196,27 @@ class Toolbox:
             await record.under_way.wait()
         if record.result is not None:
             return "repeated", f"You used {tool.name} with this input before. Its result was: {record.result}"
+        if record.pending is not None:
+            raise record.pending
         if waited and record.in_doubt:
             return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
         done = record.under_way = asyncio.Event()
         try:
-            return await self._made(action, tool, key, arguments)
+            return await self._made(action, tool, key, call)
+        except Pending as pending:
+            record.pending = pending
+            raise
         finally:
             record.under_way = None
             done.set()
 
     async def _made(
-        self, action: AgentAction, tool: Tool, key: Key, arguments: Mapping[str, Any]
+        self, action: AgentAction, tool: Tool, key: Key, call: Callable[[], Awaitable[tuple[Outcome, str]]]
     ) -> tuple[Outcome, str]:
-        call = self._records[key].failed or action.id  # a retry keeps the first call's key
-        token = _CALL.set((f"{self._run}/{call}" if self._run else "", tool.effects))
+        first = self._records[key].failed or action.id  # a retry keeps the first call's key
+        token = _CALL.set((f"{self._run}/{first}" if self._run else "", tool.effects))
         try:
-            outcome, text = await _outcome(tool, arguments)
+            outcome, text = await call()
         finally:
             _CALL.reset(token)
         self._settled.add(action.id)
@@ -195,6 +224,24 @@ class Toolbox:
         if outcome == "unknown":
             self._records[key].is_news = True
         return outcome, text
+
+    async def _outcome(
+        self, action: AgentAction, tool: Tool, arguments: Mapping[str, Any], share: Callable[[], Budget]
+    ) -> tuple[Outcome, str]:
+        if self._delegate is None or not is_member(tool):
+            return await _outcome(tool, arguments)
+        member = MemberCall(tool, str(arguments["query"]), action.id, share)
+        try:
+            answer = await self._delegate.run(member)
+        except BudgetSpent as error:
+            return "failed", f"{tool.name} was not asked: {error}."
+        except Pending:
+            raise
+        except Exception as error:  # a member may raise anything, too
+            return "failed", f"{tool.name} failed: {describe_error(error)}"
+        if (spent := _SPENT.get()) is not None:
+            spent.usage, spent.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
+        return answer.outcome, answer.text
 
     def _settle(self, action: AgentAction, outcome: Outcome, observation: Observation | None) -> None:
         if (tool := self.find(action.tool)) is not None and outcome in _SETTLING:

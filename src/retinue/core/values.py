@@ -29,6 +29,7 @@ class StopReason(StrEnum):
     CONTENT_FILTERED = "CONTENT_FILTERED"
     CANCELLED = "CANCELLED"
     AWAITING_HUMAN = "AWAITING_HUMAN"
+    AWAITING_MEMBER = "AWAITING_MEMBER"
     ERROR = "ERROR"
 
 
@@ -101,12 +102,14 @@ class AgentFinish:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens`."""
+    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens`. `runs` counts the runs of
+    agents that were called, at any depth."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     requests: int = 0
+    runs: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -119,6 +122,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
             self.requests + other.requests,
+            self.runs + other.runs,
         )
 
 

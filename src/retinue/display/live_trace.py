@@ -8,11 +8,13 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
+from functools import partial
 from typing import ParamSpec, Protocol, TextIO, TypeVar
 
 from .._internal.progress import progress_to
-from ..core.events import Asked, Called, Delta, Event, RunResult
+from ..core.events import Asked, Called, Delta, Event
 from ..core.log_context import run_is_shown
+from ..core.run_result import RunResult
 from .terminal import Live, is_seen, put
 from .trace import Trace
 
@@ -31,7 +33,7 @@ async def run_watched(work: Callable[P, Awaitable[T]], *args: P.args, **kwargs: 
 
 def should_show(trace: bool | None) -> bool:
     """Return whether a run that starts here should be shown: as configured, or else if a person waits for it and no
-    other run is shown. Nobody waits for nested runs of agents used as tools.
+    other run is shown. Runs of agents used as tools are shown in it.
     """
     waited = _WATCHED.get() and not _ONE.locked()
     _WATCHED.set(False)
@@ -39,7 +41,9 @@ def should_show(trace: bool | None) -> bool:
 
 
 class Traceable(Protocol):
-    """An object with a trace: a `Run`."""
+    """An object with a trace: a `Run`. `listener` hears of the events of agents that it calls."""
+
+    listener: Callable[[str, Event | Delta], None] | None
 
     def events(self) -> AsyncGenerator[Event | Delta, None]:
         """Yield its events as they happen."""
@@ -86,12 +90,20 @@ def _show_kept() -> None:
 async def _followed(run: Traceable, trace: Trace, live: Live) -> RunResult:
     with progress_to(live.progress), run_is_shown():
         live.show("getting ready")
+        run.listener = partial(_show_nested, trace=trace, live=live)
         async with aclosing(run.events()) as events:
             async for event in events:
                 _show(event, trace, live)
     live.hide()
     trace.end(run.result)
     return run.result
+
+
+def _show_nested(path: str, event: Event | Delta, trace: Trace, live: Live) -> None:
+    live.hide()
+    trace.show_nested(path, event)
+    if isinstance(event, Asked):
+        live.show(f"the model of {trace.name_of(path)} works")
 
 
 def _show(event: Event | Delta, trace: Trace, live: Live) -> None:

@@ -21,15 +21,16 @@ from ..core.events import (
     Replied,
     Resumed,
     Retried,
-    RunResult,
     Said,
     Started,
     Stopped,
 )
+from ..core.run_result import RunResult
 from ..core.values import AgentAction, Observation, Reply, StopReason, Usage
 from .terminal import Wrapping, cells, clean, columns, is_terminal, put
 
 _SHOWN = 600  # characters of an observation, and of a thought
+_SHOWN_NESTED = 200  # of an agent that was called
 _DECIDED = re.compile(
     r"^[ \t>*_#`-]*(?:action|tool|follow[ _-]?up|(?:so the )?final[ _]answer|observation)\b[^:\n]{0,40}:",
     re.IGNORECASE | re.MULTILINE,
@@ -58,6 +59,7 @@ class Trace:
         self._costs: list[str] = []
         self._usage, self._seconds, self._first = Usage(), 0.0, 0.0
         self._goes_on = False  # the next reply belongs to this step
+        self._nested: dict[str, str] = {}  # the names of agents that were called, by the paths of their calls
 
     @property
     def answering(self) -> bool:
@@ -76,6 +78,19 @@ class Trace:
             case _:
                 self._thought(event.answer if isinstance(event, Finished) else "")
                 self._show(event)
+
+    def name_of(self, path: str) -> str:
+        """Return the name of the agent that was called at `path`."""
+        return self._nested.get(path, "")
+
+    def show_nested(self, path: str, event: Event | Delta) -> None:
+        """Show one event of an agent that was called, at the end of a `path` of call ids."""
+        if isinstance(event, Started):
+            self._nested[path] = event.agent
+        if shown := _nested_line(event):
+            label, text, style = shown
+            before = "│ " * path.count("/") + f"│ {self.name_of(path)} · "
+            self._line(f"{before}{label}", _short(text, _SHOWN_NESTED), style)
 
     def _show(self, event: _Shown) -> None:
         match event:
@@ -212,6 +227,28 @@ class Trace:
             put(self._out, f"{style}{text.removesuffix(ending)}{_PLAIN}{ending}" if coloured else text)
 
 
+def _nested_line(event: Event | Delta) -> tuple[str, str, str] | None:
+    """Return label, text and style of an event of an agent that was called; `None` if it is not shown."""
+    match event:
+        case Started(question=question):
+            return "Question", question, _BOLD
+        case Called(action=action):
+            return "Action", _call(action), _DOING
+        case Observed(observation=seen):
+            return "Observation", seen.text, _GOOD if seen.outcome in ("result", "repeated") else _ODD
+        case Paused(action=action):
+            return "Waiting", f"for a person: {event.problem}: {_call(action)}", _ODD
+        case Resumed(decision=decision):
+            return "Decided", f"by a person: {decision.kind}", _ODD
+        case Retried():
+            return "Retry", f"{event.problem}; asking again in {event.seconds:.1f} s", _ODD
+        case Finished(answer=answer):
+            return "Answer", answer, _ANSWER
+        case Stopped(reason=reason):
+            return "Stopped", f"{reason}{': ' + event.detail if event.detail else ''}", _ODD
+    return None
+
+
 def _thought(text: str) -> str:
     """Return the text of a reply before its action or answer."""
     if text.lstrip().startswith(("{", "[", "```")):
@@ -247,8 +284,8 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+def _short(text: str, most: int = _SHOWN) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"
 
 
 def _count(number: int, one: str, many: str = "") -> str:

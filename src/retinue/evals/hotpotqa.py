@@ -19,7 +19,7 @@ import click
 
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.events import RunResult
+from ..core.run_result import RunResult
 from ..errors import DataError
 from ..models import PromptModel
 from ..strategies.react import React

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..agent import Agent
-from ..core.events import Asked, RunResult
+from ..core.events import Asked
+from ..core.run_result import RunResult
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

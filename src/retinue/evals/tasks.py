@@ -22,7 +22,7 @@ import click
 from .._internal.suggestions import suggestion
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.events import RunResult
+from ..core.run_result import RunResult
 from ..core.values import AgentAction, Decision
 from ..errors import DataError
 from ..models import PromptModel

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .._internal.containment import await_contained, describe_error, is_own_error
-from ..core.events import Called, Event, Observed, RunResult, result
+from ..core.events import Called, Event, Observed
 from ..core.protocols import Memory, Recalled
+from ..core.run_result import RunResult, result
 from ..core.values import AgentAction, Message
 from ..errors import RetinueError
 from ..strategies.prompting.injection_guard import neutralize

@@ -1,6 +1,7 @@
 """Durable runs: each is driven from its event log by the process that holds its latest epoch."""
 
-from .driver import RunInput, Runs
+from .drive import RunInput
+from .driver import Runs
 from .fair_scheduler import FairScheduler
 from .peers import Peers
 from .recovery import recover_runs

@@ -10,18 +10,19 @@ from ..core.events import Stopped
 from ..core.values import StopReason
 from ..errors import DataError
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
-from ..store.run_row import RunError, RunRow, RunValues
+from ..store.run_queries import active_members
+from ..store.run_row import BY_MEMBERS, RunError, RunRow, RunValues
 from ..store.run_store import discard_values, find_run, update_run
 from .run_status import final_values
 from .thread_messages import messages_of
 
 
 def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
-    """Cancel `run` and return its new row. An idle run ends at once; a driven one is marked `cancelling`, and its
-    driver must then be interrupted. `ending="expired"` ends the run as expired instead of cancelled. Raises
-    `StoreConflict` if the run is no longer as it was read."""
+    """Cancel `run` and return its new row. An idle run ends at once, and so do its members; a driven one is marked
+    `cancelling`, and its driver must then be interrupted. `ending="expired"` ends the run as expired instead of
+    cancelled. Raises `StoreConflict` if the run is no longer as it was read."""
     marked = RunValues(ending=ending) if ending else RunValues()
-    if run.status in ("in_progress", "cancelling"):
+    if run.status in ("in_progress", "cancelling") and run.driver != BY_MEMBERS:
         if not ending:
             marked["status"] = "cancelling"
         return update_run(connection, run, **marked)
@@ -38,12 +39,23 @@ def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
 
     after = append_entries(connection, run, [entry], change)
     assert after is not None
+    cancel_members(connection, run.id)
     return after
+
+
+def cancel_members(connection: Connection, run_id: str) -> bool:
+    """Cancel the runs of a run's members, at all levels: it has ended. Return whether there were any."""
+    members = active_members(connection, run_id)
+    for member_id in members:
+        if (member := find_run(connection, member_id, lock=True)) is not None and member.active:
+            cancel_run(connection, member)
+    return bool(members)
 
 
 def fail_run(connection: Connection, run: RunRow, problem: str, code: str = "server_error") -> RunRow:
     """Mark `run` as failed when it cannot be started or resumed. Its log is left unchanged. `code` is OpenAI's error
     code. Raises `StoreConflict` if the run is no longer as it was read."""
+    cancel_members(connection, run.id)
     ended = RunValues(status="failed", ended_at=int(time.time()), error=RunError(code, problem))
     return update_run(connection, run, **(ended | RunValues(epoch=run.epoch + 1, holds=False, expires_at=None)))
 

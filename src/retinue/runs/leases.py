@@ -12,7 +12,7 @@ from ..store.clock import CLOCK
 from ..store.event_log import last_milestone
 from ..store.processes import is_alive
 from ..store.run_queries import DRIVEN, runs_to_drive
-from ..store.run_row import UNREADABLE, RunRow, RunValues
+from ..store.run_row import BY_MEMBERS, UNREADABLE, RunRow, RunValues
 from ..store.run_store import find_run, update_run
 from ..store.snapshots import SnapshotWriter
 
@@ -40,7 +40,7 @@ def acquire_epoch(
     or another living process drives it. Passing its `request` saves reading it. The row of a run that begins gets its
     snapshot of `snapshots`. Raises `StoreConflict` if another process acquired the same epoch first."""
     run = find_run(connection, run_id, request, lock=True)
-    if run is None or run.status not in DRIVEN or not run.holds:
+    if run is None or run.status not in DRIVEN or not run.holds or run.driver == BY_MEMBERS:
         return None
     if run.driver not in (None, process) and is_alive(connection, run.driver):
         return None

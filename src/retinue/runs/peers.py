@@ -12,7 +12,6 @@ from functools import partial
 from .._internal.supervision import supervise
 from ..errors import StoreUnavailable
 from ..store.processes import EVERY, enter, forget_ended, leave, show_life
-from ..store.run_queries import runs_to_interrupt
 from .driver import Runs
 from .recovery import Recovery
 
@@ -57,8 +56,7 @@ class Peers:
         while True:
             await asyncio.sleep(_HEEDS)
             try:
-                for run_id in await self._runs.database.read(partial(runs_to_interrupt, process=self._process)):
-                    self._runs.interrupt(run_id)
+                await self._runs.interrupt_cancelled()
                 if time.monotonic() - recovered >= _RECOVERS:
                     await self._runs.database.write_apart(forget_ended)
                     await self._recovery.recover()

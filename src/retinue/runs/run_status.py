@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ..core import events
-from ..core.events import Event, Finished, Observed, Paused, Resumed, Stopped
+from ..core import run_result
+from ..core.events import Event, Finished, Paused, Stopped
+from ..core.run_result import pending
 from ..core.tool import Tool
-from ..core.values import AgentAction, Decision, StopReason
+from ..core.values import Decision, StopReason
 from ..store.event_log import Entry
 from ..store.run_row import RunError, RunRow, RunValues
 from .submissions import Pending, arguments_of, stored_calls
@@ -19,7 +20,7 @@ def final_values(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], c
     `code` is OpenAI's error code for failures without one of their own."""
     _, now, event = log[-1]
     assert isinstance(event, Finished | Stopped)
-    used = events.usage_of(entry.event for entry in log)
+    used = run_result.usage_of(entry.event for entry in log)
     values = _outcome(run, event, code)
     values["prompt_tokens"], values["completion_tokens"] = used.input_tokens, used.output_tokens
     values["cached_tokens"] = used.cached_tokens
@@ -83,20 +84,6 @@ _TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and addr
 def _words(event: Stopped) -> str:
     said = event.detail or f"the run was stopped: {event.reason}"
     return f"{said} (the best answer so far: {event.best})" if event.best else said
-
-
-def pending(log: Sequence[Event]) -> list[AgentAction]:
-    """Return the calls that wait for a person's decision or for the client's tool outputs."""
-    waiting: dict[str, AgentAction] = {}
-    for event in log:
-        match event:
-            case Paused(action=action):
-                waiting[action.id] = action
-            case Resumed(call_id=call_id):
-                waiting.pop(call_id, None)
-            case Observed(observation=observation):
-                waiting.pop(observation.call_id, None)
-    return list(waiting.values())
 
 
 def decisions(run: RunRow, log: Sequence[Event]) -> dict[str, Decision]:

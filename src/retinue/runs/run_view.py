@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from ..core import events
+from ..core import run_result
 from ..core.values import Step, Usage
 from ..store.event_log import Entry, length, read_events, read_page
 from ..store.run_row import RunRow
@@ -31,12 +31,12 @@ class RunView:
     @property
     def usage(self) -> Usage:
         """The tokens used."""
-        return events.usage_of(entry.event for entry in self.log)
+        return run_result.usage_of(entry.event for entry in self.log)
 
     @property
     def steps(self) -> list[Step]:
         """The turns in which tools were used."""
-        return list(events.steps(entry.event for entry in self.log))
+        return list(run_result.steps(entry.event for entry in self.log))
 
     @property
     def messages(self) -> list[MessageDelta]:

@@ -10,9 +10,10 @@ from sqlalchemy import Connection
 from ..core.tool import Tool
 from ..core.values import AgentAction, Decision, Usage
 from ..store.clock import CLOCK
-from ..store.event_log import length
+from ..store.event_log import append_entries, length
 from ..store.run_row import RunRow, RunValues, Submission
-from ..store.run_store import insert_submission, update_run
+from ..store.run_store import find_run, insert_submission, update_run
+from .member_paths import by_member, resume_entries
 
 
 class Pending(NamedTuple):
@@ -90,7 +91,24 @@ def submit_decisions(
         usage=run.usage or Usage(),
         **({} if further is None else further._asdict()),
     )
-    values = RunValues(status="queued", expires_at=now + ttl, waiting=(), turns=submission.number)
-    values |= RunValues(driver=None, attempts=0, progress=None)  # whichever process is first goes on with it
+    values = RunValues(expires_at=now + ttl, waiting=(), turns=submission.number)
+    inside = by_member(run.id, decisions)
+    if sum(map(len, inside.values())) < len(decisions) or not decisions:  # whichever process is first goes on with it
+        values |= RunValues(status="queued", driver=None, attempts=0, progress=None)
+    else:
+        values |= RunValues(status="in_progress")
+    if inside:
+        run = _resumed(connection, run, decisions)
     run = update_run(connection, run, **values)
+    for member_id, some in inside.items():
+        member = find_run(connection, member_id, lock=True)
+        if member is not None and member.status == "requires_action":
+            submit_decisions(connection, member, some, ttl, mark)
     return insert_submission(connection, run, submission)
+
+
+def _resumed(connection: Connection, run: RunRow, decisions: Mapping[str, Decision]) -> RunRow:
+    """Append the decisions on members' calls to their caller's log."""
+    run = update_run(connection, run, epoch=run.epoch + 1)
+    append_entries(connection, run, resume_entries(connection, run, decisions))
+    return run

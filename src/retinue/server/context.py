@@ -68,6 +68,7 @@ class Server:
             return
         self.runs.followers.look(run.id)
         driven = self.runs.interrupt(run.id)
+        self.runs.interrupt_members()
         if run.status in ("in_progress", "cancelling") and not driven:
             self.runs.start(run.id)  # nobody drives it: whoever did has died
 

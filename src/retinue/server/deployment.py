@@ -10,6 +10,7 @@ from pathlib import Path
 from ..agent import Agent
 from ..config import load_spec
 from ..config.builder import Builder
+from ..config.references import exposed
 from ..config.specs import FileSpec
 from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool
@@ -40,7 +41,7 @@ class Deployment:
     def of(cls, spec: FileSpec, created: int = 0) -> Deployment:
         """Build all agents and pipelines of a spec. Raises `DataError` if it has none."""
         builder = Builder(spec)
-        names = [part.name for part in (*(spec.agents or ()), *(spec.pipelines or ()))]
+        names = [part.name for part in (*exposed(spec), *(spec.pipelines or ()))]
         if not names:
             raise DataError(f"{spec.source.file}: there are no agents and no pipelines to serve")
         agents = {name: as_agent(builder.get(name)) for name in names}

@@ -19,6 +19,7 @@ from ..store.images import delete_unused_images
 from ..store.run_queries import (
     continued_runs,
     delete_old_runs,
+    left_callers,
     next_waiting_run,
     runs_past_expiry,
     shift_expiry,
@@ -84,7 +85,7 @@ async def _begin_waiting(server: Server) -> None:
 
 
 async def _continue_runs(server: Server) -> None:
-    for run_id in await server.database.read(continued_runs):
+    for run_id in [*await server.database.read(continued_runs), *await server.database.read(left_callers)]:
         if run_id not in server.runs.here:
             server.runs.start(run_id)
 

@@ -10,9 +10,12 @@ from functools import partial
 from typing import Protocol
 
 from fastapi import Request
+from sqlalchemy import Connection
 
-from ..errors import RetinueError
+from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs import Followed
+from ..runs.cancellation import cancel_run
+from ..runs.member_paths import decided_members
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from .context import Server
@@ -72,6 +75,8 @@ class RunSession:
         run that was cancelled for it."""
         self.server.halted(halted)
         if new and self.run.holds:
+            for run_id in decided_members(self.run):
+                self.server.runs.start(run_id)
             self.server.runs.start(self.run.id, self.run)
 
     async def follow(self, projection: StreamProjection) -> AsyncGenerator[str, None]:
@@ -128,8 +133,18 @@ class RunSession:
         return run
 
     def _left(self, projection: Projection) -> None:
-        if projection.last is None and not self.lasting:
-            self.server.runs.interrupt(self.run.id)
+        if projection.last is None and not self.lasting and not self.server.runs.interrupt(self.run.id):
+            self.server.runs.beside("cancelling a run that its client left", self._cancel)
+
+    async def _cancel(self) -> None:
+        """Cancel the run where this process does not drive it: its members have it, or another server."""
+
+        def work(connection: Connection) -> RunRow | None:
+            run = find_run(connection, self.run.id, lock=True)
+            return cancel_run(connection, run) if run is not None and run.active else None
+
+        with suppress(StoreUnavailable, StoreConflict):
+            self.server.halted(await self.server.database.write(work))
 
     async def _row(self) -> RunRow | None:
         return await self.server.database.read(partial(find_run, run_id=self.run.id))

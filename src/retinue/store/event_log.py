@@ -102,7 +102,7 @@ def append_entries(
         after = update_run(connection, run, **values)
     except StoreConflict as error:  # it was changed under the same epoch, where rows cannot be locked
         raise Fenced(run_id) from error
-    if run.status != after.status:  # otherwise already written
+    if (run.status, run.driver) != (after.status, after.driver):  # otherwise already written
         also(connection, after)
     return after
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ..core.values import Decision, Usage
 
-Kind = Literal["assistant", "chat", "response"]
+Kind = Literal["assistant", "chat", "response", "member"]
 Status = Literal[
     "queued",
     "in_progress",
@@ -24,6 +24,8 @@ UNREADABLE = (ValueError, TypeError, AttributeError, KeyError)
 """What reading a row raises that holds data which we did not write."""
 REGARDLESS = ""
 """The `snapshot` of a run that goes on although its agent is another now."""
+BY_MEMBERS = "members"
+"""The `driver` of a run that waits for the runs of its members: no process drives it until they have ended."""
 ACTIVE: frozenset[str] = frozenset({"queued", "in_progress", "requires_action", "cancelling"})
 
 
@@ -106,7 +108,7 @@ class RunRow:
         kind: The API that requested it.
         agent: The agent's name, which is the request's `model`.
         parent_id: The run that called this one, `root_id` the first of them, and `call_id` the call.
-        driver: The process that drives it, or drove it last.
+        driver: The process that drives it, or drove it last; or `BY_MEMBERS`.
         attempts: How many processes have driven it since it last made progress.
         progress: The number of the log's last event, reply deltas aside, at the beginning of the latest drive.
         ended_at: When it ended; `status` says how.

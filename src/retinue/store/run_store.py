@@ -123,9 +123,12 @@ def discard_values(connection: Connection, run_id: str, error: Mapping[str, Any]
 
 
 def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Delete runs with all that belongs to them. Messages on threads and items of conversations remain."""
+    """Delete runs with all that belongs to them, and those of their members. Messages on threads and items of
+    conversations remain."""
     for start in range(0, len(run_ids), _ANY_LENGTH):
         some = run_ids[start : start + _ANY_LENGTH]
+        if below := connection.execute(select(runs.c.id).where(runs.c.parent_id.in_(some))).scalars().all():
+            delete_runs(connection, below)
         for column in _OF_A_RUN:
             connection.execute(delete(column.table).where(column.in_(some)))
 

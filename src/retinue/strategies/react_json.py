@@ -17,10 +17,11 @@ from string import Template
 from typing import Any
 
 from ..core.budgets import Budget
-from ..core.events import Asked, Finished, RunResult
+from ..core.events import Asked, Finished
 from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
+from ..core.run_result import RunResult
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing.answer_stream import json_answer

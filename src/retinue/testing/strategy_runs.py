@@ -9,9 +9,10 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.events import Called, Event, RunResult
+from ..core.events import Called, Event
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, Strategy
+from ..core.run_result import RunResult
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Message, Reply, Usage
 from ..models import PromptModel

@@ -6,10 +6,11 @@ import asyncio
 from dataclasses import replace
 from itertools import count
 
-from ..core.events import Asked, RunResult
+from ..core.events import Asked
 from ..core.flow import advance
 from ..core.prompt import Ask
 from ..core.protocols import Task
+from ..core.run_result import RunResult
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Finish, Message, Reply, StopReason
 from .case import Case, cases, require, require_same, shown

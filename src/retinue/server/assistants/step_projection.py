@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.run_result import pending
 from ...core.tool import Tool
 from ...core.values import AgentAction, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
-from ...runs.run_status import pending
 from ...runs.submissions import Pending, arguments_of, stored_calls
 from ...runs.thread_messages import MessageDelta, Speech, derived_id, message_body, message_id
 from ...store.event_log import Entry

@@ -101,12 +101,12 @@ def call_id(run_id: str, call: str, asked: int = 1) -> str:
     """Return the client's id of a call, unique over all runs. A call that waits again gets a new id, so that a late
     answer to the first is not taken for one to the second."""
     again = f"y{asked}" if asked > 1 else ""
-    return f"call_{run_id.partition('_')[2]}x{call.replace('_', 'x')}{again}"
+    return f"call_{run_id.partition('_')[2]}x{call.replace('_', 'x').replace('/', 'z')}{again}"
 
 
 def run_of_call(id_: str) -> str | None:
     """Return the id of the run that a call id belongs to, or `None`."""
-    found = re.fullmatch(r"call_([0-9a-f]{24})x[a-z]+[0-9x]+(?:y[0-9]+)?", id_)
+    found = re.fullmatch(r"call_([0-9a-f]{24})x[a-z]+[0-9x]+(?:z[a-z]+[0-9x]+)*+(?:y[0-9]+)?", id_)
     return f"run_{found[1]}" if found else None
 
 

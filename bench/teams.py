@@ -1,0 +1,112 @@
+"""What a team costs: CPU of one hop, from an agent to a member and back, at several depths."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from bench.loop import cpu, note
+from bench.persistence import new_run
+from retinue import Agent, Budget
+from retinue.core.events import Delta
+from retinue.core.prompt import Ask, Decided
+from retinue.core.protocols import Chunks
+from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
+from retinue.runs import RunInput, Runs
+from retinue.server.agent_versions import agent_at
+from retinue.store.database import Database
+from retinue.store.run_row import RunRow
+
+DEPTHS = (1, 2, 4, 8)
+_ROUNDS = 40
+_QUESTION = "What is there to note?"
+
+
+class Delegating:
+    """A model in the process, which takes no time: it uses its tool once, and then answers."""
+
+    name = "delegating"
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        """It does as it is told."""
+        return Capabilities()
+
+    async def reply(self, request: Ask) -> Chunks:
+        """A call, or the end."""
+        decided: Decided = AgentFinish({"output": "done"})
+        if len(request.prompt.messages) < 3:
+            decided = (AgentAction(self._tool, "What is there?"),)
+        reply = request.write(decided)
+        yield Delta(reply.text)
+        yield replace(reply, usage=Usage(100, 10, 0, 1))
+
+
+def team(depth: int) -> Agent:
+    """Agents one below the other: `depth` hops, and a function at the end."""
+    made = Agent(Delegating("note"), [note], name="note_taker", budget=_BUDGET)
+    for _ in range(depth):
+        made = Agent(Delegating(made.name), [made], name=f"above_{made.name}"[:60], budget=_BUDGET)
+    return made
+
+
+_BUDGET = Budget(depth=None, children=None, total_steps=1_000)
+
+
+def measure() -> str:
+    """A table: CPU of a hop in milliseconds, where members run in the process and where each is a stored run."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_table(Path(folder)))
+
+
+async def _table(folder: Path) -> str:
+    gc.freeze()
+    lines = []
+    alone = await cpu(partial(team(0).run_async, _QUESTION), _ROUNDS)
+    kept_alone = await _kept(team(0), folder / "alone.db")
+    for depth in DEPTHS:
+        nested = await cpu(partial(team(depth).run_async, _QUESTION), _ROUNDS)
+        kept = await _kept(team(depth), folder / f"{depth}.db")
+        hop, kept_hop = ((whole - (depth + 1) * one) / depth for whole, one in ((nested, alone), (kept, kept_alone)))
+        lines.append(f"| {depth} | {hop * 1e3:.3f} | {kept_hop * 1e3:.3f} |")
+    return (
+        "CPU of the process for one hop: an agent calls another, which has a run of its own, and gets its answer. From "
+        "the CPU of a team of so many agents one below the other, that of as many runs of a single one is taken off "
+        f"({alone * 1e3:.2f} ms in memory, {kept_alone * 1e3:.2f} ms stored: a reply, a call, a reply). The model is "
+        "in the process and takes no time. Stored: SQLite, every commit synced; each member is a run in the database, "
+        f"and its caller rests meanwhile. Median of {_ROUNDS} runs.\n\n"
+        "| hops | in memory, ms a hop | stored, ms a hop |\n|---|---|---|\n" + "\n".join(lines) + "\n"
+    )
+
+
+async def _kept(agent: Agent, path: Path) -> float:
+    database = Database(f"sqlite:///{path}")
+    ended: dict[str, Callable[[], None]] = {}
+
+    async def assign(run: RunRow) -> RunInput:
+        return RunInput(agent_at({"agent": agent}, run.agent) or agent, run.request.get("question", _QUESTION))
+
+    driven = Runs(database, assign, lambda run: ended.pop(run.id, lambda: None)())
+    rows = [await database.write(partial(new_run, number)) for number in range(1, _ROUNDS + 2)]
+    number = count()
+
+    async def run() -> None:
+        row = rows[next(number)]
+        over = asyncio.Event()
+        ended[row.id] = over.set
+        driven.start(row.id, row)
+        await over.wait()
+
+    work: Callable[[], Awaitable[None]] = run
+    taken = await cpu(work, _ROUNDS)
+    await driven.close(10.0)
+    await database.close_async()
+    return taken

@@ -1,0 +1,99 @@
+"""Delegation: the run of an agent that is another agent's tool, a *member* of its team.
+
+Every member call is a run of its own, with a log of its own. `Delegate` says where it runs: in the caller's process, or
+as a stored run that a server drives. Its id is derived from the caller's run and the call, so whoever repeats the call
+finds the run instead of starting a second one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from .budgets import Budget
+from .tool import Tool
+from .values import Outcome, StopReason, Usage
+
+HANDOFF = "transfer_to_"  # begins the names of tools that hand the conversation over
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCall:
+    """A call of a member.
+
+    Args:
+        tool: The member, as its caller's tool.
+        question: What it is asked.
+        call: The call's id in its caller's run.
+        allowance: Returns its share of what its caller has left. Raises `BudgetSpent` if that is nothing.
+    """
+
+    tool: Tool
+    question: str
+    call: str
+    allowance: Callable[[], Budget]
+
+    @property
+    def passes_conversation(self) -> bool:
+        """Whether the member is to answer the conversation itself, rather than `question`."""
+        return bool(getattr(self.tool.something, "passes_conversation", False))
+
+    def budget(self, own: Budget) -> Budget:
+        """Return the budget of its run: the member's `own`, within the allowance and the tool's time limit. Raises
+        `BudgetSpent`."""
+        share = self.allowance()
+        seconds = min(self.tool.timeout, share.seconds or math.inf)
+        return own.within(replace(share, seconds=None if seconds == math.inf else seconds))
+
+
+class MemberAnswer(NamedTuple):
+    """How a member's run ended, and all that it used; `seconds` do not count those in which it waited."""
+
+    outcome: Outcome
+    text: str
+    usage: Usage
+    seconds: float
+
+
+class Pending(Exception):
+    """The member's run has not ended, and nothing is held for it: the caller's run stops for `reason`, and repeats the
+    call when it continues. `detail` says what is waited for."""
+
+    def __init__(self, reason: StopReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class Delegate(Protocol):
+    """Runs members."""
+
+    def knows(self, call: str) -> bool:
+        """Whether the run of this call can be continued; otherwise a begun call has an unknown outcome."""
+        ...
+
+    async def run(self, member: MemberCall) -> MemberAnswer:
+        """Start, continue or find the member's run, and return how it ended. Raises `Pending` if it has not ended."""
+        ...
+
+
+def is_member(tool: Tool | None) -> bool:
+    """Whether the tool is an agent, whose calls are runs of their own."""
+    return tool is not None and hasattr(tool.something, "run_spec")
+
+
+def answer_of(name: str, reason: StopReason, answer: str, detail: str, usage: Usage, seconds: float) -> MemberAnswer:
+    """Return what the caller observes of the run of the member `name`, which ended for `reason`, perhaps without an
+    `answer`; `usage` is that of the whole run."""
+    used = usage + Usage(runs=1)
+    if answer:
+        return MemberAnswer("result", answer, used, seconds)
+    return MemberAnswer("failed", f"{name} did not answer ({reason}{f': {detail}' if detail else ''}).", used, seconds)
+
+
+def stop_reason(pending: Sequence[Pending]) -> StopReason:
+    """Return why a run stops that waits for these members: for a person, if any of them does."""
+    human = any(one.reason is StopReason.AWAITING_HUMAN for one in pending)
+    return StopReason.AWAITING_HUMAN if human else StopReason.AWAITING_MEMBER

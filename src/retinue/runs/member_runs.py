@@ -1,0 +1,131 @@
+"""Runs of members: each call of an agent that is a tool is a run of its own, below the run that called it.
+
+The caller holds nothing while its members work: its row says that they have it. Whatever ends a member, or makes it
+wait for a person, updates its caller in the same transaction. A member's questions stand in its caller's log, under the
+path of their calls (`call_1_0/call_2_0`), so that the client of the run at the top sees and answers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from ..core.budgets import Budget
+from ..core.delegation import MemberCall
+from ..core.events import Called, Event, Paused, Stopped
+from ..core.protocols import Task
+from ..core.values import AgentAction, StopReason
+from ..store.clock import CLOCK
+from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
+from ..store.run_queries import active_members
+from ..store.run_row import BY_MEMBERS, RunRow
+from ..store.run_store import find_run, insert_run, update_run
+from .member_paths import member_run_id
+from .run_status import final_values
+from .thread_messages import messages_of
+
+Conclude = Callable[[Connection, RunRow, Sequence[Entry]], None]
+
+
+class Caller(NamedTuple):
+    """A run that calls members: its row as it was acquired, the path of its agent, and its task."""
+
+    run: RunRow
+    path: str
+    task: Task
+
+
+class Found(NamedTuple):
+    """A member's run, and its log if it has ended."""
+
+    run: RunRow
+    log: Sequence[Entry] = ()
+
+
+def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, budget: Budget) -> Found | None:
+    """Return the run of a member, which begins unless it is there. Return `None` if its caller has to end. Raises
+    `Fenced` if another drive has the caller's run by now."""
+    caller = by.run
+    run = find_run(connection, member_run_id(caller.id, member.call))
+    if run is not None:
+        return Found(run, () if run.active else read_events(connection, run.id))
+    now = find_run(connection, caller.id, caller.request, lock=True)
+    if now is None or now.epoch != caller.epoch:
+        raise Fenced(caller.id)
+    if now.status != "in_progress" or now.ending:
+        return None
+    agent = f"{by.path}/{member.tool.name}"
+    task = by.task if member.passes_conversation else Task(member.question)
+    history = [{"role": one.role, "content": one.content} for one in task.history]
+    run = RunRow(
+        id=member_run_id(caller.id, member.call),
+        tenant=caller.tenant,
+        thread_id=None,
+        created_at=int(CLOCK.now()),
+        status="queued",
+        holds=True,
+        expires_at=None,  # it ends with its caller
+        epoch=0,
+        request={"model": agent, "question": task.question, "history": history, "budget": asdict(budget)},
+        kind="member",
+        agent=agent,
+        parent_id=caller.id,
+        root_id=caller.root_id or caller.id,
+        call_id=member.call,
+        stored=True,
+    )
+    insert_run(connection, run)
+    return Found(run)
+
+
+def settle_caller(connection: Connection, run_id: str, human_ttl: int, conclude: Conclude) -> Iterator[RunRow]:
+    """Update a run whose members have it: it goes on once none of them is active, and waits for a person when they
+    do. Yield the new rows of this run and of those above it, as far as they changed."""
+    run = find_run(connection, run_id, lock=True)
+    if run is None or run.driver != BY_MEMBERS or not run.active:
+        return
+    members = active_members(connection, run_id)
+    if not members:
+        yield update_run(connection, run, status="in_progress", driver=None, attempts=0, progress=None, waiting=())
+        return
+    if run.status == "requires_action":  # further questions wait until its client has answered those that it was told
+        return
+    waiting = [find_run(connection, one) for one, status in members.items() if status == "requires_action"]
+    if not waiting:
+        return
+    log = read_events(connection, run_id)
+    questions = list(_questions([member for member in waiting if member is not None], log))
+    if not questions:
+        return
+    first = log[-1].seq + 1
+    told: list[Event] = [*questions, Stopped(StopReason.AWAITING_HUMAN, "members of the team wait for a person")]
+    entries = [Entry(first + at, CLOCK.now(), event) for at, event in enumerate(told)]
+    whole = [*log, *entries]
+
+    def change(now: RunRow) -> Change:
+        values = final_values(now, whole, {})
+        values["expires_at"] = int(CLOCK.now()) + human_ttl
+        said = list(messages_of(now, whole, values["status"]))
+        return Change(values, said, lambda connection, after: conclude(connection, after, whole))
+
+    held = update_run(connection, run, epoch=run.epoch + 1)
+    after = append_entries(connection, held, entries, change)
+    assert after is not None
+    yield after
+    if after.parent_id is not None:
+        yield from settle_caller(connection, after.parent_id, human_ttl, conclude)
+
+
+def _questions(members: Sequence[RunRow], log: Sequence[Entry]) -> Iterator[Paused]:
+    """Yield the members' questions to a person that their caller's log does not have yet."""
+    asked = [entry.event.action.id for entry in log if isinstance(entry.event, Paused)]
+    steps = {entry.event.action.id: entry.event.step for entry in log if isinstance(entry.event, Called)}
+    for member in members:
+        for call in member.waiting:
+            path = f"{member.call_id}/{call['id']}"
+            if asked.count(path) < call["asked"]:
+                action = AgentAction(call["tool"], dict(call["arguments"]), id=path)
+                yield Paused(steps.get(member.call_id or "", 0), action, f"{call['tool']} of {member.agent}")

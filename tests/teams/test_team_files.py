@@ -1,0 +1,69 @@
+"""Teams in files: workers of agents, and what of them a server offers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retinue import Agent
+from retinue.config import check, load_spec
+from retinue.server.deployment import Deployment
+
+TEAM = """\
+retinue: 1
+agents:
+  - name: boss
+    params:
+      script:
+        - {when: "47", say: It is 47.}
+        - {when: "", call: {tool: research_desk, input: {query: How old is Ada?}}}
+      strategy: tool_calling
+      workers:
+        - research desk
+        - {agent: maths, name: calculating, description: Calculates., approval: true}
+      budget: {total_steps: 20, depth: 2, children: 10}
+  - name: research desk
+    params:
+      role_description: Finds things out.
+      script:
+        - {when: old, call: {tool: register, input: {query: Ada}}}
+        - {when: "47", say: Ada is 47.}
+      strategy: tool_calling
+      workers: [register]
+  - name: register
+    params: {script: [{when: "", say: "47"}], strategy: tool_calling}
+  - name: maths
+    params: {script: [{when: "", say: "2"}], strategy: tool_calling, exposed: true}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "team.yml"
+    path.write_text(TEAM)
+    return path
+
+
+def test_a_team_of_three_levels_answers(file: Path) -> None:
+    assert list(check(file)) == []
+    boss = Agent.load_from_yaml(file, "boss")
+    tools = {tool.name: tool for tool in boss.tools}
+    assert tools["research_desk"].description == "Finds things out."
+    assert (tools["calculating"].description, tools["calculating"].approval) == ("Calculates.", True)
+    assert (boss.budget.total_steps, boss.budget.depth, boss.budget.children) == (20, 2, 10)
+    done = boss.run("How old is Ada?")
+    assert done.answer == "It is 47."
+    assert list(done.children) == ["call_1_0", "call_1_0/call_1_0"]
+
+
+def test_a_server_offers_the_top_and_who_says_so(file: Path) -> None:
+    assert sorted(Deployment.of(load_spec(file)).agents) == ["boss", "maths"]
+
+
+def test_a_team_is_written_as_it_was_read(file: Path, tmp_path: Path) -> None:
+    boss = Agent.load_from_yaml(file, "boss")
+    again = tmp_path / "again.yml"
+    boss.save_to_yaml(again)
+    assert sorted(Deployment.of(load_spec(again)).agents) == ["boss", "maths"]
+    assert Agent.load_from_yaml(again, "boss").run("How old is Ada?").answer == "It is 47."
