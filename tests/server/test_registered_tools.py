@@ -271,6 +271,7 @@ def test_a_file_says_which_agents_allow_it(tmp_path: Path) -> None:
     path.write_text(
         "retinue: 1\nagents:\n"
         "  - {name: open, params: {script: [Hi], registered_tools: true}}\n"
-        "  - {name: closed, params: {script: [Hi]}}\n"
+        "  - {name: closed, params: {script: [Hi], workers: [hidden]}}\n"
+        "  - {name: hidden, params: {script: [Hi], registered_tools: true}}\n"
     )
     assert Deployment.load(path).extensible == {"open"}

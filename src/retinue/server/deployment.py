@@ -50,7 +50,7 @@ class Deployment:
                 if not isinstance(memory, ConversationMemory | EntityMemory):
                     kind = type(memory).__name__
                     logger.warning("%s of %s is not used by the server: it cannot be kept for each user", kind, name)
-        extensible = frozenset(one.name for one in spec.agents or () if one.params.registered_tools)
+        extensible = frozenset(one.name for one in exposed(spec) if one.params.registered_tools)
         return cls(agents, created, extensible)
 
     @property
