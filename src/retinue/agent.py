@@ -245,8 +245,7 @@ class Agent(YamlSerializable):
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
         parts = self.name, self.model, self.strategy, tuple(self.tools), self.instructions, self.budget
-        asking = self.human, self.require_human_feedback
-        return RunSpec(*parts, *asking, self._answer_schema, self.memories, self.trace)
+        return RunSpec(*parts, self.human, self.require_human_feedback, self._answer_schema, self.memories, self.trace)
 
     async def resume_async(
         self,
@@ -284,8 +283,9 @@ class Agent(YamlSerializable):
         children: Mapping[str, Sequence[Event]] | None = None,
     ) -> RunResult:
         """Run `resume_async` and block. In an interactive terminal the run is shown."""
-        more = {"budget": budget, "images": images, "key": key, "children": children}
-        return run_blocking(run_watched(self.resume_async, log, decisions, **more))
+        return run_blocking(
+            run_watched(self.resume_async, log, decisions, budget=budget, images=images, key=key, children=children)
+        )
 
 
 def _check_names(limits: Mapping[str, Any]) -> None:

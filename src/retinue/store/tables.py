@@ -40,7 +40,7 @@ def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Ta
     )
 
 
-def _of_runs(name: str, *columns: Column[str] | Column[object] | Index) -> Table:
+def _of_runs(name: str, *columns: Column[object] | Index) -> Table:
     """Define a table of what belongs to runs."""
     run = Column("run_id", String(64), primary_key=True)
     return Table(name, metadata, run, Column("tenant", String(64), nullable=False), *columns)
