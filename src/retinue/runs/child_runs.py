@@ -8,7 +8,7 @@ from functools import partial
 from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of
 from ..core.events import Observed, Replied
 from ..core.run_result import result
-from ..core.values import StopReason
+from ..core.values import StopReason, Usage
 from ..errors import DataError, StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Fenced
@@ -39,8 +39,10 @@ class ChildRuns:
         work = partial(find_or_add_member, by=self._caller, member=member, budget=budget)
         try:
             found = await self._database.write(work)
-        except (StoreUnavailable, StoreConflict, Fenced, DataError) as error:
-            self.problem = error
+        except DataError as error:
+            return answer_of(member.tool.name, StopReason.ERROR, "", str(error), Usage(), 0.0)
+        except (StoreUnavailable, StoreConflict, Fenced) as error:
+            self.problem = StoreUnavailable(str(error)) if isinstance(error, StoreConflict) else error
             raise Pending(StopReason.AWAITING_MEMBER, f"{member.tool.name} cannot be reached") from error
         if found is None or found.run.active:
             if found is not None and found.run.driver is None:

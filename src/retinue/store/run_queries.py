@@ -174,7 +174,7 @@ def shift_expiry(connection: Connection, by: int, driver: str | None = None) -> 
 
 
 def delete_old_runs(connection: Connection, before: int | None, unstored_before: int, most: int) -> int:
-    """Delete at most `most` runs that have ended. Return how many.
+    """Delete at most `most` runs that have ended, with those of their members. Return how many.
 
     Args:
         connection: A connection.
@@ -185,7 +185,8 @@ def delete_old_runs(connection: Connection, before: int | None, unstored_before:
     old = runs.c.thread_id.is_(None) & (runs.c.created_at < unstored_before) & runs.c.stored.is_(False)
     if before is not None:
         old |= runs.c.created_at < before
-    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old).limit(most)
+    tops = runs.c.parent_id.is_(None)  # members go with their callers, which find their answers there
+    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old, tops).limit(most)
     found = list(connection.execute(query).scalars())
     if found:
         delete_runs(connection, found)
