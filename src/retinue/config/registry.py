@@ -48,7 +48,7 @@ COMPONENTS: Mapping[str, TypeEntry] = {
         {
             "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
             "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
-            "dialect": TEXT, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
+            "dialect": TEXT, "sees": FLAG, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
             "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
         },
     ),

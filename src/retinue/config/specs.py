@@ -146,6 +146,7 @@ class AgentParams(Spec):
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(STRATEGIES)})] | None = None
     custom_prompt: str | None = None
     tools: Tools | None = None
+    registered_tools: bool | None = None
     workers: list[WorkerItem] | None = None
     handoffs: list[Name] | None = None
     exposed: bool | None = None

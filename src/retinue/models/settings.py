@@ -18,7 +18,8 @@ class Settings:
 
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
     unchanged. `context`: context window in tokens, for the embedded engine and Ollama. `limits`: `None` for the
-    engine's own. `headers`: returns further headers of a request with this body.
+    engine's own. `headers`: returns further headers of a request with this body. `sees`: whether the model can be sent
+    images, where the engine does not tell.
     """
 
     model: str = ""
@@ -34,3 +35,4 @@ class Settings:
     retries: Retries = field(default_factory=Retries)
     limits: TimeLimits | None = None
     headers: Callable[[bytes], Mapping[str, str]] | None = None
+    sees: bool | None = None

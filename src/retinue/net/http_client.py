@@ -67,9 +67,9 @@ class HttpClient:
         self._heads: dict[tuple[Route, str, str], bytes] = {}  # heads of earlier requests
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
 
-    async def get(self, path: str) -> Any:
-        """Return the JSON at `path`. Raises `ModelError`."""
-        async with aclosing(self.exchange(path)) as reads:
+    async def get(self, path: str, body: bytes | None = None) -> Any:
+        """Return the JSON at `path`, or that a POST of `body` returns. Raises `ModelError`."""
+        async with aclosing(self.exchange(path, body)) as reads:
             async for bodies in reads:
                 return bodies[0]
         raise ModelUnavailable(f"{self._shown}{path} returned an empty response")

@@ -17,7 +17,7 @@ from ..core.delegation import is_member
 from ..core.events import Finished, Said, Started, Stopped, stopped_by
 from ..core.protocols import Task
 from ..core.tool import Tool
-from ..core.values import Message, StopReason
+from ..core.values import Image, Message, StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..nested_runs import Earlier
 from ..store.database import Database
@@ -40,7 +40,8 @@ DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """The agent and input of a run. A resumed run takes its question and history from its log.
+    """The agent and input of a run. A resumed run takes its question and history from its log, which has its `images`
+    without their bytes.
 
     `path` is that of the agent in its team, if it is another one than the run asks for: a former run on the thread
     handed the conversation over to it.
@@ -50,6 +51,7 @@ class RunInput:
     question: str = ""
     history: Sequence[Message] = ()
     path: str = ""
+    images: Sequence[Image] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ class Drive:
         if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
             asked = log[0]
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
+        live.images = assigned.images
         live.regardless = run.snapshot == REGARDLESS
         task = Task(asked.question, history=tuple(asked.history))
         path = assigned.path or run.agent

@@ -16,7 +16,7 @@ from starlette.routing import WebSocketRoute
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
-from . import embeddings, health, model_list, pages, tenant_runs
+from . import embeddings, health, memory_list, model_list, pages, tenant_runs, tool_list
 from .a2a import routes as a2a
 from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored
@@ -53,6 +53,8 @@ ROUTERS = (
     chat_stored.router,
     model_list.router,
     embeddings.router,
+    memory_list.router,
+    tool_list.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check

@@ -29,8 +29,9 @@ _LARGE = 100_000  # bytes of a body that take a while to be written
 @dataclass(frozen=True, slots=True)
 class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
-    ever); whether unknown parameters are refused; which tools runs may use that are the server's own; and what each
-    tenant may keep."""
+    ever); whether unknown parameters are refused; which tools runs may use that are the server's own; what each
+    tenant may keep; and the private servers from which images may be fetched, and those that
+    registered tools may call, as `host:port`."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -38,6 +39,8 @@ class Options:
     strict: bool = False
     hosted_tools: tuple[str, ...] = ("file_search",)
     quota: Quota = field(default_factory=Quota)
+    image_hosts: tuple[str, ...] = ()
+    tool_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Server:
     large: Shares = field(default_factory=lambda: Shares(1))  # large bodies and schemas, being read or written
     reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
     writing: Shares = field(default_factory=lambda: Shares(8))  # what waits is written together, in one transaction
+    fetching: Shares = field(default_factory=lambda: Shares(4))  # requests whose images are being fetched
     batches: FairBatches = field(default_factory=FairBatches)
 
     def poll_after(self) -> dict[str, str]:

@@ -25,11 +25,13 @@ class Page(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Quota:
     """A tenant's storage limits. `bytes` limits files and, separately, their text in vector stores; `files` limits
-    files and, separately, files in vector stores; `stores` limits vector stores."""
+    files and, separately, files in vector stores; `stores` limits vector stores; `memories` limits the bytes of what is
+    remembered."""
 
     bytes: int = 10_000_000_000
     files: int = 100_000
     stores: int = 10_000
+    memories: int = 100_000_000
 
 
 class TenantView:

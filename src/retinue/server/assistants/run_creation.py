@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from ...runs.cancellation import cancel_run
 from ...store.clock import CLOCK
+from ...store.images import show_images
 from ...store.run_conversation import put_beside
 from ...store.run_queries import count_of_key, thread_holder
 from ...store.run_row import Kind, RunRow
@@ -99,6 +100,10 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         metadata=new.metadata or {},
         stored=bool(request.get("store")),
     )
+    turns = (*(new.request.get("messages") or ()), *(new.request.get("since") or ()))
+    shown = [image["id"] for turn in turns for image in turn.get("images", ())]
+    if shown:
+        show_images(connection, scope.tenant, run.id, shown)
     insert_run(connection, replace(run, request=put_beside(connection, scope.tenant, run.id, run.request)))
     return run
 

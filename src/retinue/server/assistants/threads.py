@@ -8,6 +8,7 @@ from dataclasses import replace
 from fastapi import APIRouter
 from sqlalchemy import Connection, select
 
+from ...store.memory_states import forget_thread
 from ...store.run_queries import delete_thread_runs, thread_holder
 from ...store.run_row import RunRow
 from ...store.tables import messages, threads
@@ -70,6 +71,7 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
         there = delete_thread_runs(connection, scope, thread_id)
         scope.remove(connection, messages, messages.c.thread_id == thread_id)
         scope.remove(connection, threads, threads.c.id == thread_id)
+        forget_thread(connection, scope.tenant, thread_id)
         return there
 
     for run in await context.write(remove):

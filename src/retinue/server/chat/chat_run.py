@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,10 +13,11 @@ from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..assistants.messages import add_messages
 from ..assistants.run_creation import NewRun, add_run
-from ..assistants.schemas import MessageCreate
+from ..assistants.schemas import ImageUrl, ImageUrlPart, MessageCreate, TextPart
 from ..assistants.threads import find_or_add_thread
 from ..context import Options
 from ..conversation_history import SYSTEM, conversation, text_of
+from ..image_parts import Shown, images_in
 from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError
 from ..wire.objects import run_of_call
@@ -41,10 +42,15 @@ _KEPT = (
 
 
 def chat_run(
-    connection: Connection, scope: TenantView, options: Options, asked: Mapping[str, Any], thread_key: str | None
+    connection: Connection,
+    scope: TenantView,
+    options: Options,
+    asked: Mapping[str, Any],
+    thread_key: str | None,
+    shown: Shown,
 ) -> tuple[RunRow, bool]:
     """Return the run that answers a request, and whether it must be started. Raises `ApiError`."""
-    said = check_messages(connection, scope, asked["messages"])
+    said = check_messages(connection, scope, asked["messages"], shown)
     waiting = _waiting(connection, scope, said)
     if waiting is not None:
         run, outputs = waiting
@@ -60,6 +66,7 @@ def chat_run(
         "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in SYSTEM),
         "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
     }
+    request |= {"user": user} if (user := asked.get("user") or asked.get("safety_identifier")) else {}
     request |= {"stream": True} if asked.get("stream") else {}
     thread_id = None
     if thread_key is not None:
@@ -115,8 +122,21 @@ def _news(said: Said) -> list[MessageCreate]:
     for one in reversed(said):
         if one["role"] == "assistant" and (one.get("tool_calls") or text_of(one.get("content")).strip()):
             break  # an empty message is not an answer
-        if one["role"] == "user" and (text := text_of(one.get("content"))):
+        text, images = text_of(one.get("content")), one.get("images")
+        if one["role"] == "user" and (text or images):
+            content = [*_text_part(text), *_image_parts(one["parts"])] if images else text
             texts.insert(
-                0, MessageCreate.model_construct(role="user", content=text)
+                0, MessageCreate.model_construct(role="user", content=content)
             )  # validated, except for the total length
     return texts
+
+
+def _text_part(text: str) -> Iterator[TextPart]:
+    if text:
+        yield TextPart.model_construct(type="text", text=text)
+
+
+def _image_parts(content: Any) -> Iterator[ImageUrlPart]:
+    for _, source in images_in(content):
+        url = ImageUrl.model_validate({"url": source.url, "detail": source.detail})
+        yield ImageUrlPart(type="image_url", image_url=url)
