@@ -19,7 +19,7 @@ from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
 from retinue.runs import RunInput, Runs
-from retinue.server.agent_versions import members_of
+from retinue.server.agent_versions import agent_at
 from retinue.store.database import Database
 from retinue.store.run_row import RunRow
 
@@ -89,11 +89,10 @@ async def _table(folder: Path) -> str:
 
 async def _kept(agent: Agent, path: Path) -> float:
     database = Database(f"sqlite:///{path}")
-    members = members_of({"agent": agent})
     ended: dict[str, Callable[[], None]] = {}
 
     async def assign(run: RunRow) -> RunInput:
-        return RunInput(members.get(run.agent, agent), run.request.get("question", _QUESTION))
+        return RunInput(agent_at({"agent": agent}, run.agent) or agent, run.request.get("question", _QUESTION))
 
     driven = Runs(database, assign, lambda run: ended.pop(run.id, lambda: None)())
     rows = [await database.write(partial(new_run, number)) for number in range(1, _ROUNDS + 2)]

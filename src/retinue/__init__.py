@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         Retriever as Retriever,
         SearchEngine as SearchEngine,
         SerpAPIComponent as SerpAPIComponent,
+        SpeechToText as SpeechToText,
+        TextToSpeech as TextToSpeech,
         TopPSampler as TopPSampler,
         Weather as Weather,
         WebRetriever as WebRetriever,
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .executor import Executor as Executor
+    from .handoffs import handoff as handoff
     from .memory import (
         ConversationMemory as ConversationMemory,
         EntityExtractor as EntityExtractor,
@@ -80,6 +83,13 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
+    from .teams import (
+        A2AAgent as A2AAgent,
+        Chain as Chain,
+        MessageGroup as MessageGroup,
+        RemoteAgent as RemoteAgent,
+        Role as Role,
+    )
 
 __version__ = "0.1.0"
 
@@ -90,7 +100,7 @@ _HOME = {
         "Crawler", "CurrencyConverter", "DeepsetCloudPipeline", "DocumentSplitter", "DocumentWriter", "FileConverter",
         "GitHubAPI", "HaystackPipeline", "IssueLink", "LinkContentFetcher", "PromptNode", "PromptTemplate",
         "PythonRuntime", "Ranker", "Reader", "ReportWriter", "Retriever", "SearchEngine", "SerpAPIComponent",
-        "TopPSampler", "Weather", "WebRetriever", "Wikipedia",
+        "SpeechToText", "TextToSpeech", "TopPSampler", "Weather", "WebRetriever", "Wikipedia",
     ),
     "core.component": ("Component",),
     "core.component_declaration": ("component",),
@@ -102,9 +112,11 @@ _HOME = {
     "core.events": ("Delta", "Event"),
     "core.run_result": ("RunResult",),
     "executor": ("Executor",),
+    "handoffs": ("handoff",),
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
+    "teams": ("A2AAgent", "Chain", "MessageGroup", "RemoteAgent", "Role"),
     "core.values": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",

@@ -31,12 +31,15 @@ from .memory.recall import as_tuple
 from .models import PromptModel
 from .models.reply_limits import limited
 from .nested_runs import Earlier
+from .net.image_source import ImageSource
 from .run_spec import RunSpec
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
 
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
+History = Sequence[Message]
+Images = Sequence[ImageSource]
 _BUNDLED = ("calculator", "passages")  # built-in tools
 
 
@@ -175,27 +178,31 @@ class Agent(YamlSerializable):
         return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, memories
 
     def start(
-        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None, key: str = ""
+        self, question: str, *, history: History = (), params: Params | None = None, images: Images = (), key: str = ""
     ) -> Run:
         """Create a run without starting it: iterate over its `events`, `cancel` it, read its `result`.
 
-        `params` are parameters of pipeline nodes, as in `with_params`. `key` is the idempotency key that tools send
-        to external services; random if empty. Raises `UsageError` for an empty question.
+        `params` are as in `with_params`. `images` are bytes, paths, or data, http or https URLs. `key` is the
+        idempotency key that tools send to services; random if empty. Raises `UsageError` for an empty question.
         """
-        return Run(self.with_params(params) if params else self, question, history, key=key)
+        run = Run(self.with_params(params) if params else self, question, history, key=key)
+        run.images = tuple(images)
+        return run
 
     async def run_async(
-        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+        self, question: str, *, history: History = (), params: Params | None = None, images: Images = ()
     ) -> RunResult:
         """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
 
-        Raises `UsageError` as `start` does, and `ModelError` if the model never says anything.
+        Raises `UsageError` as `start` does, or if the model cannot see, and `ModelError` if it never says anything.
         """
-        return await self.start(question, history=history, params=params).finish()
+        return await self.start(question, history=history, params=params, images=images).finish()
 
-    def run(self, question: str, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
+    def run(
+        self, question: str, *, history: History = (), params: Params | None = None, images: Images = ()
+    ) -> RunResult:
         """Run `run_async` and block. In an interactive terminal the run is shown (see `trace`)."""
-        return run_blocking(run_watched(self.run_async, question, history=history, params=params))
+        return run_blocking(run_watched(self.run_async, question, history=history, params=params, images=images))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """Call `run_async` for each question, at most `at_once` at a time. Results are in the order of the questions.
@@ -224,32 +231,21 @@ class Agent(YamlSerializable):
         return run_blocking(self.run_batch_async(questions, at_once=at_once))
 
     def stream_async(
-        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+        self, question: str, *, history: History = (), params: Params | None = None, images: Images = ()
     ) -> AsyncGenerator[Event | Delta, None]:
         """Yield the events of a run as they happen, and the model's text as `Delta`s. Raises as `run_async` does."""
-        return self.start(question, history=history, params=params).events()
+        return self.start(question, history=history, params=params, images=images).events()
 
     def stream(
-        self, question: str, *, history: Sequence[Message] = (), params: Params | None = None
+        self, question: str, *, history: History = (), params: Params | None = None, images: Images = ()
     ) -> Iterator[Event | Delta]:
         """Iterate over `stream_async` and block."""
-        return iterate_blocking(self.stream_async(question, history=history, params=params))
+        return iterate_blocking(self.stream_async(question, history=history, params=params, images=images))
 
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
-        return RunSpec(
-            self.name,
-            self.model,
-            self.strategy,
-            tuple(self.tools),
-            self.instructions,
-            self.budget,
-            self.human,
-            self.require_human_feedback,
-            self._answer_schema,
-            self.memories,
-            self.trace,
-        )
+        parts = self.name, self.model, self.strategy, tuple(self.tools), self.instructions, self.budget
+        return RunSpec(*parts, self.human, self.require_human_feedback, self._answer_schema, self.memories, self.trace)
 
     async def resume_async(
         self,
@@ -257,14 +253,15 @@ class Agent(YamlSerializable):
         decisions: Mapping[str, Decision] | None = None,
         *,
         budget: Budget | None = None,
+        images: Images = (),
         key: str = "",
         children: Mapping[str, Sequence[Event]] | None = None,
     ) -> RunResult:
         """Continue a parked, cancelled or interrupted run from the end of its `log` (a result's `events`).
 
-        `decisions` are a person's, by call id; `budget` may be larger; `key` and `children` are the original run's. A
-        `once` tool, or an agent, of whose call no outcome is recorded waits for a decision. Raises `LogMismatch` if
-        this agent did not write the log.
+        `decisions` are a person's, by call id; `budget` may be larger; `key`, `children` and the `images`, which a
+        stored log lacks, are the original run's. A `once` tool, or an agent, of whose call no outcome is recorded waits
+        for a decision. Raises `LogMismatch` if this agent did not write the log.
         """
         started = log[0] if log else None
         if not isinstance(started, Started):
@@ -272,7 +269,7 @@ class Agent(YamlSerializable):
         if isinstance(log[-1], Finished):
             return result(log)
         run = Run(self, started.question, started.history, Earlier(log, decisions or {}, children or {}), key)
-        run.budget = budget or self.budget
+        run.budget, run.images = budget or self.budget, tuple(images)
         return await run.finish()
 
     def resume(
@@ -281,11 +278,14 @@ class Agent(YamlSerializable):
         decisions: Mapping[str, Decision] | None = None,
         *,
         budget: Budget | None = None,
+        images: Images = (),
         key: str = "",
         children: Mapping[str, Sequence[Event]] | None = None,
     ) -> RunResult:
         """Run `resume_async` and block. In an interactive terminal the run is shown."""
-        return run_blocking(run_watched(self.resume_async, log, decisions, budget=budget, key=key, children=children))
+        return run_blocking(
+            run_watched(self.resume_async, log, decisions, budget=budget, images=images, key=key, children=children)
+        )
 
 
 def _check_names(limits: Mapping[str, Any]) -> None:

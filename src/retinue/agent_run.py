@@ -10,22 +10,25 @@ from dataclasses import replace
 from ._internal.containment import call_contained, describe_error, is_own_error
 from ._internal.representation import one_line_repr
 from ._internal.tracebacks import shorten_traceback
+from .core.call_usage import charge_usage
 from .core.deadline import Deadline, Interrupted
 from .core.delegation import Delegate
 from .core.effects import LibraryEffects
 from .core.events import Delta, Event, Finished, Started, Stopped
+from .core.image_format import check_together, messages_with_data, with_data
 from .core.log_context import LogContext, current_context, log_context
 from .core.loop import Events, drive
-from .core.protocols import Flow, Strategy, Task, calls_natively
+from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
 from .core.replay import beginning, replaying
 from .core.run_log import log_event
 from .core.run_result import RunResult, result, usage_of
-from .core.toolbox import Toolbox, charge_usage
+from .core.toolbox import Toolbox
 from .core.values import Capabilities, Message
 from .display.live_trace import run_traced, should_show
 from .errors import ModelError, RetinueError, UsageError
 from .memory.recall import recall_history, remember
 from .nested_runs import Earlier, Listener, NestedRuns
+from .net.image_source import ImageSource, load_images
 from .run_spec import Specified
 from .strategies.auto import Auto, choose_strategy
 
@@ -35,11 +38,12 @@ class Run:
 
     `key` is the idempotency key that services receive with calls (`toolbox.idempotency_key`); random if empty. A run
     that continues a `log` should have the original key. With `regardless` set, it continues the log of an agent that
-    asked for the same in other words. `delegate` runs the agents among its tools; by default they run where this run
-    does, and `listener` hears of their events.
+    asked for the same in other words. `images` are shown with the question, to a model that can see. `delegate` runs
+    the agents among its tools; by default they run where this run does, and `listener` hears of their events.
     """
 
     regardless = False
+    images: Sequence[ImageSource] = ()
     listener: Listener | None = None
 
     def __init__(
@@ -62,7 +66,7 @@ class Run:
         self._spec = spec
         self._task = Task(question, spec.tools, tuple(history))
         self._decisions = earlier.decisions
-        self._nested = NestedRuns(_nested, self.key, spec.human, earlier)
+        self._nested = NestedRuns(_nested, self._task, self.key, spec.human, earlier)
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = 0.0
@@ -103,15 +107,23 @@ class Run:
 
     async def _beginning(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
-        return beginning(self._begun) or Started(
+        if (begun := beginning(self._begun)) is not None:
+            data = {one.id: one.data for one in await load_images(self.images)}
+            history = messages_with_data(begun.history, data)
+            return replace(begun, history=history, images=with_data(begun.images, data))
+        abilities = await self._abilities()
+        images = await self._deadline.wait(load_images(self.images)) if self.images else ()
+        check_together(images)
+        return Started(
             self._task.question,
             self._spec.name,
             strategy="",  # chosen later
             model=self._spec.model.name,
             tools=(),
-            abilities=await self._abilities(),
+            abilities=abilities,
             history=await self._history(),
             instructions=self._spec.instructions,
+            images=images,
         )
 
     def _driven(self, begun: Started) -> Events:
@@ -120,6 +132,7 @@ class Run:
         task = replace(
             self._task,
             history=begun.history,
+            images=begun.images,
             constrained=abilities.constrains,
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
@@ -184,6 +197,8 @@ class Run:
     async def _found(self) -> Capabilities:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
         model, strategy = self._spec.model, self._spec.strategy
+        if (self.images or any(turn.images for turn in self._task.history)) and not await can_see(model):
+            raise UsageError(blind(model.name))
         native = bool(self._task.tools) and calls_natively(strategy)
         if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
             found = await model.abilities()
@@ -206,5 +221,5 @@ class Run:
         return replace(result(self.log, self._seconds), children=self._nested.children)
 
 
-def _nested(member: Specified, question: str, earlier: Earlier, key: str) -> Run:
-    return Run(member, question, earlier=earlier, key=key)
+def _nested(member: Specified, task: Task, earlier: Earlier, key: str) -> Run:
+    return Run(member, task.question, task.history, earlier, key)

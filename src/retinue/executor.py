@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ._internal.sync_bridge import run_blocking
-from .agent import Agent, Human, Params, Run
+from .agent import Agent, History, Human, Images, Params, Run
 from .core.budgets import Budget
 from .core.prompt import Ask
 from .core.protocols import Chunks
 from .core.run_result import RunResult
-from .core.values import Capabilities, Message
+from .core.values import Capabilities
 from .display.live_trace import run_watched
 from .errors import ModelRefused
 from .strategies.given_actions import GivenActions
@@ -48,21 +48,29 @@ class Executor(Agent):
         )
 
     def start(
-        self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None, key: str = ""
+        self,
+        question: Actions,
+        *,
+        history: History = (),
+        params: Params | None = None,
+        images: Images = (),
+        key: str = "",
     ) -> Run:
         """Create a run of the actions: `{"tool": NAME, "input": …}`, a list of these, or either as JSON."""
         text = question if isinstance(question, str) else json.dumps(question)
-        return super().start(text, history=history, params=params, key=key)
+        return super().start(text, history=history, params=params, images=images, key=key)
 
     async def run_async(
-        self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None
+        self, question: Actions, *, history: History = (), params: Params | None = None, images: Images = ()
     ) -> RunResult:
         """Run the actions; the answer is what the tool said, or for a list, a list of what they said."""
-        return await self.start(question, history=history, params=params).finish()
+        return await self.start(question, history=history, params=params, images=images).finish()
 
-    def run(self, question: Actions, *, history: Sequence[Message] = (), params: Params | None = None) -> RunResult:
+    def run(
+        self, question: Actions, *, history: History = (), params: Params | None = None, images: Images = ()
+    ) -> RunResult:
         """Run `run_async` and block."""
-        return run_blocking(run_watched(self.run_async, question, history=history, params=params))
+        return run_blocking(run_watched(self.run_async, question, history=history, params=params, images=images))
 
 
 class NoModel:

@@ -10,6 +10,7 @@ from typing import Protocol
 from .core.delegation import MemberAnswer, MemberCall, Pending, answer_of
 from .core.effects import Human
 from .core.events import Delta, Event
+from .core.protocols import Task
 from .core.run_result import RunResult
 from .core.values import Decision, StopReason
 from .run_spec import RunSpec, Specified
@@ -61,12 +62,14 @@ class NestedRuns:
 
     def __init__(
         self,
-        start: Callable[[Specified, str, Earlier, str], NestedRun],
+        start: Callable[[Specified, Task, Earlier, str], NestedRun],
+        task: Task,
         key: str,
         human: Human | None,
         earlier: Earlier,
     ) -> None:
         self._start = start
+        self._task = task
         self._key = key
         self._human = human
         self._earlier = earlier
@@ -81,7 +84,8 @@ class NestedRuns:
         """Run the member to its end, or continue its run. Raises `Pending` if it waits for a person."""
         spec: RunSpec = member.tool.something.run_spec()
         given = Given(replace(spec, budget=member.budget(spec.budget), human=spec.human or self._human))
-        run = self._start(given, member.question, self._earlier.of(member.call), f"{self._key}/{member.call}")
+        task = self._task if member.passes_conversation else Task(member.question)
+        run = self._start(given, task, self._earlier.of(member.call), f"{self._key}/{member.call}")
         run.listener = lambda path, event: self._heard(f"{member.call}/{path}", event)
         try:
             async with aclosing(run.events()) as events:

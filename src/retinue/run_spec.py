@@ -16,6 +16,7 @@ from .errors import UsageError
 from .strategies.given_actions import GivenActions
 from .strategies.wrappers.instructions import with_instructions
 from .strategies.wrappers.reflection import with_reflection
+from .strategies.wrappers.shown_images import with_images
 from .strategies.wrappers.structured_output import with_structured_output
 
 
@@ -58,7 +59,7 @@ class RunSpec:
             strategy = with_reflection(strategy)
         if self.answers is not None:
             strategy = with_structured_output(strategy, *self.answers)
-        return strategy(task)
+        return with_images(strategy, task)(task)
 
 
 class Specified(Protocol):

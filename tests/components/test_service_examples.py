@@ -23,6 +23,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
             ["(issue #4105).", "Two bugs are open", "https://github.com/deepset-ai/haystack/issues/new?"],
         ),
         ("wikipedia.py", ["(Result 1 / 1) Restoring it cost six million", "6,279,000.00 USD", "slight rain"]),
+        (
+            "remote_agents.py",
+            ["waiter requires input: May book be called", "You have a table at Nopi", "2 runs of members"],
+        ),
         ("services.py", ["2.4242784855673896", "104.65 USD", "Berlin", "Airbus"]),
     ],
 )

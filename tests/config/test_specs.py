@@ -67,7 +67,8 @@ def test_the_schema_describes_a_whole_file() -> None:
     json.dumps(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["additionalProperties"] is False
-    assert set(schema["properties"]) == {"retinue", "version", "components", "pipelines", "agents", "tools"}
+    sections = {"components", "pipelines", "agents", "groups", "chains", "tools"}
+    assert set(schema["properties"]) == {"retinue", "version", *sections}
     assert schema["$defs"]["ComponentSpec"]["properties"]["type"]["enum"] == list(COMPONENTS)
     assert {"ToolEntry", "ToolRef", "AgentParams", "ArgumentSpec"} <= set(schema["$defs"])
 

@@ -38,6 +38,6 @@ def test_the_published_schema_is_the_codes() -> None:
 
 
 def test_every_key_is_named() -> None:
-    named = set(re.findall(r"`([A-Za-z_]+)`", PAGE))
+    named = set(re.findall(r"`([A-Za-z_0-9]+)`", PAGE))
     wanted = {*AgentParams.model_fields, *BudgetSpec.model_fields, *ToolOptions.model_fields, *STRATEGIES, *COMPONENTS}
     assert wanted <= named

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .vendor_server import Answer, Request, VendorServer, arguments, cut, failure, words
+from .vendor_server import Answer, Request, VendorServer, arguments, cut, failure, is_picture, words
 
 _KNOWN = {
     *("model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k", "stop_sequences", "stream"),
@@ -121,6 +121,10 @@ def _wrong_blocks(blocks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for block in blocks:
         if block["type"] == "text" and not block["text"].strip():
             yield "text content blocks must contain non-whitespace text"
+        if block["type"] == "image":
+            source = block["source"]
+            if source["type"] != "base64" or source["media_type"][:6] != "image/" or not is_picture(source["data"]):
+                yield "image.source: Could not process image"
         if block["type"] == "tool_use":
             if not isinstance(block["input"], dict):
                 yield "tool_use.input: Input should be a valid dictionary"

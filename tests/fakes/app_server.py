@@ -74,6 +74,7 @@ class Serving:
         self._deployment = Deployment(agents or {"agent-1": answering()}, 1_700_000_000)
         self._limits = edge.pop("limits", UsageLimits())
         self._now = edge.pop("now", time.time)
+        self._port = edge.pop("port", 0)  # one that is reserved, for agents that call this server themselves
         some = {name: edge.pop(name) for name in ("at_once", "connections", "header_seconds") if name in edge}
         self._how = How(url or f"sqlite:///{folder / 'retinue.db'}", options, grace=0.0, **some)
         self._edge = edge
@@ -97,7 +98,7 @@ class Serving:
         server = assembled(self._deployment, self.database, self._how, self._limits)
         self.runs = server.runs
         self.app = create_app(server, Keys(self.database, [KEY], self._now), **self._edge)
-        with listen("127.0.0.1", 0) as listening:
+        with listen("127.0.0.1", self._port) as listening:
             await until(self._stop, self.app, server, listening, self._how, self._is_ready)
         await self.database.close_async()
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .vendor_server import Answer, Request, VendorServer, bearer, failure, words
+from .vendor_server import Answer, Request, VendorServer, bearer, failure, is_picture, words
 
 _KNOWN = {"model", "messages", "stream", "format", "options", "tools", "keep_alive", "think"}
 _OPTIONS = {"temperature", "stop", "num_predict", "num_ctx", "seed", "top_p", "top_k"}
@@ -75,6 +75,8 @@ def _wrong_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for message in messages:
         if message["role"] not in ("system", "user", "assistant", "tool") or not isinstance(message["content"], str):
             yield "invalid message"
+        if not all(map(is_picture, message.get("images", []))):
+            yield "invalid image"
         if message["role"] == "tool":
             waiting -= 1
             if waiting < 0 or not message.get("tool_name"):

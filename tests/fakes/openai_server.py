@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .vendor_server import Answer, Request, VendorServer, arguments, bearer, cut, failure, html, words
+from .vendor_server import Answer, Request, VendorServer, arguments, bearer, cut, failure, html, words, wrong_parts
 
 __all__ = ["Answer", "OpenAIServer", "Request", "failure", "html"]
 
@@ -64,7 +64,8 @@ class _OpenAI:
             listed = [{"id": name, "object": "model", "created": 0, **owner} for name in server.models]
             return Answer(body=json.dumps({"object": "list", "data": listed}))
         if path == "/props" and server.owned_by == "llamacpp":
-            return Answer(body=json.dumps({"default_generation_settings": {"n_ctx": server.window}, "total_slots": 1}))
+            props = {"default_generation_settings": {"n_ctx": server.window}, "total_slots": 1}
+            return Answer(body=json.dumps(props | {"modalities": {"vision": server.sees, "audio": False}}))
         if path == "/info" and server.tgi:
             about = {"model_id": "fake-model", "max_input_tokens": 4096, "version": "3.3.0"}
             return Answer(body=json.dumps(about | {"max_total_tokens": server.window}))
@@ -125,7 +126,8 @@ def _wrong_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"'tool_calls' must be followed by tool messages; missing: {', '.join(waiting)}"
         if role not in ("system", "user", "assistant", "tool"):
             yield f"Invalid value: {role!r}"
-        if not isinstance(message.get("content"), str) and not message.get("tool_calls"):
+        content = message.get("content")
+        if not isinstance(content, str) and not message.get("tool_calls") and (role != "user" or wrong_parts(content)):
             yield f"Invalid type for 'messages[{at}].content'"
         for call in message.get("tool_calls", ()):
             waiting.append(call["id"])

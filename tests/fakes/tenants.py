@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from sqlalchemy import insert, select
 
-from retinue import Agent, PromptModel
+from retinue import Agent, ConversationMemory, PromptModel
 from retinue.store.api_keys import hash_key
 from retinue.store.tables import events, keys, metadata, runs, submissions
 
@@ -25,7 +25,8 @@ _SCRIPT = [{"when": "weather", "call": {"tool": "get_weather", "input": {}}}, {"
 
 def agents() -> dict[str, Agent]:
     """What the server has for all of them: who asked for the weather is asked to look, anybody else is greeted."""
-    return {"agent-1": Agent(PromptModel(script=_SCRIPT), name="agent-1", strategy="tool_calling")}
+    model, memory = PromptModel(script=_SCRIPT, sees=True), ConversationMemory()
+    return {"agent-1": Agent(model, name="agent-1", strategy="tool_calling", memory=memory)}
 
 
 class Customer:
@@ -106,6 +107,16 @@ def _file(who: Customer) -> str:
     return str(who.made("/v1/files", None, data=form)["id"])
 
 
+def _endpoint(who: Customer) -> Any:
+    return {"type": "http", "name": "look", "description": f"For {who.word}.", "url": "http://93.184.215.14/look"}
+
+
+def _memory(who: Customer) -> str:
+    said = [{"role": "user", "content": who.word}]
+    who.made("/v1/chat/completions", {"model": "agent-1", "messages": said, "user": who.word})
+    return str(who.ask("GET", f"/v1/memories?user={who.word}").body["data"][0]["id"])
+
+
 def _item(who: Customer) -> str:
     said = {"items": [{"type": "message", "role": "user", "content": who.word}]}
     return str(who.made(f"/v1/conversations/{who.ids['conversation']}/items", said)["data"][0]["id"])
@@ -135,6 +146,8 @@ MAKERS: dict[str, tuple[str, Callable[[Customer], str]]] = {
             lambda who: {"model": "agent-1", "store": True, "messages": [{"role": "user", "content": who.word}]},
         ),
     ),
+    "memory": ("/v1/memories", _memory),
+    "tool": ("/v1/tools", _posted("/v1/tools", _endpoint)),
     "conversation": ("/v1/conversations", _posted("/v1/conversations", lambda who: {"metadata": {"of": who.word}})),
     "item": ("/v1/conversations/{conversation_id}/items", _item),
     "response": ("/v1/responses", _posted("/v1/responses", lambda who: {"model": "agent-1", "input": who.word})),

@@ -12,6 +12,7 @@ are in the files beside this one; `engines.py` starts any of them by the engine'
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -71,6 +72,26 @@ class Answer:
 def cut(text: str, size: int) -> list[str]:
     """`text` in pieces of `size` characters."""
     return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def is_picture(encoded: Any) -> bool:
+    """Whether this is a picture in base64, as models want it."""
+    try:
+        return base64.b64decode(encoded, validate=True).startswith((b"\x89PNG", b"\xff\xd8", b"GIF8", b"RIFF"))
+    except (TypeError, ValueError):
+        return False
+
+
+def wrong_parts(content: Any) -> str:
+    """What is wrong with a content in OpenAI's form: a text, or parts that are texts and images."""
+    for part in [] if isinstance(content, str) else content or [{}]:
+        url = part.get("image_url", {}).get("url", "")
+        if part.get("type") == "text" and isinstance(part.get("text"), str) and part["text"]:
+            continue
+        head, _, encoded = url.partition(";base64,")
+        if part.get("type") != "image_url" or not head.startswith("data:image/") or not is_picture(encoded):
+            return f"Invalid content part: {part!r:.80}"
+    return ""
 
 
 def arguments(given: Any) -> str:
@@ -140,7 +161,7 @@ class VendorServer:
     `api_key`: the key it wants. `unsupported`: parameters it refuses, and what to use instead.
     `honours_stop`: it ends its replies before a stop word. `loading`: how many of the next requests it
     answers with 503. `sent`: bytes of each body, as if uncut. `engine`: the engine it stands in for.
-    `always`: what it says to a request when there are no `replies`.
+    `always`: what it says to a request when there are no `replies`. `sees`: whether its model can be sent images.
     """
 
     hang: ClassVar[Answer] = Answer(hang=True)
@@ -152,6 +173,7 @@ class VendorServer:
         self.api_key: str | None = None
         self.unsupported: dict[str, str] = {}
         self.honours_stop = False
+        self.sees = False
         self.loading = 0
         self.always: Callable[[Request], Answer] | None = None
         self.engine = engine
@@ -168,7 +190,7 @@ class VendorServer:
     @property
     def asked(self) -> list[Request]:
         """The requests for a reply, without those that ask what kind of server this is."""
-        return [request for request in self.requests if request.method == "POST"]
+        return [one for one in self.requests if one.method == "POST" and one.path != "/api/show"]
 
     def __enter__(self) -> Self:
         self._loopback.start()
@@ -191,6 +213,9 @@ class VendorServer:
             answer = failure(503, "Loading model")
         elif http.method == "GET":
             answer = self._format.page(http.path)
+        elif http.path == "/api/show" and self.engine == "ollama":
+            told = ["completion", "tools", *["vision"] * self.sees]
+            answer = Answer(body=json.dumps({"details": {"family": "fake"}, "capabilities": told}))
         else:
             answer = self._unsupported(request) or self._format.problem(request) or self._next(request)
         return await self._send(http, request, answer)

@@ -150,26 +150,6 @@ def test_what_a_response_cannot_give_a_model_is_refused(served: Serving, part: A
     assert (answer.status, answer.error["param"]) == (status, f"input[0].content[1]{place}")
 
 
-def test_of_an_image_the_model_is_told_that_it_cannot_see_it(served: Serving, engine: OpenAIServer) -> None:
-    engine.replies[:] = ["I cannot see it."] * 2
-    image = {"url": "https://x/y.png"}
-    assert chat(served, {"type": "text", "text": "What?"}, {"type": "image_url", "image_url": image}).status == 200
-    told = ["What?\n(an image, which cannot be shown to you)"]
-    assert [engine.asked[-1].body["messages"][-1]["content"]] == told
-    respond(served, {"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": image["url"]})
-    assert [engine.asked[-1].body["messages"][-1]["content"]] == told
-
-
-def test_what_a_thread_keeps_and_no_model_can_be_given_is_named(served: Serving, engine: OpenAIServer) -> None:
-    engine.replies[:] = ["I cannot see it."]
-    content = [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}, {"type": "text", "text": "What is it?"}]
-    assistant = served.ask("POST", "/v1/assistants", {"model": "plain"}).body["id"]
-    thread = {"messages": [{"role": "user", "content": content}]}
-    served.ask("POST", "/v1/threads/runs", {"assistant_id": assistant, "thread": thread, "stream": True})
-    said = engine.asked[-1].body["messages"][-1]["content"]
-    assert said == "(an image, which cannot be shown to you)\nWhat is it?"
-
-
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────
 
 HELLO = {"type": "text", "text": "Hello"}

@@ -11,7 +11,7 @@ from fakes.app_server import KEY, Serving
 from fakes.tenants import Customer
 from retinue.store.api_keys import create_key
 
-ALONE = ("read", "runs", "agents")
+ALONE = ("read", "runs", "agents", "memories", "tools")
 _POSTS = {
     "runs": """
         /v1/chat/completions
@@ -45,6 +45,7 @@ _POSTS = {
         /v1/vector_stores/{vector_store_id}/files
         /v1/vector_stores/{vector_store_id}/files/{file_id}
     """,
+    "tools": "/v1/tools",
     "read": "/v1/vector_stores/{vector_store_id}/search",
 }
 _DELETES = {
@@ -63,6 +64,11 @@ _DELETES = {
         /v1/vector_stores/{vector_store_id}
         /v1/vector_stores/{vector_store_id}/files/{file_id}
     """,
+    "tools": "/v1/tools/{tool_id}",
+    "memories": """
+        /v1/memories
+        /v1/memories/{memory_id}
+    """,
 }
 SCOPES = {
     (method, path): scope
@@ -70,7 +76,7 @@ SCOPES = {
     for scope, paths in table.items()
     for path in paths.split()
 }
-"""What each operation that is no GET needs, said once more: a GET needs `read`."""
+"""What each operation that is no GET needs, said once more: a GET needs `read`, unless it is of memories."""
 
 
 OPEN = {("GET", "/health"), ("GET", "/ready")}
@@ -84,7 +90,9 @@ def operations(served: Serving) -> list[tuple[str, str]]:
 
 
 def scope_of(operation: tuple[str, str]) -> str:
-    return "read" if operation[0] == "GET" else SCOPES[operation]
+    if operation[0] == "GET":
+        return "memories" if operation[1].startswith("/v1/memories") else "read"
+    return SCOPES[operation]
 
 
 def key_with(served: Serving, *scopes: str, tenant: str = "default") -> str:

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from fakes.app_server import Serving
 from fakes.openapi import document, operations
+from fakes.pictures import data_url, png
 from fakes.tenants import Customer, agents
 from fakes.until import until_async
 from retinue.core.values import Decision
@@ -39,6 +40,9 @@ _PARTS = {
     "requests": "models",
     "items": "conversations",
     "contents": "files",
+    "images": "completions",
+    "run_images": "completions",
+    "registered_tools": "tools",
     "secrets": "models",
     "processes": "models",
 }
@@ -120,6 +124,9 @@ def made(served: Serving, tenant: str) -> Customer:
     assert one.ask("POST", "/v1/responses/compact", {"model": "agent-1", "input": "Hi"}).status == 200
     headers = {"Idempotency-Key": "a key"}
     assert one.ask("POST", "/v1/threads", {"metadata": {"a": "b"}}, headers=headers).status == 200
+    image = {"type": "image_url", "image_url": {"url": data_url(png())}}
+    asked = {"model": "agent-1", "store": True, "messages": [{"role": "user", "content": [image]}]}
+    assert one.ask("POST", "/v1/chat/completions", asked).status == 200
     with served.database.engine.begin() as connection:
         run = find_run(connection, one.ids["run"])
         assert run is not None

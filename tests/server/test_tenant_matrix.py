@@ -43,6 +43,8 @@ KINDS: Mapping[str, str | None] = {
     "vector_store_id": "vector_store",
     "vector_store_ids": "vector_store",
     "batch_id": "batch",
+    "memory_id": "memory",
+    "tool_id": "tool",
     "container_id": None,  # OpenAI's; there are none here
     "connector_id": None,
     "tunnel_id": None,
@@ -67,6 +69,8 @@ LISTS: Mapping[str, str | None] = {  # what `after` and `before` stand for, by t
     "/responses": "response",
     "/input_items": "item",
     "/conversations": "conversation",
+    "/memories": "memory",
+    "/tools": "tool",
     "/items": "item",
     "/files": "file",
     "/vector_stores": "vector_store",

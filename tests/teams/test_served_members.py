@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from fakes.app_server import Serving
+from fakes.postgres import Postgres
 from fakes.until import until
 from retinue import Agent, Budget, PromptModel
 from retinue.server.context import Options
 from retinue.store.api_keys import create_key
+from retinue.store.run_queries import delete_old_runs
 
 ASKED = {"query": "q"}
 WAITING = ["requires_action"] * 2
@@ -53,8 +56,20 @@ def team(*workers: Agent, **more: Any) -> Agent:
     return caller("top", middle, "all done", **more)
 
 
-def serving(folder: Path, top: Agent, **more: Any) -> Serving:
-    return Serving(folder, {"top": top}, Options(**more))
+@dataclass
+class Place:
+    """Where servers keep what they keep."""
+
+    folder: Path
+    url: str
+
+    def serving(self, top: Agent) -> Serving:
+        return Serving(self.folder, {"top": top}, Options(), self.url)
+
+
+@pytest.fixture
+def place(tmp_path: Path, any_url: str) -> Place:
+    return Place(tmp_path, any_url)
 
 
 def begun(served: Serving, **more: Any) -> dict[str, Any]:
@@ -90,8 +105,8 @@ def answer(served: Serving, run: Mapping[str, Any]) -> str:
     return str(said["content"][0]["text"]["value"])
 
 
-def test_every_member_has_a_run_below_its_callers(tmp_path: Path) -> None:
-    with serving(tmp_path, team(worker("a"), worker("b"))) as served:
+def test_every_member_has_a_run_below_its_callers(place: Place) -> None:
+    with place.serving(team(worker("a"), worker("b"))) as served:
         run = rests(served, begun(served))
         assert (run["status"], answer(served, run)) == ("completed", "all done")
         members = below(served)
@@ -105,14 +120,19 @@ def test_every_member_has_a_run_below_its_callers(tmp_path: Path) -> None:
         assert {one["root_run_id"] for one in members} == {run["id"]}
         parents = {one["id"]: one["model"] for one in members} | {run["id"]: "top"}
         assert all(one["model"].rpartition("/")[0] == parents[one["parent_run_id"]] for one in members)
+        top = served.ask("GET", f"/v1/runs?parent={run['id']}&order=asc").body["data"]
+        assert sorted((one["model"], one["call_id"]) for one in top) == [
+            ("top/middle_0", "call_1_0"),
+            ("top/middle_1", "call_1_1"),
+        ]
         assert sorted(NOTED) == ["a", "b"]
         own = sum(one["usage"]["total_tokens"] for one in members if "middle" in one["model"].rpartition("/")[2])
         assert run["usage"]["total_tokens"] > own > 0
         assert "middle_0" not in served.ask("GET", "/v1/models").text  # only the top is exposed
 
 
-def test_chats_and_responses_of_a_team_are_those_of_its_top(tmp_path: Path) -> None:
-    with serving(tmp_path, team(worker("a"), worker("b"))) as served:
+def test_chats_and_responses_of_a_team_are_those_of_its_top(place: Place) -> None:
+    with place.serving(team(worker("a"), worker("b"))) as served:
         asked = {"model": "top", "messages": [{"role": "user", "content": "Go"}]}
         chat = served.ask("POST", "/v1/chat/completions", asked)
         assert chat.body["choices"][0]["message"]["content"] == "all done"
@@ -125,9 +145,9 @@ def test_chats_and_responses_of_a_team_are_those_of_its_top(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject", '{"decision": "edit", "arguments": {"word": "z"}}', "done"])
-def test_a_members_question_is_its_callers_and_the_answer_reaches_it(tmp_path: Path, decision: str) -> None:
+def test_a_members_question_is_its_callers_and_the_answer_reaches_it(place: Place, decision: str) -> None:
     asking = worker("a", require_human_feedback=True)
-    with serving(tmp_path, team(asking, worker("b"))) as served:
+    with place.serving(team(asking, worker("b"))) as served:
         run = rests(served, begun(served))
         assert run["status"] == "requires_action"
         (call,) = run["required_action"]["submit_tool_outputs"]["tool_calls"]
@@ -144,10 +164,10 @@ def test_a_members_question_is_its_callers_and_the_answer_reaches_it(tmp_path: P
         assert sorted(NOTED) == sorted([*noted, "b"])
 
 
-def test_questions_of_several_members_are_asked_one_set_after_the_other(tmp_path: Path) -> None:
+def test_questions_of_several_members_are_asked_one_set_after_the_other(place: Place) -> None:
     """Those that a client was told do not change before it has answered them."""
     workers = [worker(name, require_human_feedback=True) for name in "ab"]
-    with serving(tmp_path, team(*workers)) as served:
+    with place.serving(team(*workers)) as served:
         run, answered = rests(served, begun(served)), 0
         until(lambda: [one["status"] for one in below(served) if one["model"][-2:] in ("/a", "/b")] == WAITING)
         while run["status"] == "requires_action":
@@ -165,9 +185,9 @@ def calls_of(run: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [] if action is None else list(action["submit_tool_outputs"]["tool_calls"])
 
 
-def test_a_stream_goes_on_while_members_work_and_wait(tmp_path: Path) -> None:
+def test_a_stream_goes_on_while_members_work_and_wait(place: Place) -> None:
     asking = worker("a", require_human_feedback=True)
-    with serving(tmp_path, team(asking, worker("b"))) as served:
+    with place.serving(team(asking, worker("b"))) as served:
         who = served.ask("POST", "/v1/assistants", {"model": "top"}).body["id"]
         thread = served.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": "Go"}]}).body["id"]
         told = served.ask("POST", f"/v1/threads/{thread}/runs", {"assistant_id": who, "stream": True})
@@ -187,9 +207,9 @@ async def forever(word: str) -> str:
 
 
 @pytest.mark.parametrize("waits", ["works", "asks"])
-def test_no_member_outlives_a_cancel_of_the_top(tmp_path: Path, waits: str) -> None:
+def test_no_member_outlives_a_cancel_of_the_top(place: Place, waits: str) -> None:
     one = worker("a", forever, **({} if waits == "works" else {"require_human_feedback": True}))
-    with serving(tmp_path, team(one, worker("b", forever))) as served:
+    with place.serving(team(one, worker("b", forever))) as served:
         run = begun(served)
         until(lambda: len(NOTED) == (2 if waits == "works" else 1) and (waits == "works" or calls_of(now(served, run))))
         cancelled = served.ask("POST", f"/v1/threads/{run['thread_id']}/runs/{run['id']}/cancel")
@@ -199,34 +219,66 @@ def test_no_member_outlives_a_cancel_of_the_top(tmp_path: Path, waits: str) -> N
         until(lambda: not served.runs.here)
 
 
-def test_a_member_that_fails_is_an_observation_and_a_team_within_its_budget_ends(tmp_path: Path) -> None:
+def test_a_member_that_fails_is_an_observation_and_a_team_within_its_budget_ends(place: Place) -> None:
     lost = agent("lost", [{"when": "", "error": 500}])
-    with serving(tmp_path, caller("top", [lost], "no answer")) as served:
+    with place.serving(caller("top", [lost], "no answer")) as served:
         run = rests(served, begun(served))
         assert (run["status"], answer(served, run)) == ("completed", "no answer")
         assert [one["status"] for one in below(served)] == ["failed"]
 
 
-def test_a_team_that_is_served_uses_no_more_than_its_top_was_given(tmp_path: Path) -> None:
-    with serving(tmp_path, team(worker("a"), worker("b"), budget=Budget(depth=1))) as served:
+def test_a_team_that_is_served_uses_no_more_than_its_top_was_given(place: Place) -> None:
+    with place.serving(team(worker("a"), worker("b"), budget=Budget(depth=1))) as served:
         run = rests(served, begun(served))
         assert run["status"] == "completed"
         assert len(below(served)) == 2
         assert NOTED == []
 
 
-def test_deleting_a_thread_deletes_the_runs_of_members(tmp_path: Path) -> None:
-    with serving(tmp_path, team(worker("a"), worker("b"))) as served:
+def test_deleting_a_thread_deletes_the_runs_of_members(place: Place) -> None:
+    with place.serving(team(worker("a"), worker("b"))) as served:
         run = rests(served, begun(served))
         assert len(below(served)) == 4
         served.ask("DELETE", f"/v1/threads/{run['thread_id']}")
         assert below(served) == []
 
 
-def test_a_foreign_tenant_sees_no_members(tmp_path: Path) -> None:
-    with serving(tmp_path, team(worker("a"), worker("b"))) as served:
+def test_old_runs_of_members_stay_as_long_as_their_callers(place: Place) -> None:
+    with place.serving(team(worker("a", require_human_feedback=True), worker("b"))) as served:
+        run = rests(served, begun(served))
+        until(lambda: [one["status"] for one in below(served)].count("completed") == 2)
+        forget = partial(delete_old_runs, before=2**40, unstored_before=2**40, most=100)
+        assert served.in_loop(served.database.write(forget)) == 0
+        path = f"/v1/threads/{run['thread_id']}/runs/{run['id']}/submit_tool_outputs"
+        outputs = [{"tool_call_id": one["id"], "output": "approve"} for one in calls_of(run)]
+        served.ask("POST", path, {"tool_outputs": outputs})
+        assert rests(served, run)["status"] == "completed"
+        assert sorted(NOTED) == ["a", "b"]
+        assert served.in_loop(served.database.write(forget)) == 1
+        assert below(served) == []
+
+
+def test_a_foreign_tenant_sees_no_members(place: Place) -> None:
+    with place.serving(team(worker("a"), worker("b"))) as served:
         rests(served, begun(served))
         member = below(served)[0]["id"]
         other = served.in_loop(served.database.write(partial(create_key, tenant="other")))
         assert served.ask("GET", f"/v1/runs/{member}", key=other).status == 404
         assert served.ask("GET", "/v1/runs", key=other).body["data"] == []
+
+
+def test_two_servers_share_a_team(tmp_path: Path, a_postgres: Postgres) -> None:
+    """Members are driven by either, whoever was asked; a person answers at the other one; nothing is done twice."""
+    place = Place(tmp_path, a_postgres.database())
+    asking = worker("a", require_human_feedback=True)
+    top = team(asking, *(worker(name) for name in "bcdef"))
+    with place.serving(top) as one, place.serving(top) as other:
+        runs = [begun(one) for _ in range(4)]
+        for run in runs:
+            now_ = rests(other, run)
+            path = f"/v1/threads/{run['thread_id']}/runs/{run['id']}/submit_tool_outputs"
+            outputs = [{"tool_call_id": call["id"], "output": "approve"} for call in calls_of(now_)]
+            assert other.ask("POST", path, {"tool_outputs": outputs}).status == 200
+        assert [rests(one, run)["status"] for run in runs] == ["completed"] * 4
+        assert sorted(NOTED) == sorted("abcdef" * 4)
+        assert len(below(one)) == 4 * 12

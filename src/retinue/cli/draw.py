@@ -1,4 +1,4 @@
-"""`retinue draw`: draws a pipeline."""
+"""`retinue draw`: draws a pipeline or a group."""
 
 from __future__ import annotations
 
@@ -7,28 +7,46 @@ from pathlib import Path
 import click
 
 from ..config import load_spec
+from ..config.group_parts import outline_of
+from ..config.specs import FileSpec
 from ..config.yaml_files import chosen
 from ..display.terminal import clean
 from ..errors import UsageError
 from ..pipelines import Node, diagram
+from ..teams import graph_diagram
 
 
 @click.command("draw")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--pipeline", help="Which pipeline, if the file has several.")
+@click.option("--group", help="Which group, if the file has several or also pipelines.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Write an SVG file instead of printing text.")
-def command(file: Path, pipeline: str | None, svg: Path | None) -> int:
-    """Draw a pipeline of FILE without building it."""
+def command(file: Path, pipeline: str | None, group: str | None, svg: Path | None) -> int:
+    """Draw a pipeline or a group of FILE without building it."""
+    if pipeline and group:
+        raise UsageError("--pipeline and --group: want one of them")
     spec = load_spec(file)
-    name = chosen(spec, "pipelines", pipeline)
-    found = next(one for one in spec.pipelines or () if one.name == name)
-    nodes = [Node(None, node.name, node.inputs) for node in found.nodes]
+    of_group = group is not None or (pipeline is None and not spec.pipelines and bool(spec.groups))
+    drawn = _group(spec, group, svg=svg is not None) if of_group else _pipeline(spec, pipeline, svg=svg is not None)
     if svg is None:
-        click.echo(clean(diagram.text(nodes)))
+        click.echo(clean(drawn))
         return 0
     try:
-        svg.write_text(diagram.svg(nodes), encoding="utf-8")
+        svg.write_text(drawn, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{svg} cannot be written: {error.strerror}") from error
     click.echo(f"{svg} was written")
     return 0
+
+
+def _pipeline(spec: FileSpec, name: str | None, *, svg: bool) -> str:
+    name = chosen(spec, "pipelines", name)
+    found = next(one for one in spec.pipelines or () if one.name == name)
+    nodes = [Node(None, node.name, node.inputs) for node in found.nodes]
+    return diagram.svg(nodes) if svg else diagram.text(nodes)
+
+
+def _group(spec: FileSpec, name: str | None, *, svg: bool) -> str:
+    name = chosen(spec, "groups", name)
+    outline = outline_of(next(one for one in spec.groups or () if one.name == name))
+    return graph_diagram.svg(outline) if svg else graph_diagram.text(outline)

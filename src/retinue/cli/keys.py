@@ -18,7 +18,7 @@ from .server_database import DB_OPTION, server_database
 if TYPE_CHECKING:
     from ..store.api_keys import Key
 
-_SCOPES = ("read", "runs", "agents", "all")
+_SCOPES = ("read", "runs", "agents", "memories", "tools", "all")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _A_MINUTE = ("requests", "tokens")
 _LIMITS = (*_A_MINUTE, "runs", "queue", "streams")

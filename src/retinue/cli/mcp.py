@@ -40,6 +40,7 @@ def command(
     except ModuleNotFoundError as error:
         raise UsageError("MCP needs the extra 'mcp': pip install 'retinue[mcp]'") from error
     said = {agent.name: agent.params.role_description or "" for agent in spec.agents or ()}
+    said |= {team.name: team.description or "" for team in (*(spec.groups or ()), *(spec.chains or ()))}
     server = server_of(parts, file.stem, said)
     if address is None:
         run_to_completion(serve_stdio(server))
@@ -55,7 +56,7 @@ def command(
 
 def _parts(spec: FileSpec, names: tuple[str, ...]) -> list[Agent | Pipeline | Tool]:
     builder = Builder(spec)
-    there: list[Any] = [*(spec.agents or ()), *(spec.pipelines or ())]
+    there: list[Any] = [*(spec.agents or ()), *(spec.groups or ()), *(spec.chains or ()), *(spec.pipelines or ())]
     own = [part.name for part in there]
     if own and not names:
         return [builder.get(name) for name in own]

@@ -48,7 +48,16 @@ _MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
     "--tenant-bytes", type=click.IntRange(0), default=10_000_000_000, help="Bytes per tenant.  [default: 10 GB]"
 )
 @click.option("--tenant-files", type=click.IntRange(0), default=100_000, show_default=True, help="Files per tenant.")
+@click.option(
+    "--tenant-memory", type=click.IntRange(0), default=100_000_000, help="Bytes remembered.  [default: 100 MB]"
+)
 @click.option("--tenant-stores", type=click.IntRange(0), default=10_000, show_default=True, help="Stores per tenant.")
+@click.option(
+    "--image-host", "image_hosts", multiple=True, metavar="HOST:PORT", help="A private server with images; repeatable."
+)
+@click.option(
+    "--tool-host", "tool_hosts", multiple=True, metavar="HOST:PORT", help="A private server of registered tools."
+)
 @click.option(
     "--hosted-tools",
     default="file_search",
@@ -104,7 +113,9 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
             given["retention"],
             given["strict"],
             hosted_tools=tuple(filter(None, (name.strip() for name in given["hosted_tools"].split(",")))),
-            quota=Quota(given["tenant_bytes"], given["tenant_files"], given["tenant_stores"]),
+            quota=Quota(given["tenant_bytes"], given["tenant_files"], given["tenant_stores"], given["tenant_memory"]),
+            image_hosts=given["image_hosts"],
+            tool_hosts=given["tool_hosts"],
         ),
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],

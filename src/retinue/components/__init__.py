@@ -19,6 +19,8 @@ from .retriever import Retriever
 from .sandbox import SandboxLimits
 from .search_engine import SearchEngine
 from .serpapi_component import SerpAPIComponent
+from .speech_to_text import SpeechToText
+from .text_to_speech import TextToSpeech
 from .top_p import TopPSampler
 from .weather import Weather
 from .web_retriever import WebRetriever
@@ -45,6 +47,8 @@ __all__ = [
     "SandboxLimits",
     "SearchEngine",
     "SerpAPIComponent",
+    "SpeechToText",
+    "TextToSpeech",
     "TopPSampler",
     "Weather",
     "WebRetriever",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..core.delegation import HANDOFF
 from ..strategies import STRATEGIES
-from .component_checks import check_circles, check_reference, names
+from .component_checks import SECTIONS, check_circles, check_reference, names
 from .memories import check_memory
 from .places import Found, Node, shown, unknown
 from .prompt_checks import check_prompts
@@ -25,7 +26,7 @@ _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
     """Check every agent, and the tools shared by all."""
     components = names(root, "components")
-    targets = {**components, **names(root, "pipelines"), **names(root, "agents")}
+    targets = {name: node for section in SECTIONS for name, node in names(root, section).items()}
     shared: dict[str, Node] = {}
     yield from _check_tools(root.at("tools"), targets, files, shared)
     uses: dict[str, dict[str, Node]] = {}
@@ -46,6 +47,7 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
             yield from _check_feedback(params.at("require_human_feedback"), usable)
         own = uses.setdefault(agent.name, {})
         yield from _check_workers(params.at("workers"), targets, tools)
+        yield from _check_handoffs(params.at("handoffs"), names(root, "agents"), tools)
         for worker in params.at("workers"):
             own.setdefault(_agent_of(worker).text, _agent_of(worker))
         for tool in params.at("tools"):
@@ -161,6 +163,17 @@ def _check_workers(workers: Node, targets: Mapping[str, Node], own: dict[str, No
         if name and name in own:
             yield Found(agent.path, f"two tools are called {shown(name)}; give one of them another name")
         own.setdefault(name, worker)
+
+
+def _check_handoffs(handoffs: Node, agents: Mapping[str, Node], own: dict[str, Node]) -> Iterator[Found]:
+    """Check to whom an agent may hand the conversation over; agents may do so in circles."""
+    for other in handoffs:
+        if other.text and other.text not in agents:
+            yield Found(other.path, unknown("agent", other.text, agents))
+        name = f"{HANDOFF}{tool_name(other.text)}"
+        if other.text and name in own:
+            yield Found(other.path, f"two tools are called {shown(name)}; give one of them another name")
+        own.setdefault(name, other)
 
 
 def _brought(item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: Mapping[str, Node]) -> tuple[str, ...]:

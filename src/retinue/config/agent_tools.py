@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
@@ -14,6 +14,7 @@ from ..agent import Agent
 from ..core.component_declaration import component
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
+from ..handoffs import handoff
 from .callables import existing_path
 from .places import Found, Path
 from .references import parts, servers, shares, worker_tools
@@ -35,6 +36,7 @@ class Toolmaker:
         """Return the tools of the file's agent number `index`, and its workers. Without `tools`, an agent gets the
         shared ones; with `[]`, none."""
         workers = [self._used(tool) for tool in worker_tools(agent)]
+        workers += [handoff(partial(self._part, name), name) for name in agent.params.handoffs or ()]
         if agent.params.tools is not None:
             return [*self._tools(agent.params.tools, ("agents", index, "params", "tools"), agent), *workers]
         return [*(self.shared.values() if shares(agent, self._spec) else ()), *workers]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, TypeVar
@@ -23,12 +24,13 @@ from .agent_parts import Parts, agent_of
 from .agent_tools import Toolmaker
 from .callables import existing_path, path_within
 from .environment import resolve_component
+from .group_parts import Teammaker
 from .memories import memories_of
 from .origins import Origin
 from .places import Found, Path, fail, unknown
-from .references import needed_by, parts, reached
+from .references import Part, needed_by, parts, reached
 from .registry import COMPONENTS
-from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec
+from .specs import AgentSpec, ChainSpec, ComponentSpec, FileSpec, GroupSpec, PipelineSpec
 from .tool_files import Loading
 
 T = TypeVar("T")
@@ -71,6 +73,11 @@ class Builder:
     def agent(self, name: str, tools: Iterable[Tool]) -> Agent:
         """The agent called `name`, without memories, and with these tools instead of its own."""
         agent = self._parts.get(name)
+        if isinstance(agent, GroupSpec | ChainSpec):
+            self._complain(name)
+            team = copy(self._team(agent))
+            team.tools = list(tools)
+            return team
         if not isinstance(agent, AgentSpec):
             raise DataError(f"{self.spec.source.file}: there is no agent {name!r}")
         index = _index(self.spec.agents or (), agent)
@@ -114,15 +121,25 @@ class Builder:
             self._under_way.pop()
         return self._built[name]
 
-    def _make(self, part: ComponentSpec | PipelineSpec | AgentSpec) -> Any:
+    def _make(self, part: Part) -> Any:
         if isinstance(part, ComponentSpec):
             index = _index(self.spec.components or (), part)
             return self._placed(("components", index), part.name, lambda: self._component(part, index))
         if isinstance(part, PipelineSpec):
             path: Path = ("pipelines", _index(self.spec.pipelines or (), part))
             return self._placed(path, part.name, lambda: self._pipeline(part, path))
+        if isinstance(part, GroupSpec | ChainSpec):
+            return self._team(part)
         index = _index(self.spec.agents or (), part)
         return self._placed(("agents", index), part.name, lambda: self._agent(part, index))
+
+    def _team(self, part: GroupSpec | ChainSpec) -> Agent:
+        teams = Teammaker(self.spec, self.loading, self._part, self.human)
+        if isinstance(part, GroupSpec):
+            path: Path = ("groups", _index(self.spec.groups or (), part))
+            return self._placed(path, part.name, lambda: teams.group(part, path))
+        way: Path = ("chains", _index(self.spec.chains or (), part))
+        return self._placed(way, part.name, lambda: teams.chain(part, way))
 
     def _placed(self, path: Path, name: str, make: Callable[[], T]) -> T:
         """Return what `make` builds; its errors get the position of the part."""

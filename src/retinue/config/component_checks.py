@@ -14,7 +14,9 @@ from .registry import COMPONENTS, ROOTS
 from .tool_checks import check_params
 
 _OWN = ". A component of your own can be a tool (callable_api: file.py:function), or is used from Python"
-SECTIONS = {"components": "component", "pipelines": "pipeline", "agents": "agent"}
+SECTIONS = {
+    "components": "component", "pipelines": "pipeline", "agents": "agent", "groups": "group", "chains": "chain"
+}  # fmt: skip
 
 
 def names(root: Node, section: str) -> dict[str, Node]:
@@ -27,7 +29,7 @@ def names(root: Node, section: str) -> dict[str, Node]:
 
 
 def check_names(root: Node) -> Iterator[Found]:
-    """Check that names are unique among components, pipelines and agents."""
+    """Check that names are unique in the whole file."""
     taken: dict[str, str] = {}
     for section, what in SECTIONS.items():
         for item in root.at(section):

@@ -24,7 +24,7 @@ from ..pipelines import Pipeline, inputs_of
 from .agent_export import agent_parameters
 from .agent_tools import built_in
 from .builder import builder_of
-from .origins import VERSION, Origin
+from .origins import SECTIONS, VERSION, Origin
 from .registry import COMPONENTS, TOOLS
 from .secret_variables import without_secrets
 from .specs import FileSpec
@@ -59,7 +59,7 @@ class SpecWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._sections: dict[str, dict[str, Any]] = {"components": {}, "pipelines": {}, "agents": {}}
+        self._sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
         self._tools: Any = {}
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []  # keeps their ids valid
@@ -70,7 +70,7 @@ class SpecWriter:
         tools = {"tools": self._tools} if self._tools else {}
         value = without_secrets({"retinue": VERSION} | sections | tools)
         try:
-            return FileSpec.model_validate(value).model_dump(exclude_unset=True)
+            return FileSpec.model_validate(value).model_dump(exclude_unset=True, by_alias=True)
         except ValidationError as error:
             problem = error.errors(include_input=False)[0]
             place = ".".join(map(str, problem["loc"]))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .agent_checks import check_agents
 from .component_checks import check_components, check_names, check_pipelines
+from .group_checks import check_groups
 from .mcp_checks import check_servers
 from .places import Found, Node, Problem, Source, fail
 from .pydantic_errors import validate
@@ -53,7 +54,8 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
     root = Node(source.value)
     spec, found = validate(FileSpec, source)
     parts = (
-        check_components(root, files.folder), check_servers(root), check_pipelines(root), check_agents(root, files)
+        check_components(root, files.folder), check_servers(root), check_pipelines(root), check_agents(root, files),
+        check_groups(root, files.folder, files.roots),
     )  # fmt: skip
     checks = chain(check_names(root), *parts)
     wrong = {one.path for one in found}  # already reported for its shape

@@ -14,7 +14,7 @@ from .secret_variables import without_secrets
 from .specs import AgentSpec, FileSpec
 
 VERSION = 1
-_SECTIONS = ("components", "pipelines", "agents")
+SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ class Origin:
     @cached_property
     def whole(self) -> dict[str, Any]:
         """The content of a file with only the parts it needs."""
-        wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True)
+        wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True, by_alias=True)
         file: dict[str, Any] = {"retinue": VERSION}
-        for section in _SECTIONS:
+        for section in SECTIONS:
             if kept := [item for item in whole.get(section) or () if item["name"] in wanted]:
                 file[section] = kept
         agents = [part for name, part in parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)]

@@ -88,7 +88,7 @@ def _keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
         if isinstance(part, str) and part.startswith("<"):
             continue
         kinds = [inner for one in kinds for inner in _inside(one, part)]
-    return {key for one in kinds if _is_spec(one) for key in one.model_fields}
+    return {known.alias or key for one in kinds if _is_spec(one) for key, known in one.model_fields.items()}
 
 
 def _inside(kind: Any, part: int | str) -> Iterator[Any]:

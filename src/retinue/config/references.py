@@ -6,14 +6,26 @@ import re
 from collections.abc import Iterable, Iterator
 
 from .registry import COMPONENTS
-from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolOptions, ToolRef, Tools, WorkerRef
+from .specs import (
+    AgentSpec,
+    ChainSpec,
+    ComponentSpec,
+    FileSpec,
+    GroupSpec,
+    PipelineSpec,
+    ToolOptions,
+    ToolRef,
+    Tools,
+    WorkerRef,
+)
 
-Part = ComponentSpec | PipelineSpec | AgentSpec
+Part = ComponentSpec | PipelineSpec | AgentSpec | GroupSpec | ChainSpec
 
 
 def parts(spec: FileSpec) -> dict[str, Part]:
-    """Return everything the file defines, by name; components, pipelines and agents share one namespace."""
-    return {part.name: part for part in (*(spec.components or ()), *(spec.pipelines or ()), *(spec.agents or ()))}
+    """Return everything the file defines, by name; all sections share one namespace."""
+    first = (*(spec.components or ()), *(spec.pipelines or ()), *(spec.agents or ()))
+    return {part.name: part for part in (*first, *(spec.groups or ()), *(spec.chains or ()))}
 
 
 def servers(spec: FileSpec) -> list[str]:
@@ -60,11 +72,20 @@ def tool_name(agent: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "_", agent)[:64]
 
 
-def exposed(spec: FileSpec) -> list[AgentSpec]:
-    """Return the agents that a server offers: all but the workers of others, unless they say otherwise."""
-    agents = spec.agents or []
-    workers = {tool.pipeline_or_node for agent in agents for tool in worker_tools(agent)}
-    return [one for one in agents if (one.name not in workers if one.params.exposed is None else one.params.exposed)]
+def exposed(spec: FileSpec) -> list[AgentSpec | GroupSpec | ChainSpec]:
+    """Return the agents, groups and chains that a server offers: all but the workers of others and what groups and
+    chains are made of, unless they say otherwise."""
+    agents, teams = spec.agents or [], [*(spec.groups or ()), *(spec.chains or ())]
+    members = {tool.pipeline_or_node for agent in agents for tool in worker_tools(agent)}
+    members |= {name for team in teams for name in members_of(team)}
+    told = {one.name: one.params.exposed for one in agents} | {one.name: one.exposed for one in teams}
+    return [one for one in (*agents, *teams) if (one.name not in members if told[one.name] is None else told[one.name])]
+
+
+def members_of(team: GroupSpec | ChainSpec) -> list[str]:
+    """Return the names of the file's parts that a group or chain is made of."""
+    roles = team.roles if isinstance(team, GroupSpec) else team.steps
+    return [name for role in roles if (name := role if isinstance(role, str) else role.part)]
 
 
 def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
@@ -75,14 +96,25 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
                 yield named
     elif isinstance(part, PipelineSpec):
         yield from (node.name for node in part.nodes)
+    elif isinstance(part, GroupSpec | ChainSpec):
+        yield from members_of(part)
+        yield from models_of(part) if isinstance(part, GroupSpec) else ()
     else:
         memory = part.params.memory or ()
         yield from filter(None, (part.params.model, part.params.prompt_node))
         yield from [memory] if isinstance(memory, str) else memory
         yield from needed_by(part.params.tools, spec)
         yield from (tool.pipeline_or_node for tool in worker_tools(part))
+        yield from part.params.handoffs or ()
         if shares(part, spec):
             yield from needed_by(spec.tools, spec)
+
+
+def models_of(group: GroupSpec) -> list[str]:
+    """Return the models that a group names, each once."""
+    selectors = [edges.selector for edges in group.conditional_edges or ()]
+    named = [group.model, *(one.model for one in selectors if not isinstance(one, str))]
+    return list(dict.fromkeys(filter(None, named)))
 
 
 def needed_by(tools: Tools | None, spec: FileSpec) -> Iterator[str]:

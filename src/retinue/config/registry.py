@@ -39,6 +39,7 @@ FLAG, LIST, MAPPING = Parameter("true or false"), Parameter("list"), Parameter("
 PROVIDER = Parameter("text", choices=("serper", "searchapi", "serpapi", "tavily", "wikipedia"))
 MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
 WEB_MODE = Parameter("text", choices=("snippet", "document"))
+EFFECTS = Parameter("text", choices=("read", "idempotent", "once"))
 PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
 COMPONENTS: Mapping[str, TypeEntry] = {
@@ -47,7 +48,7 @@ COMPONENTS: Mapping[str, TypeEntry] = {
         {
             "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
             "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
-            "dialect": TEXT, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
+            "dialect": TEXT, "sees": FLAG, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
             "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
         },
     ),
@@ -113,6 +114,14 @@ COMPONENTS: Mapping[str, TypeEntry] = {
         ("store",),
     ),
     "Ranker": TypeEntry("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
+    "SpeechToText": TypeEntry(
+        "retinue.components:SpeechToText", {"folder": PATH, "phrases": LIST, "seconds": NUMBER}, ("folder",)
+    ),
+    "TextToSpeech": TypeEntry(
+        "retinue.components:TextToSpeech",
+        {"folder": PATH, "voice": TEXT, "words_per_minute": WHOLE, "seconds": NUMBER},
+        ("folder",),
+    ),
     "TopPSampler": TypeEntry("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
     "SearchEngine": TypeEntry(
         "retinue.components:SearchEngine",
@@ -161,6 +170,16 @@ COMPONENTS: Mapping[str, TypeEntry] = {
     "EntityExtractor": TypeEntry("retinue.memory:EntityExtractor", {"model": Parameter("text", ("PromptModel",))}),
     "EntitySummarizer": TypeEntry(
         "retinue.memory:EntitySummarizer", {"model": Parameter("text", ("PromptModel",)), "characters": WHOLE}
+    ),
+    "RemoteAgent": TypeEntry(
+        "retinue.teams:RemoteAgent",
+        {"url": TEXT, "model": TEXT, "api_key": TEXT, "name": TEXT, "stream": FLAG, "seconds": NUMBER},
+        ("url",),
+    ),
+    "A2AAgent": TypeEntry(
+        "retinue.teams:A2AAgent",
+        {"url": TEXT, "api_key": TEXT, "name": TEXT, "allow": LIST, "seconds": NUMBER, "effects": EFFECTS},
+        ("url",),
     ),
 }  # fmt: skip
 

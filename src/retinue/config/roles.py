@@ -9,7 +9,7 @@ from .places import Path, Place, Source
 from .specs import AgentParams, FileSpec
 
 Kind = Literal["file", "agent", "tools", "unknown"]
-_SECTIONS = ("retinue", "components", "pipelines", "agents")
+_SECTIONS = ("retinue", "components", "pipelines", "agents", "groups", "chains")
 _NAME = "agent_name"
 
 

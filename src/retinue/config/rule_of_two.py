@@ -10,7 +10,7 @@ from typing import Any
 from .callables import BuiltIn, Endpoint, existing_path, parse_callable
 from .places import Found
 from .pydantic_errors import validate
-from .references import Part, parts, servers, shares, worker_tools
+from .references import Part, parts, reached, servers, shares, worker_tools
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef, Tools
 from .tool_checks import tool_files
 from .yaml_reader import read_file
@@ -18,10 +18,10 @@ from .yaml_reader import read_file
 LABELS = ("untrusted", "private", "effects")
 _UNTRUSTED = (
     "SearchEngine", "SerpAPIComponent", "LinkContentFetcher", "Crawler", "WebRetriever", "Wikipedia", "GitHubAPI",
-    "MCPTools",
+    "MCPTools", "RemoteAgent", "A2AAgent",
 )  # fmt: skip
 _PRIVATE = ("DocumentStore", "Retriever", "FileConverter", "DeepsetCloudPipeline", "HaystackPipeline")
-_EFFECTS = ("DocumentWriter", "ReportWriter", "MCPTools")
+_EFFECTS = ("DocumentWriter", "ReportWriter", "MCPTools", "RemoteAgent", "A2AAgent")
 _WARNING = (
     "{agent} reads untrusted content ({untrusted}), sees private data ({private}) and has effects ({effects}) "
     "without approval: text hidden in what it reads can make it leak that data. Require a person's approval "
@@ -113,7 +113,10 @@ class _Labels:
         if isinstance(part, PipelineSpec):
             inner = [self._parts[node.name] for node in part.nodes if node.name in self._parts]
             return frozenset().union(*(self._of_part(one, within) for one in inner))
-        return frozenset().union(*(labels for _, labels in self.of_agent(part, (*within, part.name))))
+        if isinstance(part, AgentSpec):
+            return frozenset().union(*(labels for _, labels in self.of_agent(part, (*within, part.name))))
+        members = reached(self._spec, [part.name]) - {part.name, *within}
+        return frozenset().union(*(self._of_part(self._parts[one], (*within, *members)) for one in members))
 
 
 def _of_callable(entry: ToolEntry, folder: Path) -> frozenset[str]:

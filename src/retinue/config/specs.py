@@ -4,46 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
+from pydantic import AfterValidator, Field, PrivateAttr, Tag
 from pydantic_core import PydanticCustomError
 
 from ..core.tool import exceptions
 from ..strategies import STRATEGIES
+from .group_specs import ConditionalSpec, EdgeSpec, FieldItem, RoleSpec, Step
 from .places import Source
 from .registry import COMPONENTS, ENGINES, MEMORY_TYPES
+from .spec_base import Effects, Name, Positive, Seconds, Share, Spec, ToolName, one_of
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
-Positive = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Effects = Literal["read", "idempotent", "once"]
 Label = Literal["untrusted", "private", "effects"]
-
-
-def _one_of(**kinds: type) -> Discriminator:
-    """Return a discriminator by value type; its tags cannot be keys of a file."""
-    said = {
-        "path": "a file or folder",
-        "text": "a text",
-        "items": "a list",
-        "map": "a mapping",
-        "flag": "true or false",
-    }
-
-    def kind(value: Any) -> str | None:
-        if isinstance(value, Spec):
-            return "<map>"
-        return next((f"<{name}>" for name, type_ in kinds.items() if isinstance(value, type_)), None)
-
-    *most, last = [said[name] for name in kinds]
-    return Discriminator(kind, "kind", f"{', '.join(most)} or {last}")
-
-
-class Spec(BaseModel):
-    """The base of all specs: strict and frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
 
 
 def _exceptions(said: str) -> str:
@@ -113,25 +84,25 @@ class WorkerRef(ToolOptions):
 ToolFile = dict[str, ToolEntry]
 WorkerItem = Annotated[
     Annotated[Name, Tag("<text>")] | Annotated[WorkerRef, Tag("<map>")],
-    _one_of(text=str, map=dict),
+    one_of(text=str, map=dict),
 ]
 ToolItem = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[ToolRef, Tag("<map>")],
-    _one_of(text=str, map=dict),
+    one_of(text=str, map=dict),
 ]
 Tools = Annotated[
     Annotated[str, Tag("<path>")] | Annotated[list[ToolItem], Tag("<items>")] | Annotated[ToolFile, Tag("<map>")],
-    _one_of(path=str, items=list, map=dict),
+    one_of(path=str, items=list, map=dict),
 ]
 Feedback = Annotated[
     Annotated[bool, Tag("<flag>")] | Annotated[list[str], Tag("<items>")],
-    _one_of(flag=bool, items=list),
+    one_of(flag=bool, items=list),
 ]
 
 
 Memories = Annotated[
     Annotated[Name, Tag("<text>")] | Annotated[list[Name], Tag("<items>")],
-    _one_of(text=str, items=list),
+    one_of(text=str, items=list),
 ]
 
 
@@ -175,7 +146,9 @@ class AgentParams(Spec):
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(STRATEGIES)})] | None = None
     custom_prompt: str | None = None
     tools: Tools | None = None
+    registered_tools: bool | None = None
     workers: list[WorkerItem] | None = None
+    handoffs: list[Name] | None = None
     exposed: bool | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
@@ -222,6 +195,33 @@ class PipelineSpec(Spec):
     nodes: Annotated[list[NodeSpec], Field(min_length=1)]
 
 
+class GroupSpec(Spec):
+    """A graph of roles, as `retinue.MessageGroup`."""
+
+    name: Name
+    roles: Annotated[list[RoleSpec], Field(min_length=1)]
+    edges: list[EdgeSpec]
+    conditional_edges: list[ConditionalSpec] | None = None
+    state: dict[str, FieldItem] | None = None
+    answer: Name | None = None
+    model: Name | None = None
+    description: str | None = None
+    max_visits: Positive | None = None
+    max_runs: Positive | None = None
+    budget: BudgetSpec | None = None
+    exposed: bool | None = None
+
+
+class ChainSpec(Spec):
+    """Steps one after another, as `retinue.Chain`."""
+
+    name: Name
+    steps: Annotated[list[Step], Field(min_length=1)]
+    description: str | None = None
+    budget: BudgetSpec | None = None
+    exposed: bool | None = None
+
+
 class FileSpec(Spec):
     """A whole file. `source` has the position of every value."""
 
@@ -230,6 +230,8 @@ class FileSpec(Spec):
     components: list[ComponentSpec] | None = None
     pipelines: list[PipelineSpec] | None = None
     agents: list[AgentSpec] | None = None
+    groups: list[GroupSpec] | None = None
+    chains: list[ChainSpec] | None = None
     tools: Tools | None = None
 
     _source: Source = PrivateAttr(default=Source("<spec>"))

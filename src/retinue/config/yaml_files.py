@@ -12,6 +12,7 @@ from .builder import Builder
 from .export import file_value, write_atomically
 from .file_check import load_spec
 from .places import unknown
+from .references import exposed
 from .specs import FileSpec
 from .tool_files import Loading
 from .yaml_writer import dump_value
@@ -23,9 +24,25 @@ def load(
     path: str | Path, section: str, name: str | None = None, loading: Loading | None = None, human: Human | None = None
 ) -> Any:
     """Build the part called `name` in the file's `section` ("agents" or "pipelines"); `name` may be omitted if there is
-    only one. Raises `DataError` with all problems of the file, and `UsageError` if the name is needed."""
+    only one. Groups and chains are agents, too. Raises `DataError` with all problems of the file, and `UsageError` if
+    the name is needed."""
     spec = load_spec(path)
-    return Builder(spec, loading or Loading(), human).get(chosen(spec, section, name))
+    choice = chosen_agent(spec, name) if section == "agents" else chosen(spec, section, name)
+    return Builder(spec, loading or Loading(), human).get(choice)
+
+
+def chosen_agent(spec: FileSpec, name: str | None) -> str:
+    """Return `name` if an agent, group or chain is called that; without it, the only one that a server would
+    offer."""
+    teams: list[str] = [one.name for one in (*(spec.groups or ()), *(spec.chains or ()))]
+    if not teams or (name is not None and name not in teams):
+        return chosen(spec, "agents", name)
+    if name is not None:
+        return name
+    tops = [one.name for one in exposed(spec)]
+    if len(tops) != 1:
+        raise UsageError(f"{spec.source.file} has several agents; say which: {', '.join(tops or teams)}")
+    return tops[0]
 
 
 def chosen(spec: FileSpec, section: str, name: str | None) -> str:

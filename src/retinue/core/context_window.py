@@ -17,6 +17,7 @@ ROOM = 0.6  # fraction of the window for the prompt, after shortening
 REPLY = 512  # tokens reserved for a reply that has no limit of its own
 _KEPT = 240  # characters of a shortened message, two thirds from its beginning
 _CUT = " … (shortened) … "
+_IMAGE = 3_000  # characters that take about as many tokens as an image
 
 
 class Window:
@@ -75,7 +76,11 @@ class Window:
 
 
 def _length(message: Message) -> int:
-    return len(message.content) + sum(len(call.tool) + len(str(call.tool_input)) for call in message.calls)
+    return (
+        len(message.content)
+        + _IMAGE * len(message.images)
+        + sum(len(call.tool) + len(str(call.tool_input)) for call in message.calls)
+    )
 
 
 def _shortened(messages: Sequence[Message], characters: int) -> list[Message]:

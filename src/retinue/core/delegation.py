@@ -16,6 +16,8 @@ from .budgets import Budget
 from .tool import Tool
 from .values import Outcome, StopReason, Usage
 
+HANDOFF = "transfer_to_"  # begins the names of tools that hand the conversation over
+
 
 @dataclass(frozen=True, slots=True)
 class MemberCall:
@@ -32,6 +34,11 @@ class MemberCall:
     question: str
     call: str
     allowance: Callable[[], Budget]
+
+    @property
+    def passes_conversation(self) -> bool:
+        """Whether the member is to answer the conversation itself, rather than `question`."""
+        return bool(getattr(self.tool.something, "passes_conversation", False))
 
     def budget(self, own: Budget) -> Budget:
         """Return the budget of its run: the member's `own`, within the allowance and the tool's time limit. Raises

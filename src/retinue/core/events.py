@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
-from .values import AgentAction, Capabilities, Decision, Message, Observation, Reply, StopReason
+from .values import AgentAction, Capabilities, Decision, Image, Message, Observation, Reply, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Started:
     """The run began.
 
     `tools` are the names that the model may use; `abilities` are those of the engine and model. `instructions` is the
-    system message, `None` in older logs.
+    system message, `None` in older logs. `images` are the question's; those of earlier turns are in `history`.
     """
 
     question: str
@@ -26,6 +26,7 @@ class Started:
     abilities: Capabilities = field(default_factory=Capabilities)
     history: tuple[Message, ...] = ()
     instructions: str | None = None
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

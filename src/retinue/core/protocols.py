@@ -10,12 +10,14 @@ from .budgets import Budget
 from .events import Delta, Event
 from .prompt import Ask
 from .tool import Tool
-from .values import AgentAction, AgentFinish, Capabilities, Decision, Message, Observation, Reply, StopReason
+from .values import AgentAction, AgentFinish, Capabilities, Decision, Image, Message, Observation, Reply, StopReason
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """Input of a strategy: the question, the tools it may name, and the earlier conversation.
+
+    `images` are the question's. A strategy need not mind them: its prompts show them anyway.
 
     `constrained`: the engine constrains every reply to the requested pattern. `calls_tools`: its native tool calls were
     probed and work. `scripted`: its replies are scripted.
@@ -27,6 +29,7 @@ class Task:
     constrained: bool = False
     calls_tools: bool = False
     scripted: bool = False
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ Chunks = AsyncGenerator[Delta | Retry | Reply, None]
 
 
 class Model(Protocol):
-    """A model at an engine."""
+    """A model at an engine. One that can be sent images has a coroutine method `sees`, which returns that it can."""
 
     @property
     def name(self) -> str:
@@ -131,6 +134,20 @@ class Model(Protocol):
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         ...
+
+
+async def can_see(model: Model) -> bool:
+    """Return whether `model` can be sent images. Raises `ModelError`."""
+    asked = getattr(model, "sees", None)
+    return asked is not None and bool(await asked())
+
+
+def blind(model: str) -> str:
+    """Return what to say of images for a model that is not known to see them."""
+    return (
+        f"the model {model!r} is not known to see images; leave them out, or ask a model that can "
+        "(if this one can, set `sees: true` for it)"
+    )
 
 
 class Prompting(Protocol):

@@ -150,7 +150,8 @@ def transcript(events: Iterable[Event]) -> str:
 
 
 def _said(message: Message) -> str:
-    return message.content + "".join(map(_call, message.calls)) + ("\n" if message.calls or message.call_id else "")
+    shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.images)
+    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(message.calls or message.call_id)
 
 
 def _call(action: AgentAction) -> str:

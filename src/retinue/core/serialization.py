@@ -71,7 +71,8 @@ def to_json(event: Event | Delta) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        values = {one.name: getattr(value, one.name) for one in fields(value)}
+        return {name: _plain(one) for name, one in values.items() if not isinstance(one, bytes)}  # images' own
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

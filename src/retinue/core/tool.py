@@ -56,9 +56,9 @@ class Tool:
             happen. After any other, and after a timeout, the outcome of a `once` call is unknown, and it is not
             repeated unless a person says so.
         output_variable: The output of a component or pipeline that the model is shown, if there are several.
+        max_result: How many characters of a result are kept.
 
-    Raises `UsageError` if the name is not made of letters, digits and underscores, `something` cannot be called, or
-    an option is invalid.
+    Raises `UsageError` if `something` cannot be called, an option is invalid, or the name is not of A-Z, a-z, 0-9, _.
     """
 
     name: str
@@ -73,6 +73,7 @@ class Tool:
     takes: Signature | None = None
     not_done: tuple[type[BaseException], ...] | str = ()
     output_variable: str | None = None
+    max_result: int = 8_000
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):

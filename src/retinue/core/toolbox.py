@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,22 +17,22 @@ from .._internal.containment import TimedOut, call_contained, describe_error
 from .._internal.redaction import redact
 from ..errors import UsageError
 from .budgets import Budget, BudgetSpent
+from .call_usage import SPENT, Spent
 from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
 from .stagnation import novelty_traces
 from .tool import Effects, Tool
-from .values import AgentAction, Observation, Outcome, Usage
+from .values import AgentAction, Observation, Outcome
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
-MAX_RESULT = 8_000  # characters of a tool's result that the model is shown
+MAX_RESULT = Tool.max_result
 Call = tuple[Tool, AgentAction, Observation]
 Key = tuple[str, str]  # equal calls have the same key
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
 """The calls of the current run so far, in order, for tools whose work depends on them. Such a tool stays stateless: it
 can serve many runs at once, and in a resumed run it finds the recorded calls."""
 _CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
-_SPENT: ContextVar[_Spent | None] = ContextVar("SPENT", default=None)
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
 
@@ -49,20 +49,6 @@ def idempotency_header() -> dict[str, str]:
     """Return the HTTP header with the idempotency key, if the current call may have effects."""
     key, effects = _CALL.get()
     return {"Idempotency-Key": key} if key and effects != "read" else {}
-
-
-def charge_usage(usage: Callable[[], Usage]) -> None:
-    """Charge the tokens of a nested run to the tool call that contains it, if any."""
-    if (spent := _SPENT.get()) is not None:
-        spent.usage += usage()
-
-
-@dataclass(slots=True)
-class _Spent:
-    """What agents used that a call ran. `seconds` are those of a member's run, which its caller did not await."""
-
-    usage: Usage = field(default_factory=Usage)
-    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -146,14 +132,14 @@ class Toolbox:
         """
         began = time.perf_counter()
         tool = self.find(action.tool)
-        spent = _Spent()
-        calls, spending = SO_FAR.set(self._calls), _SPENT.set(spent)
+        spent = Spent()
+        calls, spending = SO_FAR.set(self._calls), SPENT.set(spent)
         try:
             outcome, text = await self._answered(action, tool, share)
         finally:
             SO_FAR.reset(calls)
-            _SPENT.reset(spending)
-        text = _shortened(redact(text))
+            SPENT.reset(spending)
+        text = _shortened(redact(text), MAX_RESULT if tool is None else tool.max_result)
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
@@ -239,7 +225,7 @@ class Toolbox:
             raise
         except Exception as error:  # a member may raise anything, too
             return "failed", f"{tool.name} failed: {describe_error(error)}"
-        if (spent := _SPENT.get()) is not None:
+        if (spent := SPENT.get()) is not None:
             spent.usage, spent.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
         return answer.outcome, answer.text
 
@@ -251,7 +237,7 @@ class Toolbox:
         """Record what `outcome` means for equal calls."""
         record = self._records[key]
         if outcome == "result":
-            record.result = _shortened(redact(text))
+            record.result = _shortened(redact(text), tool.max_result)
             record.in_doubt, record.is_news, record.failed = False, False, ""
         elif outcome == "unknown" and tool.effects == "once":
             record.in_doubt = self._doubts = True
@@ -301,7 +287,7 @@ def _key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | 
         return tool.name, _written(action)
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= MAX_RESULT:
+def _shortened(text: str, length: int) -> str:
+    if len(text) <= length:
         return text
-    return f"{text[:MAX_RESULT]} … ({len(text) - MAX_RESULT:,} more characters)"
+    return f"{text[:length]} … ({len(text) - length:,} more characters)"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
@@ -55,8 +57,22 @@ class AgentAction:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """An image in a message. `id` is the SHA-256 of its bytes; `detail` is OpenAI's (`auto`, `low` or `high`).
+
+    `data` are its bytes. No log has them, so that it stays small: a log names the image, and whoever continues the run
+    brings the bytes again.
+    """
+
+    id: str
+    media_type: str
+    detail: str = "auto"
+    data: Annotated[bytes, Field(exclude=True)] = field(default=b"", repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation with a model.
+    """One turn of a conversation with a model. A user's message may have `images`.
 
     With native tool calls, an `assistant` message has the `calls` it made. Each result is a message of the role `tool`
     with that call's `call_id` and the name of the `tool`.
@@ -67,6 +83,7 @@ class Message:
     calls: tuple[AgentAction, ...] = ()
     call_id: str = ""
     tool: str = ""
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,11 @@ def document_of(path: str | Path, folder: Path | None = None) -> Document:
     With a `folder`, the path is relative to it and may not lead out of it. Raises `DataError` with the path for a file
     that cannot be read, or is larger than 50 MB.
     """
+    return document(str(path), data_in(path, folder))
+
+
+def data_in(path: str | Path, folder: Path | None) -> bytes:
+    """Return the contents of a file of `folder`, as `document_of` reads it. Raises `DataError` with the path."""
     found = Path(path).expanduser() if folder is None else folder / path
     try:
         inside = folder is None or found.resolve().is_relative_to(folder.resolve())
@@ -24,7 +29,7 @@ def document_of(path: str | Path, folder: Path | None = None) -> Document:
         raise DataError(f"{str(path)!r}: cannot be resolved") from error
     if not inside:
         raise DataError(f"{path}: leads out of the folder")
-    return document(str(path), data_of(found, str(path)))
+    return data_of(found, str(path))
 
 
 def data_of(file: Path, shown: str) -> bytes:

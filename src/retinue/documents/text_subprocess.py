@@ -7,18 +7,13 @@ pages are read concurrently.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import os
-import sys
-from asyncio.subprocess import DEVNULL, PIPE
 
+from .._internal.worker_process import output_of
 from ..errors import DataError, UsageError
 from .text_extraction import Text
 
 MAX_TEXT = 2_000_000  # characters
-_KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _WORKER = f"{__package__}.text_worker"
 
 
@@ -28,20 +23,10 @@ async def text_apart(data: bytes, media_type: str, charset: str = "", seconds: f
     Raises `DataError` for data that cannot be read, at all or within `seconds`, and `UsageError` as `text_of` does.
     """
     arguments = (media_type[:100], charset[:100], str(0.7 * seconds), str(MAX_TEXT))
-    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", _WORKER, *arguments, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
-    )
     try:
-        async with asyncio.timeout(seconds):
-            said, _ = await process.communicate(data)
+        said = await output_of(_WORKER, arguments, data, seconds)
     except TimeoutError:
         raise DataError(f"its text could not be read within {seconds:g} seconds") from None
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
     return _read(said)
 
 

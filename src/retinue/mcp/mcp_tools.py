@@ -12,6 +12,7 @@ from .._internal.sync_bridge import run_blocking, run_in_background
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..errors import UsageError
+from ..net.ssrf_guard import SsrfGuard
 from .schema_conversion import convert_schema
 from .server_address import Server, problems
 from .tool_pins import Offer, Offered, read_pins, usable_offers, write_pins
@@ -41,6 +42,7 @@ class MCPTools:
             approved; a tool whose definition has changed is disabled. Without it, the server's first definitions are
             trusted and enforced.
         cwd: The command's working directory.
+        guard: Says where `url` may lead, if it does not come from the operator.
     """
 
     def __init__(  # noqa: PLR0913 -- the settings that a file has for a server
@@ -57,6 +59,7 @@ class MCPTools:
         seconds: float = 30.0,
         pins: str | Path | None = None,
         cwd: str | Path | None = None,
+        guard: SsrfGuard | None = None,
     ) -> None:
         self.given: dict[str, Any] = {  # written to a file
             "command": command, "args": list(args), "env": dict(env or {}), "url": url, "headers": dict(headers or {}),
@@ -68,7 +71,8 @@ class MCPTools:
         self.name = name
         self.pins = None if pins is None else Path(pins)
         given = {key: self.given[key] for key in ("command", "args", "env", "url", "headers", "seconds")}
-        self._server = Server(name, cwd=None if cwd is None else Path(cwd), **given)
+        self._server = Server(name, cwd=None if cwd is None else Path(cwd), guard=guard, **given)
+        self._approved: Mapping[str, Offer] | None = None
         self._session: Session | None = None
 
     async def tools_async(self) -> list[Tool]:
@@ -88,6 +92,12 @@ class MCPTools:
                 f"{self.name} has no approved tool {name!r}; there are: {there_are} (see: retinue pin FILE)"
             )
         return [self._tool(offers[name]) for name in wanted]
+
+    def approved(self, offers: Iterable[Offer]) -> list[Tool]:
+        """Return the tools of these `offers`, without contacting the server: it may offer them as they are here, or not
+        at all. Raises `UsageError`."""
+        self._approved = {offer.name: offer for offer in offers}
+        return [self._tool(offer) for offer in self._approved.values()]
 
     def tools(self) -> list[Tool]:
         """Blocking version of `tools_async`."""
@@ -138,7 +148,7 @@ class MCPTools:
                 from .session import Session
             except ModuleNotFoundError as error:
                 raise UsageError("MCP needs the extra 'mcp': pip install 'retinue[mcp]'") from error
-            pinned = None if self.pins is None else read_pins(self.pins).get(self.name, {})
+            pinned = self._approved if self.pins is None else read_pins(self.pins).get(self.name, {})
             self._session = Session(self._server, pinned)
             weakref.finalize(self, self._session.let_go).atexit = False  # at exit, nobody can call it any more
         return self._session

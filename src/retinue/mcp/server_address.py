@@ -10,13 +10,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .._internal.redaction import redacted_excerpt, register_named_secrets, register_url_secrets
+from ..net.ssrf_guard import SsrfGuard
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server and its address; `seconds` limits connecting and listing.
+    """A server and its address; `seconds` limits connecting and listing. A `guard` says where `url` may lead.
 
     Fields that may hold secrets are left out of its `repr`.
     """
@@ -29,6 +30,7 @@ class Server:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: Path | None = None
     seconds: float = 30.0
+    guard: SsrfGuard | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         register_named_secrets(self.env)

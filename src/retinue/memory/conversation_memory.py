@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from .._internal.sync_bridge import run_blocking
 from .._internal.thread_pool import run_in_thread
@@ -13,9 +15,9 @@ from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model, Recalled
 from ..errors import ModelUnavailable, UsageError
 from .background_work import Background
-from .conversation_turns import BYTES, cut, fitting, messages, tokens, transcript, turn
+from .conversation_turns import BYTES, cut, fitting, messages, not_done, tokens, transcript, turn
 from .json_record import ask_for_record, line, record, text
-from .state_file import StateFile, StoredTurn
+from .state_file import StateFile, StoredTurn, dump_state, load_state
 
 _SHARE = 4  # the summary may take 1/4 of the tokens
 _WAITING = 8  # windows of turns that may wait for a summary if the model keeps failing
@@ -88,8 +90,23 @@ class ConversationMemory:
         characters = max(1, self._for_summary * BYTES)
         schema = record(summary=text(characters))
         self._form = Constraint(seq(" ", json_pattern(schema, characters), "\n"), schema)
-        self._kept = StateFile(Conversation, path)
-        self._background = Background("the summary", lambda: bool(self._fallen()), self._fold)
+        self._keep(StateFile(Conversation, path))
+
+    def _keep(self, kept: StateFile[Conversation]) -> None:
+        self._kept = kept
+        self._background = Background("the summary", self.is_due, self.catch_up)
+
+    def with_state(self, text: str | None) -> Self:
+        """Return a memory like this one with the state that `dump` returned, or a new one, in this process only. Raises
+        `DataError`."""
+        state = None if text is None else load_state(Conversation, text, "the state")
+        other = copy.copy(self)
+        other._keep(StateFile(Conversation, None, state))
+        return other
+
+    def dump(self) -> str:
+        """Return the state as JSON."""
+        return self._kept.dump()
 
     @property
     def turns(self) -> tuple[StoredTurn, ...]:
@@ -113,13 +130,27 @@ class ConversationMemory:
 
     async def remember(self, question: str, answer: str) -> None:
         """Add a turn and save. Raises `UsageError` if the file cannot be written."""
+        self.note(question, answer)
+        await run_in_thread(self._kept.save)
+        self._background.nudge()
+
+    def note(self, question: str, answer: str) -> None:
+        """Add a turn, without saving."""
         with self._kept.lock:
             turns = self._kept.state.turns
             turns.append(turn(question, answer))
             kept = self._window * (_WAITING if self._node else 1)
             del turns[: max(0, len(turns) - kept)]
-        await run_in_thread(self._kept.save)
-        self._background.nudge()
+
+    def rebase(self, began: str, now: str) -> Self | None:
+        """Return a memory with what this one has caught up with since its state was `began`, and the turns that have
+        come to it since, in `now`. `None` if another has caught up with the same."""
+        before, after = (load_state(Conversation, text, "the state") for text in (began, now))
+        if before.summary != after.summary:
+            return None
+        own = self._kept.state
+        left = not_done(before.turns, own.turns, after.turns)
+        return self.with_state(dump_state(Conversation(left, own.summary)))
 
     async def settled_async(self) -> None:
         """Wait until the turns that have left the window are summarized, and save."""
@@ -135,8 +166,12 @@ class ConversationMemory:
         turns = self.turns
         return turns[: len(turns) - fitting(turns, self._window, self._for_turns)] if self._node else ()
 
-    async def _fold(self) -> None:
-        """Merge the turns that have left the window into the summary."""
+    def is_due(self) -> bool:
+        """Return whether turns have left the window that the summary lacks."""
+        return bool(self._fallen())
+
+    async def catch_up(self) -> None:
+        """Merge the turns that have left the window into the summary. Raises `ModelError`."""
         assert self._node is not None
         fallen = self._fallen()[: self._window]
         said = transcript(fallen, _LINE)

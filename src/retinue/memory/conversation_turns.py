@@ -43,6 +43,13 @@ def fitting(turns: Sequence[StoredTurn], most: int, budget: int) -> int:
     return fit
 
 
+def not_done(before: Sequence[StoredTurn], left: Sequence[StoredTurn], now: Sequence[StoredTurn]) -> list[StoredTurn]:
+    """Return what is left to do of the turns `now`, where of those `before` only `left` were not done."""
+    done = list(before[: len(before) - len(left)])
+    fallen = next((at for at in range(len(done)) if list(now[: len(done) - at]) == done[at:]), len(done))
+    return list(now[len(done) - fallen :])  # the oldest of those done may have been dropped meanwhile
+
+
 def messages(turns: Iterable[StoredTurn]) -> tuple[Message, ...]:
     """Return the turns as messages."""
     return tuple(

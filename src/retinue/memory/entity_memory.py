@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from .._internal.sync_bridge import run_blocking
 from .._internal.thread_pool import run_in_thread
@@ -12,11 +13,11 @@ from ..core.protocols import Model, Recalled
 from ..errors import UsageError
 from .background_work import Background
 from .contradiction import are_consistent
-from .conversation_turns import tokens, transcript, turn
+from .conversation_turns import not_done, tokens, transcript, turn
 from .entity_extractor import EntityExtractor
 from .entity_summarizer import EntitySummarizer
 from .known_entities import Entity, forget, merge, select
-from .state_file import StateFile, StoredTurn
+from .state_file import StateFile, StoredTurn, dump_state, load_state
 
 _WAITING = 50  # turns that may wait for extraction if the model keeps failing
 _PLAIN = 60  # tokens of facts about an entity, above which it gets a summary
@@ -71,9 +72,24 @@ class EntityMemory:
         self._every = every
         self._max_tokens = max_tokens
         self._half_life = half_life
-        self._kept = StateFile(Entities, path)
+        self._keep(StateFile(Entities, path))
+
+    def _keep(self, kept: StateFile[Entities]) -> None:
+        self._kept = kept
         self._settling = False
-        self._background = Background("the entity memory", self._is_due, self._catch_up)
+        self._background = Background("the entity memory", self.is_due, self.catch_up)
+
+    def with_state(self, text: str | None) -> Self:
+        """Return a memory like this one with the state that `dump` returned, or a new one, in this process only. Raises
+        `DataError`."""
+        state = None if text is None else load_state(Entities, text, "the state")
+        other = copy.copy(self)
+        other._keep(StateFile(Entities, None, state))
+        return other
+
+    def dump(self) -> str:
+        """Return the state as JSON."""
+        return self._kept.dump()
 
     @property
     def entities(self) -> tuple[Entity, ...]:
@@ -92,6 +108,12 @@ class EntityMemory:
 
     async def remember(self, question: str, answer: str) -> None:
         """Add a turn and save. Raises `UsageError` if the file cannot be written."""
+        self.note(question, answer)
+        await run_in_thread(self._kept.save)
+        self._background.nudge()
+
+    def note(self, question: str, answer: str) -> None:
+        """Add a turn, without saving."""
         with self._kept.lock:
             state = self._kept.state
             state.turn += 1
@@ -99,8 +121,16 @@ class EntityMemory:
             for one in state.entities:
                 if one.is_in(f"{question} {answer}"):
                     one.mentions, one.last = one.mentions + 1, state.turn
-        await run_in_thread(self._kept.save)
-        self._background.nudge()
+
+    def rebase(self, began: str, now: str) -> Self | None:
+        """Return a memory with what this one has caught up with since its state was `began`, and the turns that have
+        come to it since, in `now`. `None` if another has caught up with the same."""
+        before, after = (load_state(Entities, text, "the state") for text in (began, now))
+        if before.before != after.before:
+            return None
+        own = self._kept.state
+        left = not_done(before.waiting, own.waiting, after.waiting)
+        return self.with_state(dump_state(Entities(after.turn, left, own.before, own.entities)))
 
     async def settled_async(self) -> None:
         """Wait until all turns are extracted, including those that `every` would delay, and save."""
@@ -117,13 +147,15 @@ class EntityMemory:
 
     # ── in the background ────────────────────────────────────────────────────────────────────────
 
-    def _is_due(self) -> bool:
+    def is_due(self) -> bool:
+        """Return whether enough turns wait."""
         with self._kept.lock:
             waiting = len(self._kept.state.waiting)
         return waiting >= (1 if self._settling else self._every)
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
         """Extract the entities of the waiting turns; then compare new facts with old ones, and update the summaries.
+        Raises `ModelError`.
 
         The work is in this order because an engine caches only the beginning of the last prompt.
         """

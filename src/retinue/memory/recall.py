@@ -57,17 +57,21 @@ async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Seq
 
     A call with an unknown outcome is included. Errors of a memory are logged and do not affect the run.
     """
-    if not memories:
+    if not memories or (before and _is_over(result(before))) or (turn := completed_turn(log)) is None:
         return
-    run = result(log)
-    if not _is_over(run) or (before and _is_over(result(before))):
-        return
-    answer = "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _unknown(log))])
     for memory in memories:
         try:
-            await await_contained(memory.remember(run.question, answer))
+            await await_contained(memory.remember(*turn))
         except Exception:
             logger.exception("a turn was not remembered")
+
+
+def completed_turn(log: Sequence[Event]) -> tuple[str, str] | None:
+    """Return the question and the answer to remember of a run with this log, or `None` if it may go on."""
+    run = result(log)
+    if not _is_over(run):
+        return None
+    return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _unknown(log))])
 
 
 def _is_over(run: RunResult) -> bool:

@@ -1,4 +1,4 @@
-"""A memory's state in a file: JSON, replaced atomically and parsed strictly."""
+"""A memory's state as JSON, parsed strictly: in a file that is replaced atomically, or wherever else it is kept."""
 
 from __future__ import annotations
 
@@ -25,48 +25,65 @@ class StoredTurn:
 
 
 class StateFile(Generic[S]):
-    """The state of one memory, a dataclass, in the file at `path`, or in memory only.
+    """The state of one memory, a dataclass, in the file at `path`, or in memory only, beginning with `state`.
 
     Raises `DataError` if the file exists and does not contain such a state.
     """
 
-    def __init__(self, kind: type[S], path: str | Path | None) -> None:
+    def __init__(self, kind: type[S], path: str | Path | None, state: S | None = None) -> None:
         self.path = None if path is None else Path(path).expanduser()
         self.lock = threading.Lock()  # for reading and changing the state from any thread
         self._saving = threading.Lock()
-        self.state = kind() if self.path is None or not self.path.exists() else _read(kind, self.path)
+        self.state = state or (kind() if self.path is None or not self.path.exists() else _read(kind, self.path))
 
     def save(self) -> None:
         """Write the current state, if there is a file. Raises `UsageError`."""
         if self.path is None:
             return
         with self._saving:
-            with self.lock:
-                value = {"retinue": VERSION, "memory": type(self.state).__name__, **asdict(self.state)}  # type: ignore[call-overload]
-            _put(self.path, json.dumps(value, indent=1).encode())
+            _put(self.path, self.dump(indent=1).encode())
+
+    def dump(self, indent: int | None = None) -> str:
+        """Return the current state as JSON."""
+        with self.lock:
+            return dump_state(self.state, indent)
+
+
+def dump_state(state: object, indent: int | None = None) -> str:
+    """Return the state of a memory as JSON, in one line or with so many spaces of indentation."""
+    value = {"retinue": VERSION, "memory": type(state).__name__, **asdict(state)}  # type: ignore[call-overload]
+    return json.dumps(value, indent=indent)
 
 
 def _read(kind: type[S], path: Path) -> S:
-    from pydantic import TypeAdapter, ValidationError
-
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")
         content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, str(error)) from error
+    return load_state(kind, content, path)
+
+
+def load_state(kind: type[S], content: str | bytes, place: object) -> S:
+    """Return the state that `dump` wrote as `content`; `place` says where that is. Raises `DataError`."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
         value = json.loads(content)
         if not isinstance(value, dict) or (value.get("retinue"), value.get("memory")) != (VERSION, kind.__name__):
             raise ValueError(f"it is not a {kind.__name__} of version {VERSION}")
         state: S = TypeAdapter(kind).validate_json(content, strict=True)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        raise _unreadable(path, f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise _unreadable(path, str(error)) from error
+        raise _unreadable(place, f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(place, str(error)) from error
     return state
 
 
-def _unreadable(path: Path, problem: str) -> DataError:
-    return DataError(f"{path} is not a readable memory: {problem} (move it away to start a new one)")
+def _unreadable(place: object, problem: str) -> DataError:
+    return DataError(f"{place} is not a readable memory: {problem} (move it away to start a new one)")
 
 
 def _put(path: Path, content: bytes) -> None:

@@ -12,6 +12,7 @@ from .wire_format import (
     PartialReply,
     Terms,
     Wire,
+    base64_of,
     input_object,
     json_at,
     text_or_empty,
@@ -93,6 +94,9 @@ def _joint(messages: bytes, opened: bool) -> bytes:
 
 
 def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
+    for image in message.images:  # before the text, as Anthropic recommends
+        source = {"type": "base64", "media_type": image.media_type, "data": base64_of(image)}
+        yield {"type": "image", "source": source}
     if content:
         yield {"type": "text", "text": content}
     for call in message.calls:

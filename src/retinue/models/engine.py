@@ -21,7 +21,7 @@ from ..net.retry import next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .reply_stream import ReplyReader
-from .server_detection import detect_server, first_of_ollama, not_found, window
+from .server_detection import detect_server, first_of_ollama, not_found, sees, window
 from .settings import Api, Settings
 from .tool_call_probe import problem_with_calls
 from .wire_format import Encoded, Terms, Wire
@@ -62,7 +62,8 @@ class HttpEngine:
         self._window: int | None = None
         self._refused: set[str] = set()
         self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
-        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls
+        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
+        self._sees = settings.sees
         self._head: tuple[Any, bytes] = None, b""
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
@@ -83,6 +84,13 @@ class HttpEngine:
         problem = await self._problem_with_calls() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
 
+    async def sees(self) -> bool:
+        """Return whether the model can be sent images. Raises `ModelError`."""
+        if self._sees is None:
+            await self._find_out()
+            self._sees = not self._only_completes and await sees(self._client, self._dialect, self._model)
+        return self._sees
+
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         failures = 0
@@ -93,7 +101,9 @@ class HttpEngine:
                 receiver = ReplyReader(
                     wire, request.stop, in_json=self._in_json(request, wire), redacted=self._client.redacted
                 )
-                async with aclosing(self._client.exchange(wire.path, self._body(request, wire))) as reads:
+                body, headers = self._body(request, wire), self._settings.headers
+                more = {} if headers is None else headers(body)
+                async with aclosing(self._client.exchange(wire.path, body, more)) as reads:
                     async for bodies in reads:
                         if piece := receiver.take(bodies):
                             yield Delta(piece)
@@ -157,14 +167,14 @@ class HttpEngine:
             return self._form.chat
         if self._only_completes:
             return self._form.completions
-        talks = request.chat or request.tools or self._has_calls(request.prompt)
+        talks = request.chat or request.tools or self._needs_chat(request.prompt)
         if talks or self._settings.api or self._dialect != "llamacpp":
             return self._form.chat
         return self._form.completions
 
-    def _has_calls(self, prompt: Prompt) -> bool:
+    def _needs_chat(self, prompt: Prompt) -> bool:
         kept, new = self._calling.extend(prompt)
-        found = bool(kept) or any(message.calls or message.role == "tool" for message in new)
+        found = bool(kept) or any(message.calls or message.role == "tool" or message.images for message in new)
         self._calling.keep(prompt, found)
         return found
 

@@ -52,6 +52,10 @@ class LocalEngine:
         """Load the model, so that its errors surface before a run begins."""
         return await (await self._loaded()).abilities(native=native)
 
+    async def sees(self) -> bool:
+        """Return whether the model can be sent images. Loads it."""
+        return await (await self._loaded()).sees()
+
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         async for chunk in (await self._loaded()).reply(request):

@@ -12,6 +12,7 @@ from .wire_format import (
     Terms,
     Wire,
     append_messages,
+    base64_of,
     functions,
     input_object,
     json_at,
@@ -60,6 +61,8 @@ def _message(message: Message) -> dict[str, Any]:
         turn["tool_calls"] = [
             {"function": {"name": call.tool, "arguments": input_object(call.tool_input)}} for call in message.calls
         ]
+    if message.images:
+        turn["images"] = [base64_of(image) for image in message.images]
     if message.role == "tool":
         turn["tool_name"] = message.tool
     return turn

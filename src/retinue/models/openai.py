@@ -14,6 +14,7 @@ from .wire_format import (
     Terms,
     Wire,
     append_messages,
+    content_parts,
     function_calls,
     functions,
     json_at,
@@ -57,7 +58,7 @@ def _message(message: Message) -> dict[str, Any]:
         return {"role": message.role, "content": content or None, "tool_calls": function_calls(message.calls)}
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": content}
-    return {"role": message.role, "content": content}
+    return {"role": message.role, "content": content_parts(message) if message.images else content}
 
 
 def _text(kept: Encoded, new: Sequence[Message]) -> Encoded:

@@ -14,7 +14,7 @@ from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model
+from ..core.protocols import Chunks, Model, can_see
 from ..core.values import Capabilities, Message, Reply
 from ..errors import RetinueError, UsageError
 from .settings import Settings
@@ -117,6 +117,10 @@ class PromptModel:
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""
         return await self._engine.abilities(native=native)
+
+    async def sees(self) -> bool:
+        """Return whether the model can be sent images; the engine is asked where it can tell. Raises `ModelError`."""
+        return await can_see(self._engine)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model
+from ..core.protocols import Chunks, Model, can_see
 from ..core.values import Capabilities
 
 _LENGTHS = ("max_completion_tokens", "max_tokens")
@@ -50,6 +50,10 @@ class Limited:
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the inner model's capabilities. Raises `ModelError`."""
         return await self.inner.abilities(native=native)
+
+    async def sees(self) -> bool:
+        """Return whether the inner model can be sent images. Raises `ModelError`."""
+        return await can_see(self.inner)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the inner model's reply. Raises `ModelError`."""

@@ -62,6 +62,10 @@ class ScriptedEngine:
         """Return that tool calls work and constraints do not: scripted replies are sent as written."""
         return Capabilities(calls_tools=True, scripted=True)
 
+    async def sees(self) -> bool:
+        """Return whether the script is said to see images."""
+        return bool(self._settings.sees)
+
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply of the first matching rule, word by word. Raises `ModelError`."""
         return with_retries(lambda: self._attempt(request), self._settings.retries)

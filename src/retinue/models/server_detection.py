@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,19 @@ from typing import Any
 from .._internal.suggestions import suggestion
 from ..errors import ModelError, ModelNotFound, ModelRefused
 from ..net.http_client import HttpClient
-from .wire_format import json_at
+from .wire_format import json_at, to_json
 
 _LISTS = {  # by dialect: the path of the model list, its key, and the key of a name
     "openai": ("/models", "data", "id"),
     "ollama": ("/tags", "models", "name"),
     "cohere": ("/../v1/models", "models", "name"),
 }
+_OF_OPENAI = re.compile(r"(ft:)?(gpt-|chatgpt-|o\d|computer-use)")
+_BLIND_OF_OPENAI = re.compile(
+    r"gpt-3|gpt-4(-\d{4}|-32k.*|-\d{4}-preview|-turbo-preview)?(:|$)|o1-mini|o1-preview|o3-mini|-audio|-realtime|-search|-transcribe"
+    r"|-tts|gpt-oss|-instruct"
+)
+_BLIND_OF_ANTHROPIC = ("claude-1", "claude-2", "claude-instant")
 _SECONDS = 10.0  # for a list that only improves an error message
 
 
@@ -67,6 +74,21 @@ async def window(client: HttpClient, dialect: str, model: str) -> int | None:
     return found if isinstance(found, int) and found > 0 else None
 
 
+async def sees(client: HttpClient, dialect: str, model: str) -> bool:
+    """Return whether `model` can be sent images: as the server tells, or as its vendor documents."""
+    match dialect:
+        case "ollama":
+            told = json_at(await _asked(client, "/show", to_json({"model": model})), "capabilities")
+            return isinstance(told, list) and "vision" in told
+        case "llamacpp":
+            return json_at(await _asked(client, "/../props"), "modalities", "vision") is True
+        case "openai":
+            return _OF_OPENAI.match(model) is not None and _BLIND_OF_OPENAI.search(model) is None
+        case "anthropic":
+            return not model.startswith(_BLIND_OF_ANTHROPIC)
+    return False
+
+
 async def not_found(client: HttpClient, dialect: str, model: str, refused: ModelNotFound) -> ModelNotFound:
     """Return the error `refused`, extended by a suggestion from the models that the server lists."""
     path, key, name = _LISTS.get(dialect, _LISTS["openai"])
@@ -81,10 +103,10 @@ async def not_found(client: HttpClient, dialect: str, model: str, refused: Model
     return ModelNotFound(f"{client.redacted(client.base_url)} has no model {model!r}; {suggestion(model, names)}")
 
 
-async def _asked(client: HttpClient, path: str) -> Any:
+async def _asked(client: HttpClient, path: str, body: bytes | None = None) -> Any:
     """Return the JSON at `path`, if any: some servers return an HTML page for every path."""
     try:
-        return await client.get(path)
+        return await client.get(path, body)
     except ModelError:
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,7 +18,8 @@ class Settings:
 
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
     unchanged. `context`: context window in tokens, for the embedded engine and Ollama. `limits`: `None` for the
-    engine's own.
+    engine's own. `headers`: returns further headers of a request with this body. `sees`: whether the model can be sent
+    images, where the engine does not tell.
     """
 
     model: str = ""
@@ -33,3 +34,5 @@ class Settings:
     context: int = 8192
     retries: Retries = field(default_factory=Retries)
     limits: TimeLimits | None = None
+    headers: Callable[[bytes], Mapping[str, str]] | None = None
+    sees: bool | None = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.tool import Tool
-from ..core.values import AgentAction, Finish, Message, ToolInput, Usage
+from ..core.values import AgentAction, Finish, Image, Message, ToolInput, Usage
+from ..errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,28 @@ def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
 def with_messages(head: bytes, encoded: Encoded) -> bytes:
     """Join the parameters with the messages, which come last."""
     return b'%b, "messages": [%b]}' % (head, encoded.messages)
+
+
+def data_url(image: Image) -> str:
+    """Return the image as a data URL. Raises `UsageError` if its bytes are not at hand."""
+    return f"data:{image.media_type};base64,{base64_of(image)}"
+
+
+def base64_of(image: Image) -> str:
+    """Return the bytes of `image` in base64. Raises `UsageError` if they are not at hand."""
+    if not image.data:
+        raise UsageError(f"the bytes of the image {image.id[:12]} are not at hand: pass it again, in images=[…]")
+    return base64.b64encode(image.data).decode()
+
+
+def content_parts(message: Message) -> list[dict[str, Any]]:
+    """Encode the content of a message with images in OpenAI's format, which others have adopted."""
+    parts: list[dict[str, Any]] = []
+    for image in message.images:
+        told = {} if image.detail == "auto" else {"detail": image.detail}
+        parts.append({"type": "image_url", "image_url": {"url": data_url(image), **told}})
+    text = message.content.strip()
+    return [{"type": "text", "text": text}, *parts] if text else parts
 
 
 def functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:

@@ -67,31 +67,36 @@ class HttpClient:
         self._heads: dict[tuple[Route, str, str], bytes] = {}  # heads of earlier requests
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
 
-    async def get(self, path: str) -> Any:
-        """Return the JSON at `path`. Raises `ModelError`."""
-        async with aclosing(self.exchange(path)) as reads:
+    async def get(self, path: str, body: bytes | None = None) -> Any:
+        """Return the JSON at `path`, or that a POST of `body` returns. Raises `ModelError`."""
+        async with aclosing(self.exchange(path, body)) as reads:
             async for bodies in reads:
                 return bodies[0]
         raise ModelUnavailable(f"{self._shown}{path} returned an empty response")
 
-    async def exchange(self, path: str, body: bytes | None = None) -> AsyncGenerator[list[Any], None]:
+    async def exchange(
+        self, path: str, body: bytes | None = None, more: Mapping[str, str] = {}, most: int | None = None
+    ) -> AsyncGenerator[list[Any], None]:
         """Yield the JSON values of the response, in batches per network read, without a final `[DONE]`.
 
-        Sends a POST with `body`, otherwise a GET. Raises `ModelError`.
+        Sends a POST with `body`, otherwise a GET; `more` are further headers. Raises `ModelError`, also for a response
+        with more than `most` bytes.
         """
         connections = await self._connections()
         connection = None
         try:
-            connection = await connections.ask(self._request(connections.way, path, body))
+            connection = await connections.ask(self._request(connections.way, path, body, more))
             if connection.status != 200:
-                raise self._failure(connection, await _text(connection))
+                raise self._failure(connection, await _text(connection, most))
             kind = _kind(connection)
             reader = _READERS.get(kind)
             if reader is None:
-                yield [self._parsed(await _text(connection), path, kind)]
+                yield [self._parsed(await _text(connection, most), path, kind)]
                 return
-            events = reader()
+            events, size = reader(), 0
             while chunk := await connection.read():  # read to the end, so the connection can be reused
+                size += len(chunk)
+                _check_size(size, most)
                 found = [self._parsed(text, path, kind) for text in events.feed(chunk) if text.strip() != "[DONE]"]
                 if found:
                     yield found
@@ -107,16 +112,17 @@ class HttpClient:
         if keeper is not None:
             await keeper[1].aclose()
 
-    def _request(self, way: Route, path: str, body: bytes | None) -> bytes:
-        """Return the bytes to send. Heads are cached, since only the length differs between requests."""
+    def _request(self, way: Route, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
+        """Return the bytes to send. Heads are cached, since only the length differs between most requests."""
         method = "GET" if body is None else "POST"
-        head = self._heads.get((way, method, path))
+        head = None if more else self._heads.get((way, method, path))
         if head is None:
             try:
-                head = way.head(method, f"{self.base_url}{path}", _ALWAYS | dict(self._key_headers))
+                head = way.head(method, f"{self.base_url}{path}", _ALWAYS | dict(self._key_headers) | dict(more))
             except ValueError:
                 raise self._no_address() from None
-            self._heads[way, method, path] = head
+            if not more:
+                self._heads[way, method, path] = head
         return b"%s\r\n" % head if body is None else b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
 
     def _problem(self, error: Exception, url: str) -> ModelError:
@@ -125,9 +131,10 @@ class HttpClient:
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
             case CannotConnectError():
-                return ModelUnavailable(
-                    f"cannot connect to {self._shown}: {_reason(error.reason)}{_hint(error.reason)}"
-                )
+                problem = f"cannot connect to {self._shown}: {_reason(error.reason)}{_hint(error.reason)}"
+                unreached = ModelUnavailable(problem)
+                unreached.reached = False
+                return unreached
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
     async def _connections(self) -> ConnectionPool:
@@ -179,6 +186,7 @@ class HttpClient:
     def _failure(self, connection: Connection, text: str) -> ModelError:
         said, wait = self.redacted(text), connection.headers.get("retry-after")
         failure = error_for_status(self._shown, connection.status, said, wait, keyed=bool(self._api_key))
+        failure.status = connection.status
         return with_error_code(failure, connection.status)
 
     def redacted(self, text: str) -> str:
@@ -201,12 +209,19 @@ def _kind(connection: Connection) -> str:
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/octet-stream"
 
 
-async def _text(connection: Connection) -> str:
-    """Read the whole body."""
-    pieces = []
+async def _text(connection: Connection, most: int | None) -> str:
+    """Read the whole body. Raises `ModelRefused` as `_check_size` does."""
+    pieces, size = [], 0
     while piece := await connection.read():
         pieces.append(piece)
+        size += len(piece)
+        _check_size(size, most)
     return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _check_size(size: int, most: int | None) -> None:
+    if most is not None and size > most:
+        raise ModelRefused(f"the response has more than {most:,} bytes")
 
 
 def _reason(error: OSError) -> str:

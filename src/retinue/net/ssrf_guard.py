@@ -101,6 +101,20 @@ class SsrfGuard:
             problem = _reason(error)
         raise ToolError(f"{url_excerpt(url)}: {problem}")
 
+    async def addresses(self, url: str) -> tuple[WebAddress, Sequence[str]]:
+        """Return the address in `url`, and the IP addresses that a connection to it may go to. Raises `ToolError`."""
+        address = parse_url(url)
+        try:
+            return address, await self._allowed(address)
+        except OSError as error:
+            raise ToolError(f"{url_excerpt(url)}: {_reason(error)}") from error
+
+    def connector(self, ips: Sequence[str]) -> Any:
+        """Return a connector of aiohttp that goes to `ips`, whatever the name. Each request needs its own."""
+        import aiohttp
+
+        return aiohttp.TCPConnector(resolver=cast(Any, _Known(ips)), use_dns_cache=False, force_close=True)
+
     async def _follow(self, address: WebAddress, check: Check | None) -> FetchedPage:
         for _ in range(self.max_hops + 1):
             if check is not None:
@@ -131,10 +145,9 @@ class SsrfGuard:
         import aiohttp
         from yarl import URL
 
-        connector = aiohttp.TCPConnector(resolver=cast(Any, _Known(ips)), use_dns_cache=False, force_close=True)
         async with (
             aiohttp.ClientSession(
-                connector=connector,
+                connector=self.connector(ips),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=_HEADERS,
                 timeout=aiohttp.ClientTimeout(),

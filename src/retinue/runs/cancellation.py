@@ -43,10 +43,13 @@ def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
     return after
 
 
-def cancel_members(connection: Connection, run_id: str) -> None:
-    """Cancel the runs of a run's members, at all levels: it has ended."""
-    for member in active_members(connection, run_id):
-        cancel_run(connection, member)
+def cancel_members(connection: Connection, run_id: str) -> bool:
+    """Cancel the runs of a run's members, at all levels: it has ended. Return whether there were any."""
+    members = active_members(connection, run_id)
+    for member_id in members:
+        if (member := find_run(connection, member_id, lock=True)) is not None and member.active:
+            cancel_run(connection, member)
+    return bool(members)
 
 
 def fail_run(connection: Connection, run: RunRow, problem: str, code: str = "server_error") -> RunRow:

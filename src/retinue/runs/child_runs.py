@@ -8,22 +8,22 @@ from functools import partial
 from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of
 from ..core.events import Observed, Replied
 from ..core.run_result import result
-from ..core.values import StopReason
+from ..core.values import StopReason, Usage
 from ..errors import DataError, StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Fenced
 from ..store.run_row import RunRow
-from .member_runs import Found, find_or_add_member
+from .member_runs import Caller, Found, find_or_add_member
 
 
 class ChildRuns:
-    """Runs the members of `caller`, a run that is driven; `start` drives a run in the background.
+    """Runs the members of `caller`; `start` drives a run in the background.
 
     `problem` is what kept a member from being started or found, for the caller's drive to raise: it is the database's
     problem, and not an observation.
     """
 
-    def __init__(self, database: Database, caller: RunRow, start: Callable[[str, RunRow], object]) -> None:
+    def __init__(self, database: Database, caller: Caller, start: Callable[[str, RunRow], object]) -> None:
         self._database = database
         self._caller = caller
         self._start = start
@@ -36,11 +36,13 @@ class ChildRuns:
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Return how the member's run ended. Raises `Pending` if it is under way, perhaps since now."""
         budget = member.budget(member.tool.something.run_spec().budget)
-        work = partial(find_or_add_member, caller=self._caller, member=member, budget=budget)
+        work = partial(find_or_add_member, by=self._caller, member=member, budget=budget)
         try:
             found = await self._database.write(work)
-        except (StoreUnavailable, StoreConflict, Fenced, DataError) as error:
-            self.problem = error
+        except DataError as error:
+            return answer_of(member.tool.name, StopReason.ERROR, "", str(error), Usage(), 0.0)
+        except (StoreUnavailable, StoreConflict, Fenced) as error:
+            self.problem = StoreUnavailable(str(error)) if isinstance(error, StoreConflict) else error
             raise Pending(StopReason.AWAITING_MEMBER, f"{member.tool.name} cannot be reached") from error
         if found is None or found.run.active:
             if found is not None and found.run.driver is None:

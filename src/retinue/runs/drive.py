@@ -15,8 +15,9 @@ from sqlalchemy import Connection
 from ..agent import Agent, Run
 from ..core.delegation import is_member
 from ..core.events import Finished, Said, Started, Stopped, stopped_by
+from ..core.protocols import Task
 from ..core.tool import Tool
-from ..core.values import Message, StopReason
+from ..core.values import Image, Message, StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..nested_runs import Earlier
 from ..store.database import Database
@@ -27,7 +28,7 @@ from .child_runs import ChildRuns
 from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
-from .member_runs import Conclude, settle_caller
+from .member_runs import Caller, Conclude, settle_caller
 from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
 from .suspension import suspend_run
@@ -39,15 +40,22 @@ DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """The agent and input of a run. A resumed run takes its question and history from its log."""
+    """The agent and input of a run. A resumed run takes its question and history from its log, which has its `images`
+    without their bytes.
+
+    `path` is that of the agent in its team, if it is another one than the run asks for: a former run on the thread
+    handed the conversation over to it.
+    """
 
     agent: Agent
     question: str = ""
     history: Sequence[Message] = ()
+    path: str = ""
+    images: Sequence[Image] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class DriveContext:
     """What drives have in common: `Runs` documents it. `start` drives another run in the background, and `left`
     interrupts the members of a run that has ended. `parking` is set when the process stops."""
 
@@ -81,8 +89,8 @@ class World:
 class Drive:
     """Drives the run that was leased."""
 
-    def __init__(self, world: World, lease: Lease) -> None:
-        self._world = world
+    def __init__(self, context: DriveContext, lease: Lease) -> None:
+        self._context = context
         self._run = lease.run
         self._give_up = lease.give_up
         self._live: Run | None = None
@@ -99,14 +107,14 @@ class Drive:
         """Drive the run. Raises `Fenced` if another drive has it by now, and `StoreUnavailable`."""
         run = self._run
         try:
-            log = [] if is_new(run) else await self._world.database.read(partial(read_events, run_id=run.id))
+            log = [] if is_new(run) else await self._context.database.read(partial(read_events, run_id=run.id))
         except DataError as error:
             logger.error("the run %s failed: %s", run.id, error)
-            failed = await self._world.database.write(partial(fail_drive, held=run, problem=str(error)))
-            self._world.followers.publish(run.id, [failed])
-            self._world.ended(failed)
+            failed = await self._context.database.write(partial(fail_drive, held=run, problem=str(error)))
+            self._context.followers.publish(run.id, [failed])
+            self._context.ended(failed)
             return "ended"
-        writer = LogWriter(self._world.database, self._world.followers, run, log)
+        writer = LogWriter(self._context.database, self._context.followers, run, log)
         try:
             return await self._go_on(writer)
         except (StoreUnavailable, Fenced):
@@ -114,122 +122,127 @@ class Drive:
         except Exception as error:  # no run may be left without a driver
             logger.exception("the run %s failed", run.id)
             problem = f"{type(error).__name__}: {error}"
-            return await self._end(run, writer, Stopped(StopReason.ERROR, problem, code="server_error"))
+            return await self._end(writer, Stopped(StopReason.ERROR, problem, code="server_error"))
 
     async def _go_on(self, writer: LogWriter) -> DriveEnd:
         run = self._run
         if self._give_up:
             logger.error("the run %s failed: %s", run.id, self._give_up)
-            return await self._end(run, writer, Stopped(StopReason.ERROR, self._give_up))
+            return await self._end(writer, Stopped(StopReason.ERROR, self._give_up))
         if run.status == "cancelling" or run.ending:
-            return await self._end(run, writer, Stopped(StopReason.CANCELLED))
+            return await self._end(writer, Stopped(StopReason.CANCELLED))
         try:
-            live, tools = await self._begin(run, writer)
+            live, tools = await self._begin(writer)
         except StoreUnavailable:
             raise
         except AgentChanged as error:
-            return await self._suspend(run, writer, error)
+            return await self._suspend(writer, error)
         except RetinueError as error:  # the request cannot be served
             logger.warning("the run %s failed: %s", run.id, error)
-            return await self._end(run, writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
+            return await self._end(writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
         self._live = live
         if self._cancelled:
             live.cancel()
         try:
-            return await self._follow(run, writer, live, tools)
+            return await self._follow(writer, live, tools)
         except (StoreUnavailable, StoreConflict, Fenced):
             raise
         except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
             if run.snapshot and isinstance(error, LogMismatch):
-                return await self._suspend(run, writer, error)
+                return await self._suspend(writer, error)
             logger.warning("the run %s failed: %s", run.id, error)
-            return await self._end(run, writer, stopped_by(error))
+            return await self._end(writer, stopped_by(error))
 
-    async def _begin(self, run: RunRow, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]]:
+    async def _begin(self, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]]:
         """Return the replayed run and its tools."""
-        assigned = await self._world.assign(run)
+        run = self._run
+        assigned = await self._context.assign(run)
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
         asked: RunInput | Started = assigned
         if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
             asked = log[0]
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
+        live.images = assigned.images
         live.regardless = run.snapshot == REGARDLESS
-        live.delegate = ChildRuns(self._world.database, run, self._world.start)
+        task = Task(asked.question, history=tuple(asked.history))
+        path = assigned.path or run.agent
+        live.delegate = ChildRuns(self._context.database, Caller(run, path, task), self._context.start)
         return live, {tool.name: tool for tool in assigned.agent.tools}
 
-    async def _follow(self, run: RunRow, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:
+    async def _follow(self, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:
         """Persist the events of `live` as they occur."""
-        trusted = not is_suspect(run.attempts)  # else calls are written first, to know which one kills the process
+        trusted = not is_suspect(self._run.attempts)  # else calls are written first: one of them kills the process
         free = {name for name, one in tools.items() if one.effects == "read" and trusted and not is_member(one)}
         async with aclosing(live.events()) as events:
             async for event in events:
-                if self._world.parking.is_set() and isinstance(event, Stopped):
+                if self._context.parking.is_set() and isinstance(event, Stopped):
                     break
                 if isinstance(event, Stopped) and event.reason is StopReason.AWAITING_MEMBER:
-                    return await self._hand_over(run, writer, live)
+                    return await self._hand_over(writer, live)
                 if isinstance(event, Finished | Stopped):
-                    return await self._end(run, writer, event, tools=tools)
+                    return await self._end(writer, event, tools=tools)
                 if not await writer.note(event, free):
                     live.cancel()
         return "parked"
 
-    async def _hand_over(self, run: RunRow, writer: LogWriter, live: Run) -> DriveEnd:
+    async def _hand_over(self, writer: LogWriter, live: Run) -> DriveEnd:
         """Leave the run to its members, holding nothing. Whatever ends them lets it go on."""
         if isinstance(live.delegate, ChildRuns) and live.delegate.problem is not None:
             raise live.delegate.problem
         failpoint("before members have it")
-        also, settled = self._world.settling(run.id)
+        also, settled = self._context.settling(self._run.id)
         after = await writer.written(lambda now: Change(RunValues(driver=BY_MEMBERS), (), also))
         if after.status == "cancelling" or after.ending:
-            return await self._end(run, writer, Stopped(StopReason.CANCELLED))
+            return await self._end(writer, Stopped(StopReason.CANCELLED))
         failpoint("after members have it")
-        self._world.settled(settled)
+        self._context.settled(settled)
         return "waiting"
 
-    async def _suspend(self, run: RunRow, writer: LogWriter, problem: RetinueError) -> DriveEnd:
+    async def _suspend(self, writer: LogWriter, problem: RetinueError) -> DriveEnd:
         """Suspend the run as it is, since it cannot go on with its agent."""
+        run = self._run
         words = f"the agent {run.agent} is not what it was when this run began, so the run waits: {problem}"
-        work = partial(suspend_run, held=run, problem=words, ttl=self._world.human_ttl)
-        row = await self._world.database.write(work)
+        work = partial(suspend_run, held=run, problem=words, ttl=self._context.human_ttl)
+        row = await self._context.database.write(work)
         if row is None:
-            return await self._end(run, writer, Stopped(StopReason.CANCELLED))
+            return await self._end(writer, Stopped(StopReason.CANCELLED))
         logger.error("the run %s is suspended: %s; see retinue runs --help", run.id, words)
-        self._world.followers.publish(run.id, [row])
+        self._context.followers.publish(run.id, [row])
         return "suspended"
 
     async def _end(
         self,
-        run: RunRow,
         writer: LogWriter,
         event: Finished | Stopped,
         code: str = "server_error",
         tools: Mapping[str, Tool] | None = None,
     ) -> DriveEnd:
         failpoint("before the end")
+        run = self._run
         writer.put(event)
-        settle, settled = self._world.settling(run.parent_id or "")
-        teams = any(map(is_member, (tools or {}).values())) or tools is None
+        settle, settled = self._context.settling(run.parent_id or "")
+        left = [False]  # members that were still at work
+        teams = isinstance(event, Stopped) and (tools is None or any(map(is_member, tools.values())))
 
         def change(now: RunRow) -> Change:
             values = final_values(now, writer.log, tools or {}, code)
             if values["status"] == "requires_action":
-                values["expires_at"] = int(writer.log[-1].at) + self._world.human_ttl
+                values["expires_at"] = int(writer.log[-1].at) + self._context.human_ttl
             said = list(messages_of(now, writer.log, values["status"]))
             return Change(values, said, also)
 
         def also(connection: Connection, after: RunRow) -> None:
-            self._world.conclude(connection, after, writer.log)
-            if teams and not after.active:
-                cancel_members(connection, run.id)
+            self._context.conclude(connection, after, writer.log)
+            left[0] = teams and not after.active and cancel_members(connection, run.id)
             if run.parent_id is not None:
                 settle(connection, after)
 
         after = await writer.written(change)
         failpoint("after the end")
-        if teams and not after.active:
-            self._world.left()
-        self._world.settled(settled)
+        if left[0]:
+            self._context.left()
+        self._context.settled(settled)
         if after.active:
             return "waiting"
-        self._world.ended(after)
+        self._context.ended(after)
         return "ended"

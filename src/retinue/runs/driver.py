@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from .._internal.supervision import supervise
+from ..core.handover import enter_handover
 from ..core.log_context import LogContext, current_context, enter_context
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
@@ -22,7 +23,7 @@ from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
-from .drive import Drive, DriveEnd, RunInput, World
+from .drive import Drive, DriveContext, DriveEnd, RunInput
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
 from .leases import Lease, acquire_epoch, park_runs
@@ -58,7 +59,7 @@ class Runs:
         self._live: dict[str, Drive] = {}
         self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
         self.snapshots = SnapshotWriter()
-        self._world = World(
+        self._context = DriveContext(
             database, self.followers, assign, ended, human_ttl, conclude, self.start, self.interrupt_members
         )
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -111,7 +112,7 @@ class Runs:
             self._tasks[run_id].cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
-        self._world.parking.set()
+        self._context.parking.set()
         parked = dict(self._tasks)
         for task in parked.values():
             task.cancel()
@@ -127,8 +128,9 @@ class Runs:
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive the run, with backoff while the database is unavailable."""
         enter_context(LogContext(run_id, current_context().request))
+        enter_handover(self._context.parking.is_set)
         tries = 0
-        while run_id in self._wanted and not self._world.parking.is_set():
+        while run_id in self._wanted and not self._context.parking.is_set():
             try:
                 if (run := run or await self.database.submit(partial(find_run, run_id=run_id))) is None:
                     self._wanted.discard(run_id)
@@ -164,14 +166,14 @@ class Runs:
             claim = partial(acquire_epoch, run_id=run_id, process=process, request=request, snapshots=snapshots)
             lease = await self.database.submit(claim)
         if lease is None:
-            settle, settled = self._world.settling(run_id)
+            settle, settled = self._context.settling(run_id)
             await self.database.write(settle)
-            self._world.settled(settled)
+            self._context.settled(settled)
             return "fenced"
         failpoint("after claim")
         self.snapshots.committed(lease.run)
         self.followers.publish(run_id, [lease.run])
-        drive = self._live[run_id] = Drive(self._world, lease)
+        drive = self._live[run_id] = Drive(self._context, lease)
         if run_id in self._interrupted:
             drive.cancel()
         try:

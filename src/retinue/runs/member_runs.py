@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from ..core.budgets import Budget
 from ..core.delegation import MemberCall
 from ..core.events import Called, Event, Paused, Stopped
+from ..core.protocols import Task
 from ..core.values import AgentAction, StopReason
 from ..store.clock import CLOCK
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
@@ -29,6 +30,14 @@ from .thread_messages import messages_of
 Conclude = Callable[[Connection, RunRow, Sequence[Entry]], None]
 
 
+class Caller(NamedTuple):
+    """A run that calls members: its row as it was acquired, the path of its agent, and its task."""
+
+    run: RunRow
+    path: str
+    task: Task
+
+
 class Found(NamedTuple):
     """A member's run, and its log if it has ended."""
 
@@ -36,9 +45,10 @@ class Found(NamedTuple):
     log: Sequence[Entry] = ()
 
 
-def find_or_add_member(connection: Connection, caller: RunRow, member: MemberCall, budget: Budget) -> Found | None:
-    """Return the run of a member, which begins unless it is there. `caller` is its caller's row as it was acquired.
-    Return `None` if the caller has to end. Raises `Fenced` if another drive has the caller's run by now."""
+def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, budget: Budget) -> Found | None:
+    """Return the run of a member, which begins unless it is there. Return `None` if its caller has to end. Raises
+    `Fenced` if another drive has the caller's run by now."""
+    caller = by.run
     run = find_run(connection, member_run_id(caller.id, member.call))
     if run is not None:
         return Found(run, () if run.active else read_events(connection, run.id))
@@ -47,7 +57,10 @@ def find_or_add_member(connection: Connection, caller: RunRow, member: MemberCal
         raise Fenced(caller.id)
     if now.status != "in_progress" or now.ending:
         return None
-    agent = f"{caller.agent}/{member.tool.name}"
+    agent = f"{by.path}/{member.tool.name}"
+    task = by.task if member.passes_conversation else Task(member.question)
+    history = [{"role": one.role, "content": one.content} for one in task.history]
+    asked = {"question": task.question, "history": history, "budget": asdict(budget)}
     run = RunRow(
         id=member_run_id(caller.id, member.call),
         tenant=caller.tenant,
@@ -57,7 +70,7 @@ def find_or_add_member(connection: Connection, caller: RunRow, member: MemberCal
         holds=True,
         expires_at=None,  # it ends with its caller
         epoch=0,
-        request={"model": agent, "question": member.question, "budget": asdict(budget)},
+        request={"model": agent, **asked, **_origin(caller)},
         kind="member",
         agent=agent,
         parent_id=caller.id,
@@ -67,6 +80,12 @@ def find_or_add_member(connection: Connection, caller: RunRow, member: MemberCal
     )
     insert_run(connection, run)
     return Found(run)
+
+
+def _origin(caller: RunRow) -> dict[str, Any]:
+    """Return where a member's run came from: the agent at the top, and the servers' runs that called that."""
+    came = {"top": caller.request.get("top", caller.agent)}
+    return came | ({"callers": said} if (said := caller.request.get("callers")) else {})
 
 
 def settle_caller(connection: Connection, run_id: str, human_ttl: int, conclude: Conclude) -> Iterator[RunRow]:
@@ -81,8 +100,11 @@ def settle_caller(connection: Connection, run_id: str, human_ttl: int, conclude:
         return
     if run.status == "requires_action":  # further questions wait until its client has answered those that it was told
         return
+    waiting = [find_run(connection, one) for one, status in members.items() if status == "requires_action"]
+    if not waiting:
+        return
     log = read_events(connection, run_id)
-    questions = list(_questions(members, log))
+    questions = list(_questions([member for member in waiting if member is not None], log))
     if not questions:
         return
     first = log[-1].seq + 1
@@ -109,7 +131,7 @@ def _questions(members: Sequence[RunRow], log: Sequence[Entry]) -> Iterator[Paus
     asked = [entry.event.action.id for entry in log if isinstance(entry.event, Paused)]
     steps = {entry.event.action.id: entry.event.step for entry in log if isinstance(entry.event, Called)}
     for member in members:
-        for call in member.waiting if member.status == "requires_action" else ():
+        for call in member.waiting:
             path = f"{member.call_id}/{call['id']}"
             if asked.count(path) < call["asked"]:
                 action = AgentAction(call["tool"], dict(call["arguments"]), id=path)

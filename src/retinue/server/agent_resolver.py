@@ -14,19 +14,29 @@ from sqlalchemy import Connection, select
 from .._internal.thread_pool import run_in_thread
 from ..agent import Agent
 from ..core.budgets import Budget
+from ..core.delegation import HANDOFF
 from ..core.tool import Tool
+from ..core.values import Message
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
+from ..store.images import images_of_run
 from ..store.run_conversation import conversation_of
+from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tables import messages
 from ..store.tenant_view import TenantView
 from .agent_versions import AgentVersions
 from .assistants.tool_resources import resources_of
+from .call_circles import ServerId, enter_run
+from .context import Options
 from .conversation_history import question_in, truncate_history
 from .hosted_tools import HOSTED, Hosted
+from .image_intake import ImageLoader
 from .overrides import override_agent, wanted_schema
+from .registered_tools import RunTools
+from .served_memory import ServedMemory
+from .shown_history import with_image_data, with_shown_parts
 from .tenant_shares import Shares
 from .tool_history import tool_exchanges
 
@@ -34,36 +44,64 @@ _LARGE = 8_000  # characters of schemas that take more than a few milliseconds t
 
 
 def make_resolver(
-    versions: AgentVersions, database: Database, hosted: Hosted, large: Shares
+    versions: AgentVersions, memory: ServedMemory, hosted: Hosted, large: Shares, options: Options, server: ServerId
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
     """Return the function by which `Runs` resolves a run to its `RunInput`. Parsing large schemas takes a share of
     `large`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot go
     on with the agent that it began with."""
 
+    database, extensible = memory.database, memory.deployment.extensible
+    registered = RunTools(database, options.tool_hosts)
+
     async def assign(run: RunRow) -> RunInput:
+        await enter_run(run, server)  # in the task that drives it
         agent = await versions.agent_of(run)
         if run.kind == "member":
-            return RunInput(_within(agent, run.request["budget"]), run.request["question"])
+            history = [Message(one["role"], one["content"]) for one in run.request["history"]]
+            return RunInput(_within(agent, run.request["budget"]), run.request["question"], history)
+        path, agent = await _holder(versions, database, run, agent)
         wishes = run.request.get("tools") or ()
         more: list[Tool] = []
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await database.read(partial(resources_of, run=run))
             more = await hosted.tools(TenantView(run.tenant), wishes, resources)
+        if run.agent in extensible:
+            more += await registered.tools(run)
         async with large.rested(run.tenant) if (size := _schema_size(run)) > _LARGE else nullcontext():
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
-            return RunInput(agent)
-        said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
-        if said is None:
-            said = await database.read(partial(conversation_of, run=run))
-        if said is None:
-            said = [*await database.read(partial(thread_messages, run=run)), *(run.request.get("since") or ())]
+            images = await database.read(partial(images_of_run, run_id=run.id))
+            return RunInput(agent, images=images, path=path)
+        loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), options.image_hosts)
+        said = await _said(database, loader, agent, run)
         conversation = truncate_history(said, run.request.get("truncation_strategy"))
-        history, question = question_in(conversation, otherwise=run.request.get("instructions") or "")
-        return RunInput(agent, question, history)
+        turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
+        *history, question = await with_image_data(database, run.tenant, [*turns, asked])
+        recalled = await memory.recall(run, question.content, history)
+        return RunInput(agent, question.content, recalled, path, question.images)
 
     return assign
+
+
+async def _said(database: Database, loader: ImageLoader, agent: Agent, run: RunRow) -> Sequence[Mapping[str, Any]]:
+    """Return the conversation to which a run's agent replies: the request's own, or that of its thread."""
+    said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
+    if said is None:
+        said = await database.read(partial(conversation_of, run=run))
+    if said is not None:
+        return said
+    there = await database.read(partial(thread_messages, run=run))
+    return [*await with_shown_parts(loader, agent, run.id, there), *(run.request.get("since") or ())]
+
+
+async def _holder(versions: AgentVersions, database: Database, run: RunRow, agent: Agent) -> tuple[str, Agent]:
+    """Return the path of the agent that has the conversation on the run's thread, and that agent."""
+    if run.thread_id is None or not any(tool.name.startswith(HANDOFF) for tool in agent.tools):
+        return run.agent, agent
+    path = await database.read(partial(last_handoff, run=run, beginning=HANDOFF)) or run.agent
+    found = versions.at(path)
+    return (run.agent, agent) if found is None or found is versions.at(run.agent) else (path, found)
 
 
 def _within(agent: Agent, budget: Mapping[str, Any]) -> Agent:

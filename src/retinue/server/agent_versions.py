@@ -11,6 +11,7 @@ from .._internal.thread_pool import run_in_thread
 from ..agent import Agent
 from ..config.agent_snapshot import AgentSnapshot, rebuild, snapshot_of
 from ..errors import AgentChanged, UsageError
+from ..handoffs import Handoff
 from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.run_row import UNREADABLE, RunRow
@@ -19,33 +20,42 @@ from .deployment import Deployment
 
 logger = logging.getLogger(__name__)
 _KEPT = 50  # agents that were rebuilt
-_LEVELS = 8  # of agents below one another
-_MOST = 2_000
+_MOST = 1_000  # snapshots of members
 
 
 class AgentVersions:
     """The agents of a deployment with their snapshots, and those that were rebuilt from former snapshots."""
 
     def __init__(self, deployment: Deployment, database: Database) -> None:
-        self._agents = {**deployment.agents, **members_of(deployment.agents)}
+        self._agents = deployment.agents
         self._database = database
-        snapshots = {name: _snapshot(agent) for name, agent in self._agents.items()}
-        self._snapshots = {name: one for name, one in snapshots.items() if one is not None}
+        self._snapshots = {name: _snapshot(agent) for name, agent in self._agents.items()}
         self._rebuilt: dict[tuple[str, str], Agent] = {}
 
     def snapshot_of(self, run: RunRow) -> Snapshot | None:
         """Return the snapshot of a run's agent as it is served, if it is."""
-        return self._snapshots.get(run.agent)
+        return self._snapshot(run.agent)
+
+    def at(self, path: str) -> Agent | None:
+        """Return the agent at this path: one that is served, or a member of its team."""
+        return agent_at(self._agents, path)
+
+    def _snapshot(self, path: str) -> AgentSnapshot | None:
+        if path not in self._snapshots:
+            agent = self.at(path)
+            found = None if agent is None else _snapshot(agent)
+            self._snapshots = dict([*self._snapshots.items(), (path, found)][-_MOST:])
+        return self._snapshots[path]
 
     async def agent_of(self, run: RunRow) -> Agent:
         """Return the agent of an acquired run. Raises `UsageError` if a run that begins, or one without a snapshot, has
         none, and `AgentChanged` if a run cannot go on with what it began with."""
-        agent = self._agents.get(run.agent)
+        agent = self.at(run.agent)
         if agent is None:
             if is_new(run) or not run.snapshot:
                 raise UsageError(f"The model '{run.agent}' does not exist.")
             raise AgentChanged("it is gone")
-        now = self._snapshots.get(run.agent)
+        now = self._snapshot(run.agent)
         if is_new(run) or not run.snapshot or now is None or now.hash == run.snapshot:
             return agent
         key = run.agent, run.snapshot
@@ -59,21 +69,17 @@ class AgentVersions:
         return self._rebuilt[key]
 
 
-def members_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
-    """Return the agents that are tools of these, at all levels that a run may have, by the paths of their tools."""
-    found: dict[str, Agent] = {}
-    level = dict(agents)
-    for _ in range(_LEVELS):
-        level = {
-            f"{name}/{tool.name}": tool.something
-            for name, agent in level.items()
-            for tool in agent.tools
-            if isinstance(tool.something, Agent)
-        }
-        found |= level
-        if len(found) > _MOST:
-            raise UsageError(f"a team has at most {_MOST} members; agents that call one another have no end")
-    return found
+def agent_at(agents: Mapping[str, Agent], path: str) -> Agent | None:
+    """Return the agent at the end of a path: the name of one of these, and then names of tools that are agents."""
+    if path in agents:
+        return agents[path]
+    above, _, name = path.rpartition("/")
+    agent = agent_at(agents, above) if above else None
+    for tool in agent.tools if agent is not None else ():
+        if tool.name == name:
+            member = tool.something.agent if isinstance(tool.something, Handoff) else tool.something
+            return member if isinstance(member, Agent) else None
+    return None
 
 
 def _snapshot(agent: Agent) -> AgentSnapshot | None:

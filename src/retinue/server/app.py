@@ -16,7 +16,8 @@ from starlette.routing import WebSocketRoute
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
-from . import embeddings, health, model_list, pages, tenant_runs
+from . import embeddings, health, memory_list, model_list, pages, tenant_runs, tool_list
+from .a2a import routes as a2a
 from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored
 from .context import Server
@@ -52,6 +53,8 @@ ROUTERS = (
     chat_stored.router,
     model_list.router,
     embeddings.router,
+    memory_list.router,
+    tool_list.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check
@@ -91,6 +94,7 @@ def create_app(
     app.state.server, app.state.stopping = server, False
     app.include_router(health.router)
     app.include_router(pages.router)
+    app.include_router(a2a.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
     app.router.routes.append(WebSocketRoute(websocket.PATH, websocket.serve))
@@ -147,7 +151,7 @@ def _allowed(path: str) -> list[str]:
     inner = path.removeprefix("/v1")
     routes = [
         route
-        for router in (health.router, pages.router, *ROUTERS)
+        for router in (health.router, pages.router, a2a.router, *ROUTERS)
         for route in router.routes
         if isinstance(route, APIRoute)
     ]

@@ -13,6 +13,7 @@ from ..runs import Runs
 from ..store.database import Database
 from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
+from .call_circles import ServerId, incoming_call
 from .deployment import Deployment
 from .fair_batches import FairBatches
 from .indexer import Indexer
@@ -28,8 +29,9 @@ _LARGE = 100_000  # bytes of a body that take a while to be written
 @dataclass(frozen=True, slots=True)
 class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
-    ever); whether unknown parameters are refused; which tools runs may use that are the server's own; and what each
-    tenant may keep."""
+    ever); whether unknown parameters are refused; which tools runs may use that are the server's own; what each
+    tenant may keep; and the private servers from which images may be fetched, and those that
+    registered tools may call, as `host:port`."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -37,6 +39,8 @@ class Options:
     strict: bool = False
     hosted_tools: tuple[str, ...] = ("file_search",)
     quota: Quota = field(default_factory=Quota)
+    image_hosts: tuple[str, ...] = ()
+    tool_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,12 @@ class Server:
     runs: Runs
     options: Options
     indexing: Indexer
+    id: ServerId
     limits: UsageLimits = field(default_factory=UsageLimits)
     large: Shares = field(default_factory=lambda: Shares(1))  # large bodies and schemas, being read or written
     reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
     writing: Shares = field(default_factory=lambda: Shares(8))  # what waits is written together, in one transaction
+    fetching: Shares = field(default_factory=lambda: Shares(4))  # requests whose images are being fetched
     batches: FairBatches = field(default_factory=FairBatches)
 
     def poll_after(self) -> dict[str, str]:
@@ -106,6 +112,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
     scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
+    scope.incoming = await incoming_call(request.headers, server.id)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
     return Context(
         server,

@@ -1,6 +1,7 @@
 """Converts a request's messages to a conversation for an agent.
 
-A stored turn is JSON: `role` (`user`, `assistant` or `tool`) and `content` (text). An assistant turn with calls has
+A stored turn is JSON: `role` (`user`, `assistant` or `tool`) and `content` (text). A user's turn may have `images`
+(`id`, `media_type`, `detail`). An assistant turn with calls has
 `tool_calls` (`id`, `name`, `arguments` as JSON text); a tool turn has `tool_call_id` and `name`.
 """
 
@@ -11,13 +12,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.values import AgentAction, Message, Role
+from ..core.values import AgentAction, Image, Message, Role
 from ..errors import UsageError
 from ..strategies.prompting.injection_guard import neutralize
+from .image_parts import is_shown, shown_in
 from .overrides import inner_name
 
 SYSTEM = ("system", "developer")
 GO_ON = "Go on from where you stopped."
+LOOK = "(Look at the image.)"
 _NO_ANSWER = "(There was no answer to this call.)"
 _OWN = re.compile(r"call_\d+_\d+")  # the form of a run's own call ids
 _STRANGE = re.compile(r"[^A-Za-z0-9_]")
@@ -37,6 +40,8 @@ def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if calls:
             turns.append({"role": "assistant", "content": text, "tool_calls": [call for _, call in calls]})
             turns += [_answer(call, answers.get(given, _NO_ANSWER)) for given, call in calls]
+        elif images := one.get("images"):
+            turns.append({"role": one["role"], "content": text, "images": images})
         elif text.strip():
             turns.append({"role": one["role"], "content": text})
     return turns
@@ -69,7 +74,7 @@ def truncate_history(
     return said if len(messages) <= last else said[messages[-last - 1] + 1 :]
 
 
-def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple[list[Message], str]:
+def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple[list[Message], Message]:
     """Split a conversation into its history and the question, the user's last message. If tools or the agent spoke
     after it, all turns are history, and the question is repeated, or asks to continue. Raises `UsageError` if there is
     nothing to answer."""
@@ -80,9 +85,9 @@ def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple
     if last.role == "user":
         if not last.content.strip():
             raise UsageError("There is no message to answer.")
-        return before, last.content
+        return before, last
     asked = next((turn.content for turn in reversed(before) if turn.role == "user"), GO_ON)
-    return turns, asked if last.role == "tool" else GO_ON
+    return turns, Message("user", asked if last.role == "tool" else GO_ON)
 
 
 def _message(turn: Mapping[str, Any]) -> Message:
@@ -93,7 +98,8 @@ def _message(turn: Mapping[str, Any]) -> Message:
         AgentAction(one["name"], _input(one["arguments"]), id=one["id"]) for one in turn.get("tool_calls", ())
     )
     role: Role = "assistant" if turn["role"] == "assistant" else "user"
-    return Message(role, text, calls)
+    images = tuple(Image(**one) for one in turn.get("images") or shown_in(turn["content"]))
+    return Message(role, text if text.strip() or not images else LOOK, calls, images=images)
 
 
 def _input(arguments: str) -> str | dict[str, Any]:
@@ -105,8 +111,8 @@ def _input(arguments: str) -> str | dict[str, Any]:
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message's content, which is text or parts. Other parts become a note that they cannot be
-    shown; `message_content` checks those of the current request."""
+    """Return the text of a message's content, which is text or parts. Images that the model is shown have none; other
+    parts become a note that they cannot be shown. `message_content` checks those of the current request."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, map(_part, content or ())))
@@ -118,7 +124,7 @@ def _part(part: Mapping[str, Any]) -> str:
             return text
         case {"text": str() as text} | {"refusal": str() as text}:
             return text
-        case {"type": str() as kind}:
+        case {"type": str() as kind} if not is_shown(part):
             return f"({_SHOWN.get(kind, kind.replace('_', ' '))}, which cannot be shown to you)"
     return ""
 

@@ -17,6 +17,7 @@ from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish
 from ..errors import DataError, NodeFailed
 from ..executor import NoModel
+from ..memory import ConversationMemory, EntityMemory
 from ..pipelines import Pipeline
 
 logger = logging.getLogger(__name__)
@@ -24,10 +25,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The agents by model name; `created` is in Unix seconds."""
+    """The agents by model name; `created` is in Unix seconds. `extensible` are those whose runs may use the tools that
+    their tenants registered."""
 
     agents: Mapping[str, Agent]
     created: int = 0
+    extensible: frozenset[str] = frozenset()
 
     @classmethod
     def load(cls, path: Path) -> Deployment:
@@ -43,9 +46,12 @@ class Deployment:
             raise DataError(f"{spec.source.file}: there are no agents and no pipelines to serve")
         agents = {name: as_agent(builder.get(name)) for name in names}
         for name, agent in agents.items():
-            if agent.memories:
-                logger.warning("the memory of %s is not used by the server: threads store its conversations", name)
-        return cls(agents, created)
+            for memory in agent.memories:
+                if not isinstance(memory, ConversationMemory | EntityMemory):
+                    kind = type(memory).__name__
+                    logger.warning("%s of %s is not used by the server: it cannot be kept for each user", kind, name)
+        extensible = frozenset(one.name for one in spec.agents or () if one.params.registered_tools)
+        return cls(agents, created, extensible)
 
     @property
     def only(self) -> str | None:

@@ -15,6 +15,7 @@ from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.clock import CLOCK
 from ..store.database import Database
+from ..store.images import delete_unused_images
 from ..store.run_queries import (
     continued_runs,
     delete_old_runs,
@@ -145,6 +146,7 @@ class _Seldom:
         if time.monotonic() - self._done < min(_FORGETS, retention or _FORGETS):
             return
         await database.write(sweep)
+        await database.write(delete_unused_images)
         while await database.write(partial(_forget, retention=retention)):
             pass  # in small batches, to let others write
         self._server.indexing.wake(*await database.write(expire))

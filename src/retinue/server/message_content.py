@@ -16,6 +16,7 @@ from ..store.tenant_view import TenantView
 from ..strategies.prompting.injection_guard import neutralize
 from .context import Context
 from .files.routes import file_of
+from .image_parts import KINDS as _IMAGES, Shown, show
 from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter, wrong_type
 
@@ -24,24 +25,25 @@ _MOST_OF_ALL = 1_000_000  # characters of the files of a request
 _FILES_AT_ONCE = 100  # named in a request; each is looked up
 _WORDS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 _FILES = ("file", "input_file")
-_IMAGES = ("image_url", "input_image")
 
 
 class Readable:
     """The contents of one request, with text files replaced by their text.
 
-    A request may name the same file many times, so it has at most 100 files and 1,000,000 characters of them.
+    A request may name the same file many times, so it has at most 100 files and 1,000,000 characters of them. `shown`
+    are the images that the model is going to be shown; of any other, it is told that there is one.
     """
 
-    def __init__(self, connection: Connection, scope: TenantView) -> None:
+    def __init__(self, connection: Connection, scope: TenantView, shown: Shown | None = None) -> None:
+        self._shown = shown or {}
         self._connection = connection
         self._scope = scope
         self._files = 0
         self._chars = 0
 
     def __call__(self, content: Any, where: str) -> Any:
-        """Return `content`, which is at `where` in the request, with files as text. An image becomes a note that the
-        model cannot see it. Raises `ApiError` for audio and for files that are not text."""
+        """Return `content`, which is at `where` in the request, with files as text, and its images marked. Raises
+        `ApiError` for audio and for files that are not text."""
         if not _parts(content):
             return content
         return [self._part(part, f"{where}[{number}]") for number, part in enumerate(content)]
@@ -56,6 +58,8 @@ class Readable:
         return part
 
     def _part(self, part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        if part.get("type") in _IMAGES:
+            return show(part, self._shown)
         if part.get("type") not in _FILES:
             return _checked(part, where)
         place = f"{where}.file" if part["type"] == "file" else where
@@ -110,8 +114,6 @@ def _checked(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         text = part.get(_WORDS[kind])
         if not isinstance(text, str):
             raise wrong_type(f"{where}.{_WORDS[kind]}", "a string", text)
-        return part
-    if kind in _IMAGES:
         return part
     if kind is None:
         raise missing_parameter(f"{where}.type")

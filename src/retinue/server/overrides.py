@@ -36,8 +36,8 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
 
     `wishes` holds `instructions`, `tools`, `tool_choice`, `response_format`, `parallel_tool_calls`, `temperature` and
     so on, in OpenAI's format; missing and `None` values change nothing. `hosted` are the request's hosted tools. The
-    file's memories are removed, because the thread is the memory. Raises `UsageError` for overrides that cannot be
-    applied.
+    file's memories are removed: the server recalls and remembers itself (`served_memory`). Raises `UsageError` for
+    overrides that cannot be applied.
     """
     schema = wanted_schema(wishes.get("response_format"))
     other = copy.copy(agent) if schema is None else agent.with_answers(schema)

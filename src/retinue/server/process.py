@@ -7,13 +7,14 @@ import errno
 import math
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
+from sqlalchemy import Connection
 
 from .._internal.supervision import supervise
 from ..documents.passage_index import PassageIndex
@@ -21,11 +22,13 @@ from ..errors import StoreUnavailable, UsageError
 from ..runs import FairScheduler, Peers, Runs
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
+from ..store.event_log import Entry
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
 from .agent_versions import AgentVersions
 from .app import create_app
+from .call_circles import ServerId
 from .context import Options, Server
 from .database_watch import watch
 from .deployment import Deployment
@@ -37,6 +40,7 @@ from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next, run_maintenance
 from .middleware.usage_limits import Bounds, UsageLimits
 from .responses.response_lookup import concluding
+from .served_memory import ServedMemory
 from .tenant_shares import Shares
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -108,20 +112,30 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
 
     def ended(run: RunRow) -> None:
         limits.spent(run.key_id, run.usage.total_tokens if run.usage else 0)
+        if memory.is_wanted(run):
+            driven.beside("bringing a memory up to date", partial(memory.catch_up, run))
         if run.thread_id is not None:
             work = partial(_begin_next, server, run.thread_id)
             task = asyncio.create_task(supervise("starting a thread's next run", work))
             begun.add(task)
             task.add_done_callback(begun.discard)
 
+    memory = ServedMemory(deployment, database, how.options.quota.memories)
+    items = concluding(deployment)
+
+    def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
+        items(connection, run, log)
+        memory.conclude(connection, run, log)
+
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     large, turns = Shares(1), FairScheduler(how.at_once, limits.runs)
     versions = AgentVersions(deployment, database)
-    assign = make_resolver(versions, database, hosted, large)
-    driven = Runs(database, assign, ended, how.options.human_ttl, concluding(deployment), turns)
+    server_id = ServerId(database)
+    assign = make_resolver(versions, memory, hosted, large, how.options, server_id)
+    driven = Runs(database, assign, ended, how.options.human_ttl, conclude, turns)
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
-    server = Server(deployment, database, driven, how.options, indexing, limits, large)
+    server = Server(deployment, database, driven, how.options, indexing, server_id, limits, large)
     return server
 
 

@@ -42,12 +42,14 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     status: Annotated[Sequence[Status], Query()] = (),
     kind: Kind | None = None,
     model: str | None = None,
+    parent: str | None = None,
     created_after: _Time | None = None,
     created_before: _Time | None = None,
 ) -> Object:
     """List the runs, newest first."""
     wanted = RunFilter(
         kind=kind,
+        parent_id=parent,
         agent=model,
         statuses=status,
         created_after=created_after,
@@ -112,6 +114,8 @@ def _summary(run: RunRow) -> Object:
         "conversation_id": run.thread_id if run.kind == "response" else None,
         "parent_run_id": run.parent_id,
         "root_run_id": run.root_id,
+        "call_id": run.call_id,
+        "callers": list(run.request.get("callers") or ()),
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "expires_at": run.expires_at if run.active else None,

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, exists, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, null, or_, select, update
 
+from .prepared_statements import Prepared
 from .processes import is_free
 from .run_row import ACTIVE, BY_MEMBERS, Kind, RunRow, Status
 from .run_store import COLUMNS, delete_runs, read_runs
@@ -17,6 +18,9 @@ from .tenant_view import Page, TenantView
 _AT_ONCE = 500  # ids per statement
 DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 _ROWS = select(*(runs.c[name] for name in COLUMNS))
+_MEMBERS = Prepared(
+    select(runs.c.id, runs.c.status).where(runs.c.parent_id == bindparam("run"), runs.c.holds).order_by(runs.c.number)
+)
 _SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
@@ -26,6 +30,7 @@ class RunFilter:
     exclude nothing."""
 
     thread_id: str | None = None
+    parent_id: str | None = None
     threaded: bool | None = None
     kind: Kind | None = None
     agent: str | None = None
@@ -41,6 +46,12 @@ def page_runs(connection: Connection, scope: TenantView, page: Page, wanted: Run
     ids, more = scope.page_ids(connection, runs, page, *_conditions(scope, wanted))
     found = {run.id: run for run in read_runs(connection, _ROWS.where(runs.c.id.in_(ids)))}
     return [found[run_id] for run_id in ids], more
+
+
+def count_runs(connection: Connection, scope: TenantView, wanted: RunFilter) -> int:
+    """Return how many of the tenant's runs `wanted` selects."""
+    mine = (runs.c.tenant == scope.tenant, *_conditions(scope, wanted))
+    return connection.execute(select(func.count()).select_from(runs).where(*mine)).scalar() or 0
 
 
 def thread_holder(connection: Connection, thread_id: str, *, lock: bool = False) -> RunRow | None:
@@ -73,10 +84,34 @@ def runs_to_drive(connection: Connection, process: str, most: int | None = None)
     return list(connection.execute(query.limit(most)).scalars())
 
 
-def active_members(connection: Connection, run_id: str) -> list[RunRow]:
-    """Return the runs of a run's members that have not ended, oldest first."""
-    mine = (runs.c.parent_id == run_id, runs.c.status.in_(ACTIVE))
-    return read_runs(connection, _ROWS.where(*mine).order_by(runs.c.number))
+def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
+    """Return the status of each run of a run's members that has not ended, by its id, oldest first."""
+    return dict(_MEMBERS.rows(connection, {"run": run_id}))
+
+
+def last_handoff(connection: Connection, run: RunRow, beginning: str) -> str | None:
+    """Return the path of the agent to which the last run on the run's thread before it handed the conversation over, or
+    `None`. The names of such members begin with `beginning`."""
+    caller, member = runs.alias(), runs.alias()
+    now = select(runs.c.number).where(runs.c.id == run.id).scalar_subquery()
+    before = (caller.c.thread_id == run.thread_id, caller.c.agent == run.agent, caller.c.number < now)
+    query = select(member.c.id, member.c.agent).join(caller, member.c.parent_id == caller.c.id)
+    found = query.where(*before, member.c.status == "completed").order_by(member.c.number.desc())
+    path = None
+    for run_id, agent in connection.execute(found.limit(_AT_ONCE)):
+        if agent.rpartition("/")[2].startswith(beginning):
+            path = _last_of_chain(connection, run_id, agent, beginning)
+            break
+    return path
+
+
+def _last_of_chain(connection: Connection, run_id: str, path: str, beginning: str) -> str:
+    """Return where a conversation ended up that was handed over within one run."""
+    below = select(runs.c.id, runs.c.agent).where(runs.c.parent_id == run_id, runs.c.status == "completed")
+    for member_id, agent in connection.execute(below.order_by(runs.c.number.desc())):
+        if agent.rpartition("/")[2].startswith(beginning):
+            return _last_of_chain(connection, member_id, agent, beginning)
+    return path
 
 
 def left_callers(connection: Connection) -> list[str]:
@@ -145,7 +180,7 @@ def shift_expiry(connection: Connection, by: int, driver: str | None = None) -> 
 
 
 def delete_old_runs(connection: Connection, before: int | None, unstored_before: int, most: int) -> int:
-    """Delete at most `most` runs that have ended. Return how many.
+    """Delete at most `most` runs that have ended, with those of their members. Return how many.
 
     Args:
         connection: A connection.
@@ -156,7 +191,8 @@ def delete_old_runs(connection: Connection, before: int | None, unstored_before:
     old = runs.c.thread_id.is_(None) & (runs.c.created_at < unstored_before) & runs.c.stored.is_(False)
     if before is not None:
         old |= runs.c.created_at < before
-    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old).limit(most)
+    tops = runs.c.parent_id.is_(None)  # members go with their callers, which find their answers there
+    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old, tops).limit(most)
     found = list(connection.execute(query).scalars())
     if found:
         delete_runs(connection, found)
@@ -186,7 +222,13 @@ def count_by_status(connection: Connection, scope: TenantView) -> dict[str, int]
 
 
 def _conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]]:
-    same = {"thread_id": wanted.thread_id, "kind": wanted.kind, "agent": wanted.agent, "stored": wanted.stored}
+    same = {
+        "thread_id": wanted.thread_id,
+        "parent_id": wanted.parent_id,
+        "kind": wanted.kind,
+        "agent": wanted.agent,
+        "stored": wanted.stored,
+    }
     found: list[ColumnElement[bool]] = [runs.c[name] == value for name, value in same.items() if value is not None]
     if wanted.threaded is not None:  # phrased so that no index over all tenants' threads is used
         none = func.coalesce(runs.c.thread_id, "") == ""

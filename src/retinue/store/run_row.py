@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ..core.values import Decision, Usage
 
-Kind = Literal["assistant", "chat", "response", "member"]
+Kind = Literal["assistant", "chat", "response", "a2a", "member"]
 Status = Literal[
     "queued",
     "in_progress",

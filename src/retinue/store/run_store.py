@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, insert, select, up
 from ..errors import StoreConflict
 from .prepared_statements import Prepared
 from .run_row import ACTIVE, RunRow, RunValues, Submission, column_values, dump_submission, load_submission, run_values
-from .tables import contents, events, run_metadata, runs, submissions
+from .tables import contents, events, run_images, run_metadata, run_tools, runs, submissions
 from .tenant_view import TenantView
 
 COLUMNS = tuple(name for name in RunRow.__slots__ if name != "submissions")
@@ -35,7 +35,10 @@ _SUBMISSIONS = Prepared(
     .where(submissions.c.run_id == bindparam("run"))
     .order_by(submissions.c.number)
 )
-_OF_A_RUN = (runs.c.id, submissions.c.run_id, run_metadata.c.run_id, events.c.run_id, contents.c.id)
+_OF_A_RUN = (
+    *(runs.c.id, submissions.c.run_id, run_metadata.c.run_id, events.c.run_id, contents.c.id, run_images.c.run_id),
+    run_tools.c.run_id,
+)
 """The row comes first: without it, or waiting for its lock, nobody adds to the others."""
 _ANY_LENGTH = 500  # ids per statement
 _GUARD = {"held": "epoch", "was": "status", "held_thread": "holds"}

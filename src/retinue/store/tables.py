@@ -40,6 +40,12 @@ def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Ta
     )
 
 
+def _of_runs(name: str, *columns: Column[object] | Index) -> Table:
+    """Define a table of what belongs to runs."""
+    run = Column("run_id", String(64), primary_key=True)
+    return Table(name, metadata, run, Column("tenant", String(64), nullable=False), *columns)
+
+
 assistants = _owned("assistants", Column("body", _JSON, nullable=False))
 
 # `key`: a client's own name for the thread
@@ -121,12 +127,9 @@ submissions = Table(
 )
 
 # an index: runs by their metadata
-run_metadata = Table(
+run_metadata = _of_runs(
     "run_metadata",
-    metadata,
-    Column("run_id", String(64), primary_key=True),
     Column("name", String(64), primary_key=True),
-    Column("tenant", String(64), nullable=False),
     Column("value", String(512), nullable=False),
     Index("runs_by_metadata", "tenant", "name", "value"),
 )
@@ -179,6 +182,49 @@ contents = Table(
     Column("id", String(64), primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
+
+# images that runs are shown, by the SHA-256 of their bytes, and the runs that show them
+images = Table(
+    "images",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("created_at", _TIME, nullable=False),
+    Column("media_type", String(32), nullable=False),
+    Column("bytes", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Index("images_by_age", "created_at"),
+)
+
+run_images = _of_runs(
+    "run_images", Column("image_id", String(64), primary_key=True), Index("runs_of_image", "tenant", "image_id")
+)
+
+# what an agent remembers of an `owner`: a user ("user:NAME") or a thread ("thread:ID"). `part` counts the agent's
+# memories, `body` is the state as JSON, `bytes` its size
+memories = _owned(
+    "memories",
+    Column("owner", String(300), nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("updated_at", _TIME, nullable=False),
+    Column("bytes", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    UniqueConstraint("tenant", "owner", "agent", "part"),
+    Index("bytes_of_memories", "tenant", "bytes"),
+)
+
+# tools that a tenant registered while the server runs
+registered_tools = _owned(
+    "registered_tools",
+    Column("name", String(64), nullable=False),
+    Column("body", _JSON, nullable=False),
+    UniqueConstraint("tenant", "name"),
+)
+
+# the definitions of the registered tools with which a run began
+run_tools = _of_runs("run_tools", Column("body", _JSON, nullable=False))
 
 vector_stores = _owned("vector_stores", Column("expires_at", _TIME), Column("body", _JSON, nullable=False))
 
@@ -234,7 +280,7 @@ keys = Table(
     Column("revoked_at", _TIME),
 )
 
-# random bytes by purpose, known only to this database's server
+# random bytes by purpose
 secrets = Table(
     "secrets",
     metadata,

@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, insert, select, update
 
+from ..core.call_path import Incoming
+
 Kept = Row[Any]
 
 
@@ -23,11 +25,13 @@ class Page(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Quota:
     """A tenant's storage limits. `bytes` limits files and, separately, their text in vector stores; `files` limits
-    files and, separately, files in vector stores; `stores` limits vector stores."""
+    files and, separately, files in vector stores; `stores` limits vector stores; `memories` limits the bytes of what is
+    remembered."""
 
     bytes: int = 10_000_000_000
     files: int = 100_000
     stores: int = 10_000
+    memories: int = 100_000_000
 
 
 class TenantView:
@@ -38,7 +42,11 @@ class TenantView:
         key_id: The API key of the request.
         room: How many active or queued runs the key may have (`None`: unlimited).
         scopes: What the key may do (`None`: everything).
-        quota: The tenant's storage limits (`None`: unlimited)."""
+        quota: The tenant's storage limits (`None`: unlimited).
+
+    `incoming` is the call over the network by which the request came, if an agent made it."""
+
+    incoming: Incoming | None = None
 
     def __init__(
         self,

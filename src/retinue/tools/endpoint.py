@@ -1,6 +1,6 @@
 """An HTTP endpoint as a tool: it receives the arguments as JSON, and its response is the result.
 
-Addresses come from the operator, so private ones are allowed. Redirects are not followed.
+Addresses that come from the operator may be private; any other passes a guard. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 from .._internal.redaction import register_url_secrets
 from ..core.toolbox import idempotency_header
 from ..errors import NotDone, ToolError, UsageError
+from ..net.ssrf_guard import SsrfGuard
 
 MAX_ANSWER = 1_000_000  # bytes
 _ELSEWHERE = (301, 307, 308)  # the request itself belongs elsewhere; 302 and 303 may follow a completed action
 
 
-def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any]]:
-    """Return a function that posts its arguments to `url`.
+def endpoint(url: str, output: str | None = None, guard: SsrfGuard | None = None) -> Callable[..., Awaitable[Any]]:
+    """Return a function that posts its arguments to `url`, wherever that is, or where `guard` allows it.
 
     If the response is a JSON object, the value under `output` is the result; otherwise its text. The function raises
     `NotDone` if the endpoint is unreachable or rejects the call (4xx), and `ToolError` for other failures. Raises
@@ -33,12 +34,13 @@ def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any
 
     async def call(**arguments: Any) -> Any:
         headers = {"Accept-Encoding": "identity", **idempotency_header()}
+        target, connector = await _checked(url, guard)
         try:
             async with (
                 aiohttp.ClientSession(
-                    headers=headers, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+                    headers=headers, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(), connector=connector
                 ) as http,
-                http.post(url, json=arguments, allow_redirects=False, timeout=aiohttp.ClientTimeout()) as answer,
+                http.post(target, json=arguments, allow_redirects=False, timeout=aiohttp.ClientTimeout()) as answer,
             ):
                 text = await _text(answer)
                 _refuse(answer.status, text, answer.headers.get("Location", ""))
@@ -51,6 +53,19 @@ def endpoint(url: str, output: str | None = None) -> Callable[..., Awaitable[Any
             raise ToolError(f"the endpoint broke off: {reason}") from error
 
     return call
+
+
+async def _checked(url: str, guard: SsrfGuard | None) -> tuple[Any, Any]:
+    """Return what to connect to, and by which connector. Raises `NotDone` if the guard forbids it."""
+    if guard is None:
+        return url, None
+    from yarl import URL
+
+    try:
+        address, ips = await guard.addresses(url)
+    except ToolError as error:
+        raise NotDone(str(error)) from error
+    return URL(str(address), encoded=True), guard.connector(ips)
 
 
 async def _text(answer: Any) -> str:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from ...runs.cancellation import cancel_run
 from ...store.clock import CLOCK
+from ...store.images import show_images
 from ...store.run_conversation import put_beside
 from ...store.run_queries import count_of_key, thread_holder
 from ...store.run_row import Kind, RunRow
@@ -78,7 +79,11 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         count_alone(connection)
         if count_of_key(connection, scope.key_id) >= scope.room:
             raise too_many("runs", scope.room)
-    now = int(CLOCK.now())
+    now, request = int(CLOCK.now()), new.request
+    if scope.incoming is not None:
+        if problem := scope.incoming.refusal(request["model"]):
+            raise ApiError(400, problem, code="call_circle", headers={"x-should-retry": "false"})
+        request = {**request, "callers": list(map(str, scope.incoming.callers))}
     run = RunRow(
         id=new_id("run"),
         tenant=scope.tenant,
@@ -88,13 +93,17 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         holds=ttl is not None,
         expires_at=None if ttl is None else now + ttl,
         epoch=0,
-        request=new.request,
+        request=request,
         key_id=scope.key_id,
         kind=new.kind,
-        agent=new.request["model"],
+        agent=request["model"],
         metadata=new.metadata or {},
-        stored=bool(new.request.get("store")),
+        stored=bool(request.get("store")),
     )
+    turns = (*(new.request.get("messages") or ()), *(new.request.get("since") or ()))
+    shown = [image["id"] for turn in turns for image in turn.get("images", ())]
+    if shown:
+        show_images(connection, scope.tenant, run.id, shown)
     insert_run(connection, replace(run, request=put_beside(connection, scope.tenant, run.id, run.request)))
     return run
 

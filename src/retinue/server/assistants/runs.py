@@ -29,6 +29,7 @@ from .run_creation import start_run
 from .run_stream import RunEvents, number_of, resumed
 from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
 from .step_projection import Told
+from .thread_images import check_thread_images
 from .threads import add_thread
 
 router = APIRouter(route_class=JsonRoute)
@@ -38,6 +39,7 @@ router = APIRouter(route_class=JsonRoute)
 async def create(thread_id: str, body: RunCreate, context: ContextDep, include: Include = ()) -> Any:
     """Run an assistant on a thread."""
     body = body.model_copy(update={"include": [*include]}) if include else body
+    await check_thread_images(context, body, body.additional_messages or (), thread_id)
     run, halted = await context.write(partial(start_run, server=context.server, thread_id=thread_id, asked=body))
     failpoint("after run is made")
     session = RunSession(context.server, run)
@@ -51,6 +53,8 @@ async def create_with_thread(body: ThreadRunCreate, context: ContextDep) -> Any:
     given = body.thread or ThreadCreate()
     if body.tool_resources is not None:
         given = given.model_copy(update={"tool_resources": body.tool_resources})
+
+    await check_thread_images(context, body, given.messages or ())
 
     def start(connection: Connection, scope: TenantView) -> tuple[Object, RunRow]:
         thread = add_thread(connection, scope, given)

@@ -6,13 +6,15 @@ import time
 from dataclasses import replace
 
 from fastapi import APIRouter
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
-from ...store.run_queries import delete_thread_runs
+from ...store.memory_states import forget_thread
+from ...store.run_queries import delete_thread_runs, thread_holder
 from ...store.run_row import RunRow
 from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
+from ..wire.api_errors import ApiError, not_found
 from ..wire.ids import new_id
 from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
 from ..wire.objects import Object, thread_object
@@ -69,6 +71,7 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
         there = delete_thread_runs(connection, scope, thread_id)
         scope.remove(connection, messages, messages.c.thread_id == thread_id)
         scope.remove(connection, threads, threads.c.id == thread_id)
+        forget_thread(connection, scope.tenant, thread_id)
         return there
 
     for run in await context.write(remove):
@@ -85,6 +88,31 @@ def add_thread(connection: Connection, scope: TenantView, given: ThreadCreate, k
     row = scope.add(connection, threads, values)
     add_messages(connection, scope, row.id, given.messages or ())
     return find_row(connection, scope, threads, row.id)  # messages may have added files
+
+
+def find_or_add_thread(connection: Connection, scope: TenantView, key: str | None) -> str:
+    """Return the id of the thread with this id or key, which must be idle. An unknown key creates a thread, and so does
+    `None`. Raises `ApiError`."""
+    if key is None:
+        return str(add_thread(connection, scope, ThreadCreate()).id)
+    if len(key) > 256 or "\0" in key:
+        raise ApiError(400, "Invalid 'thread_id': expected at most 256 characters, without NUL.", param="thread_id")
+    row = find_thread(connection, scope, key, lock=True)
+    if row is None and key.startswith("thread_"):
+        raise not_found("thread", key)
+    row = row or add_thread(connection, scope, ThreadCreate(), key=key)
+    if (active := thread_holder(connection, row.id)) is not None:
+        raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
+    return str(row.id)
+
+
+def find_thread(connection: Connection, scope: TenantView, key: str, *, lock: bool = False) -> Kept | None:
+    """Return the thread with this id or key, or `None`; `lock` as in `TenantView.find`."""
+    row = scope.find(connection, threads, key, lock=lock)
+    if row is not None or key.startswith("thread_"):
+        return row
+    own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
+    return connection.execute(own.with_for_update(key_share=True) if lock else own).first()
 
 
 def _body(given: ThreadUpdate) -> Object:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from ...runs.submissions import submit_decisions
-from ...store.run_queries import thread_holder
 from ...store.run_row import RunRow
 from ...store.run_store import find_own_run
-from ...store.tables import threads
 from ...store.tenant_view import TenantView
 from ..assistants.messages import add_messages
 from ..assistants.run_creation import NewRun, add_run
-from ..assistants.schemas import MessageCreate, ThreadCreate
-from ..assistants.threads import add_thread
+from ..assistants.schemas import ImageUrl, ImageUrlPart, MessageCreate, TextPart
+from ..assistants.threads import find_or_add_thread
 from ..context import Options
 from ..conversation_history import SYSTEM, conversation, text_of
+from ..image_parts import Shown, images_in
 from ..tool_outputs import parse_submission, submission_digest
-from ..wire.api_errors import ApiError, not_found
+from ..wire.api_errors import ApiError
 from ..wire.objects import run_of_call
 from .message_check import Said, check_calls, check_messages
 
@@ -43,10 +42,15 @@ _KEPT = (
 
 
 def chat_run(
-    connection: Connection, scope: TenantView, options: Options, asked: Mapping[str, Any], thread_key: str | None
+    connection: Connection,
+    scope: TenantView,
+    options: Options,
+    asked: Mapping[str, Any],
+    thread_key: str | None,
+    shown: Shown,
 ) -> tuple[RunRow, bool]:
     """Return the run that answers a request, and whether it must be started. Raises `ApiError`."""
-    said = check_messages(connection, scope, asked["messages"])
+    said = check_messages(connection, scope, asked["messages"], shown)
     waiting = _waiting(connection, scope, said)
     if waiting is not None:
         run, outputs = waiting
@@ -62,10 +66,11 @@ def chat_run(
         "instructions": "\n\n".join(text_of(one.get("content")) for one in said if one["role"] in SYSTEM),
         "max_completion_tokens": asked.get("max_completion_tokens") or asked.get("max_tokens") or None,
     }
+    request |= {"user": user} if (user := asked.get("user") or asked.get("safety_identifier")) else {}
     request |= {"stream": True} if asked.get("stream") else {}
     thread_id = None
     if thread_key is not None:
-        thread_id = _thread(connection, scope, thread_key)
+        thread_id = find_or_add_thread(connection, scope, thread_key)
         add_messages(connection, scope, thread_id, _news(said))
         request["since"] = conversation(_since(said))
     else:
@@ -88,23 +93,6 @@ def _waiting(connection: Connection, scope: TenantView, said: Said) -> tuple[Run
         return None
     waits = run.status == "requires_action" or run.submitted(submission_digest(outputs))
     return (run, outputs) if waits else None
-
-
-def _thread(connection: Connection, scope: TenantView, key: str) -> str:
-    """Return the id of the thread with this id or key, which must be idle. An unknown key creates a thread."""
-    if len(key) > 256 or "\0" in key:
-        raise ApiError(400, "Invalid 'thread_id': expected at most 256 characters, without NUL.", param="thread_id")
-    row = scope.find(connection, threads, key, lock=True)
-    if row is None and key.startswith("thread_"):
-        raise not_found("thread", key)
-    if row is None:
-        own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
-        row = connection.execute(own.with_for_update(key_share=True)).first() or add_thread(
-            connection, scope, ThreadCreate(), key=key
-        )
-    if (active := thread_holder(connection, row.id)) is not None:
-        raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
-    return str(row.id)
 
 
 def _since(said: Said) -> Said:
@@ -134,8 +122,21 @@ def _news(said: Said) -> list[MessageCreate]:
     for one in reversed(said):
         if one["role"] == "assistant" and (one.get("tool_calls") or text_of(one.get("content")).strip()):
             break  # an empty message is not an answer
-        if one["role"] == "user" and (text := text_of(one.get("content"))):
+        text, images = text_of(one.get("content")), one.get("images")
+        if one["role"] == "user" and (text or images):
+            content = [*_text_part(text), *_image_parts(one["parts"])] if images else text
             texts.insert(
-                0, MessageCreate.model_construct(role="user", content=text)
+                0, MessageCreate.model_construct(role="user", content=content)
             )  # validated, except for the total length
     return texts
+
+
+def _text_part(text: str) -> Iterator[TextPart]:
+    if text:
+        yield TextPart.model_construct(type="text", text=text)
+
+
+def _image_parts(content: Any) -> Iterator[ImageUrlPart]:
+    for _, source in images_in(content):
+        url = ImageUrl.model_validate({"url": source.url, "detail": source.detail})
+        yield ImageUrlPart(type="image_url", image_url=url)

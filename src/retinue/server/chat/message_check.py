@@ -9,25 +9,28 @@ from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
 from ..conversation_history import text_of
+from ..image_parts import Shown, shown_in
 from ..message_content import Readable
 from ..wire.api_errors import ApiError
 
 Said = Sequence[Mapping[str, Any]]
 
 
-def check_messages(connection: Connection, scope: TenantView, messages: Said) -> list[dict[str, Any]]:
-    """Return `messages` with text as content and user names before their text. The legacy `function_call` and role
-    `function` are converted to their current forms. Raises `ApiError` for content that no model here accepts."""
-    return list(_with_calls(_with_texts(connection, scope, messages)))
+def check_messages(connection: Connection, scope: TenantView, messages: Said, shown: Shown) -> list[dict[str, Any]]:
+    """Return `messages` with text as content, user names before their text, and the `images` that are `shown`. The
+    legacy `function_call` and role `function` are converted to their current forms. Raises `ApiError` for content that
+    no model here accepts."""
+    return list(_with_calls(_with_texts(connection, scope, messages, shown)))
 
 
-def _with_texts(connection: Connection, scope: TenantView, messages: Said) -> Iterator[dict[str, Any]]:
-    readable = Readable(connection, scope)
+def _with_texts(connection: Connection, scope: TenantView, messages: Said, shown: Shown) -> Iterator[dict[str, Any]]:
+    readable = Readable(connection, scope, shown)
     for number, one in enumerate(messages):
         content = readable(one.get("content"), f"messages[{number}].content")
         text, name = text_of(content), one.get("name")
         named = one["role"] == "user" and name not in (None, "", "user") and text
-        yield {**one, "content": f"{name}: {text}" if named else text}
+        seen = {"images": images, "parts": content} if (images := shown_in(content)) else {}
+        yield {**one, "content": f"{name}: {text}" if named else text, **seen}
 
 
 def _with_calls(messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

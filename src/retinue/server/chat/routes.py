@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request
 
 from ..context import ContextDep
+from ..image_intake import Place, take_in_images
 from ..message_content import prepare_files
 from ..run_failure import FAILED, error_of_run
 from ..run_session import RunSession
@@ -35,7 +36,11 @@ async def create(
         asked["messages"] = [{"role": "user", "content": body.messages}]
     key = x_retinue_thread or body.thread_id or (body.metadata or {}).get("thread_id")
     await prepare_files(context, (one.get("content") for one in asked["messages"]))
-    work = partial(chat_run, options=context.server.options, asked=asked, thread_key=key)
+    places = (
+        Place(f"messages[{at}].content", one["role"], one.get("content")) for at, one in enumerate(asked["messages"])
+    )
+    shown = await take_in_images(context, context.server.deployment.agents[body.model], places)
+    work = partial(chat_run, options=context.server.options, asked=asked, thread_key=key, shown=shown)
     run, new = await context.write(lambda connection, scope: work(connection, scope))
     session = RunSession(context.server, run, since=run.told, lasting=context.repeat is not None)
     session.begin(new=new)

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
+from ...store.memory_states import forget_thread
 from ...store.run_queries import thread_holder
 from ...store.tables import conversations, items
 from ...store.tenant_view import Kept, TenantView
@@ -83,6 +84,7 @@ async def delete_conversation(context: ContextDep, conversation_id: str) -> Obje
         _free(connection, scope, conversation_id)
         scope.remove(connection, items, items.c.conversation_id == conversation_id)
         scope.remove(connection, conversations, conversations.c.id == conversation_id)
+        forget_thread(connection, scope.tenant, conversation_id)
         return deletion_object(conversation_id, "conversation")
 
     return await context.write(remove)

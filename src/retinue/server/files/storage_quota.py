@@ -18,14 +18,14 @@ def problem_of_upload(connection: Connection, scope: TenantView, size: int) -> A
     columns = func.count(), func.sum(files.c.body["bytes"].as_integer())
     number, kept = connection.execute(select(*columns).where(files.c.tenant == scope.tenant)).one()
     if number >= quota.files:
-        return _reached("files", quota.files)
-    return _reached("bytes of files", quota.bytes) if int(kept or 0) + size > quota.bytes else None
+        return reached("files", quota.files)
+    return reached("bytes of files", quota.bytes) if int(kept or 0) + size > quota.bytes else None
 
 
 def room_for_store(connection: Connection, scope: TenantView) -> None:
     """Check the quota for one more vector store."""
     if scope.quota is not None and _number(connection, scope, vector_stores) >= scope.quota.stores:
-        raise _reached("vector stores", scope.quota.stores)
+        raise reached("vector stores", scope.quota.stores)
 
 
 def room_in_stores(connection: Connection, scope: TenantView, more: int) -> None:
@@ -34,10 +34,10 @@ def room_in_stores(connection: Connection, scope: TenantView, more: int) -> None
     if quota is None:
         return
     if _number(connection, scope, vector_store_files) + more > quota.files:
-        raise _reached("files in vector stores", quota.files)
+        raise reached("files in vector stores", quota.files)
     used = select(func.sum(vector_store_files.c.usage_bytes)).where(vector_store_files.c.tenant == scope.tenant)
     if int(connection.execute(used).scalar() or 0) >= quota.bytes:
-        raise _reached("bytes of texts in vector stores", quota.bytes)
+        raise reached("bytes of texts in vector stores", quota.bytes)
 
 
 def _number(connection: Connection, scope: TenantView, table: Table) -> int:
@@ -45,7 +45,8 @@ def _number(connection: Connection, scope: TenantView, table: Table) -> int:
     return connection.execute(counted).scalar() or 0
 
 
-def _reached(what: str, most: int) -> ApiError:
+def reached(what: str, most: int) -> ApiError:
+    """Return the error for a quota of `most` that is used up."""
     message = (
         f"Storage limit reached: you may keep {most:,} {what}. Delete some, or ask the server's operator for more."
     )

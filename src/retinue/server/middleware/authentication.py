@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import math
+import re
 from contextlib import suppress
 from functools import partial
 
@@ -22,6 +23,7 @@ from .scopes import allowed, missing, needed
 
 OPEN = ("/health", "/ready")
 PAGES = ("/", "/docs", "/redoc", "/openapi.json")  # they show nothing of any tenant
+_CARD = re.compile(r"(/a2a/.+)?/\.well-known/agent-card\.json")  # nor do these
 _LOOKED_AT = 2.0  # seconds between checks of an open stream's key
 _MISSING = (
     "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
@@ -96,7 +98,7 @@ class Authentication:
 
 def is_open(method: str, path: str) -> bool:
     """Whether a request needs no key."""
-    return path in OPEN or (method == "GET" and path in PAGES)
+    return path in OPEN or (method == "GET" and (path in PAGES or _CARD.fullmatch(path) is not None))
 
 
 def is_stream(start: Message) -> bool:

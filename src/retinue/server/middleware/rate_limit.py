@@ -17,7 +17,7 @@ from .request_context import answer_of
 from .scopes import needed
 from .usage_limits import UsageLimits, overloaded, room, too_many
 
-_BEGINS = re.compile(r"/v1/(threads/runs|threads/[^/]+/runs|chat/completions|responses)")
+_BEGINS = re.compile(r"/v1/(threads/runs|threads/[^/]+/runs|chat/completions|responses)|/a2a/.+/message:(send|stream)")
 _MOST_WAITING = 10_000  # runs of all keys
 
 
@@ -43,13 +43,14 @@ class RateLimit:
         stream = _Held(key.id, self._limits.streams)
         place = _Held(key.id, self._beginning)
         begin_stream = partial(self._begin_stream, key.id, stream)  # called by the route, which knows whether to stream
+        begin_run = partial(self._begin_run, key, place)  # by a route whose body says whether it begins one
 
         def see(head: Message) -> None:
             if is_stream(head):
                 stream.hold()  # whatever the limit, since work done cannot be refused
             MutableHeaders(scope=head).update(dict(self._limits.headers(key.id)))
 
-        scope["state"].update(begin_stream=begin_stream, written=place.let_go)
+        scope["state"].update(begin_stream=begin_stream, begin_run=begin_run, written=place.let_go)
         scope["state"].setdefault("heads", []).append(see)
         try:
             self._admit(key, scope, place)
@@ -78,8 +79,10 @@ class RateLimit:
 
     def _admit(self, key: Key, scope: Scope, place: _Held) -> None:
         self._limits.request(key.id, reads=needed(scope["method"], scope["path"]) == "read")
-        if scope["method"] != "POST" or not _BEGINS.fullmatch(scope["path"]):
-            return
+        if scope["method"] == "POST" and _BEGINS.fullmatch(scope["path"]):
+            self._begin_run(key, place)
+
+    def _begin_run(self, key: Key, place: _Held) -> None:
         self._limits.tokens(key.id)
         if len(self._turns.waiting) + self._beginning.total() >= _MOST_WAITING:
             raise overloaded()

@@ -46,10 +46,10 @@ _AWAY = (
 class ErrorResponse(JSONResponse):
     """The response to an `error`. `cause` is logged."""
 
-    def __init__(self, error: ApiError, cause: Exception | None = None) -> None:
+    def __init__(self, error: ApiError, cause: Exception) -> None:
         super().__init__(error.body, error.status, error.headers)
         self._said = error.body
-        self._cause = cause or error
+        self._cause = cause
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response; a server error includes the request id."""
@@ -65,14 +65,19 @@ class ErrorResponse(JSONResponse):
 
 def answer_of(error: Exception) -> ErrorResponse:
     """Return the response to `error`."""
+    return ErrorResponse(api_error_of(error), error)
+
+
+def api_error_of(error: Exception) -> ApiError:
+    """Return what clients are told of `error`."""
     if isinstance(error, ApiError):
-        return ErrorResponse(error)
+        return error
     if isinstance(error, StoreConflict):
-        return ErrorResponse(ApiError(409, _CONFLICT, code="conflict", headers={"x-should-retry": "true"}), error)
+        return ApiError(409, _CONFLICT, code="conflict", headers={"x-should-retry": "true"})
     for kind, message, seconds in _AWAY:
         if isinstance(error, kind):
-            return ErrorResponse(ApiError(503, message, kind="server_error", headers={"Retry-After": seconds}), error)
-    return ErrorResponse(ApiError(500, _UNFORESEEN, kind="server_error"), error)
+            return ApiError(503, message, kind="server_error", headers={"Retry-After": seconds})
+    return ApiError(500, _UNFORESEEN, kind="server_error")
 
 
 class RequestContext:

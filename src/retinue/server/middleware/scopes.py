@@ -7,8 +7,8 @@ from typing import Literal
 
 from ..wire.api_errors import ApiError
 
-ScopeName = Literal["read", "runs", "agents", "all"]
-NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "all")
+ScopeName = Literal["read", "runs", "agents", "memories", "tools", "all"]
+NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "memories", "tools", "all")
 _READING = ("GET", "HEAD", "OPTIONS")
 _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "chat": "runs",
@@ -21,15 +21,23 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "uploads": "agents",
     "vector_stores": "agents",
     "models": "agents",
+    "memories": "memories",
+    "tools": "tools",
 }
-_ASKING = re.compile(r"/v1/vector_stores/[^/]+/search")  # a POST that only reads
+_PRIVATE = re.compile(r"/v1/memories(/.*)?")  # reading is not for every key that may read
+_ASKING = re.compile(r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe")  # POSTs that only read
 
 
 def needed(method: str, path: str) -> ScopeName:
     """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
-    `agents` for agents and their resources. Unknown paths require `all`."""
+    `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools.
+    Unknown paths require `all`."""
+    if _PRIVATE.fullmatch(path):
+        return "memories"
     if method in _READING or _ASKING.fullmatch(path):
         return "read"
+    if path.startswith("/a2a/"):
+        return "runs"
     _, version, *words = f"{path}/".split("/")
     return _WRITING.get(words[0], "all") if version == "v1" and words else "all"
 

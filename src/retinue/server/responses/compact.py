@@ -20,7 +20,7 @@ from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from .input import as_items, done_by_server, readable_items, words
 from .response_lookup import found_items, previous_part, resolve_references
-from .response_run import PriorContext, context_of
+from .response_run import Continued, PriorContext, context_of
 from .schemas import Compact
 from .views import usage_object
 
@@ -41,7 +41,7 @@ async def compact(body: Compact, context: ContextDep) -> Object:
     def work(connection: Connection, scope: TenantView) -> str:
         previous = previous_part(connection, scope, body.previous_response_id, context.own)
         items = readable_items(connection, scope, resolve_references(as_items(body.sent().get("input")), found))
-        before = context_of(connection, scope, context.server, previous, None, items)
+        before = context_of(connection, scope, context.server, Continued(previous), items)
         said = expand_compactions(connection, scope.tenant, [*before.items, *items])
         return seal_compaction(connection, scope.tenant, [*_former(before), *_told(said)])
 

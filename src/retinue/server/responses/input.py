@@ -11,6 +11,8 @@ from sqlalchemy import Connection
 from ...store.tenant_view import TenantView
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..conversations.views import stored_item
+from ..image_intake import Place
+from ..image_parts import Shown, shown_in
 from ..message_content import Readable
 from ..wire.objects import Object
 
@@ -32,10 +34,10 @@ def _nameless(item: Object) -> Object:
     return item if item["type"] == "item_reference" else {name: item[name] for name in item if name != "id"}
 
 
-def readable_items(connection: Connection, scope: TenantView, items: Items) -> list[Object]:
-    """Return the `items` of a request, with text files inlined. Raises `ApiError` for content that no model here
-    accepts."""
-    readable = Readable(connection, scope)
+def readable_items(connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None) -> list[Object]:
+    """Return the `items` of a request, with text files inlined and the images marked that are `shown`. Raises
+    `ApiError` for content that no model here accepts."""
+    readable = Readable(connection, scope, shown)
     return [
         {**item, name: readable(item[name], f"input[{number}].{name}")} if name else dict(item)
         for number, item in enumerate(items)
@@ -43,9 +45,16 @@ def readable_items(connection: Connection, scope: TenantView, items: Items) -> l
     ]
 
 
-def kept_items(connection: Connection, scope: TenantView, items: Items) -> list[Object]:
-    """Return stored `items` with text files inlined, as far as possible."""
-    readable = Readable(connection, scope)
+def places_of(items: Items) -> Iterator[Place]:
+    """Yield the contents of the items of a request, with their places."""
+    for number, item in enumerate(items):
+        if name := _SPOKEN.get(item["type"]):
+            yield Place(f"input[{number}].{name}", item.get("role") or "tool", item[name])
+
+
+def kept_items(connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None) -> list[Object]:
+    """Return stored `items` with text files inlined, as far as possible, and the images marked that are `shown`."""
+    readable = Readable(connection, scope, shown)
     newest_first = [
         {**item, name: readable.kept(item[name])} if name else dict(item)
         for item in reversed(items)
@@ -94,7 +103,7 @@ def _said(items: Items) -> Iterator[Mapping[str, Any]]:
     for item in items:
         match item["type"]:
             case "message" if item["role"] not in SYSTEM:
-                yield {"role": item["role"], "content": words(item["content"])}
+                yield {"role": item["role"], "content": words(item["content"]), "images": shown_in(item["content"])}
             case "function_call":
                 call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": item["arguments"]}}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}

@@ -30,6 +30,8 @@ def options_of(sent: Mapping[str, Any]) -> Object:
         wishes["verbosity"] = verbosity
     if sent.get("max_output_tokens"):
         wishes["max_completion_tokens"] = sent["max_output_tokens"]
+    if user := sent.get("user") or sent.get("safety_identifier"):
+        wishes["user"] = user
     if sent.get("max_tool_calls") is not None:
         wishes["max_steps"] = sent["max_tool_calls"] + 1  # the last step gives the answer
     stores = [store for tool in tools for store in tool.get("vector_store_ids") or ()]

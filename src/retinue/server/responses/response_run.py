@@ -19,6 +19,8 @@ from ..assistants.run_creation import NewRun, add_run
 from ..context import Server
 from ..conversations.compaction import expand_compactions
 from ..conversations.items import found_conversation, items_of
+from ..image_intake import Place
+from ..image_parts import Shown
 from ..overrides import inner_name, sampling_of
 from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError
@@ -39,6 +41,21 @@ class ResponseRun(NamedTuple):
     halted: RunRow | None = None
 
 
+class Found(NamedTuple):
+    """What a request names: items, by their ids, and the images that its model is shown, by their sources."""
+
+    items: Mapping[str, Object]
+    shown: Shown
+
+
+class Continued(NamedTuple):
+    """What a request continues: a response or a conversation, with the images of it that the model is shown."""
+
+    previous: Part | None = None
+    conversation_id: str | None = None
+    shown: Shown | None = None
+
+
 class PriorContext(NamedTuple):
     """The context of a request: the conversation before as turns, partly as items, and its rules."""
 
@@ -52,26 +69,27 @@ def start_response(
     scope: TenantView,
     server: Server,
     body: ResponseCreate,
-    found: Mapping[str, Object],
+    found: Found,
     own: Collection[str] = (),
 ) -> ResponseRun:
-    """Return the response to a request, with its run. `found` are the items it refers to. It may continue responses in
+    """Return the response to a request, with its run. It may continue responses in
     `own` although they are not stored. Raises `ApiError`."""
     conversation_id = conversation_named(body)
     previous = previous_part(connection, scope, body.previous_response_id, own)
     sent = body.sent()
-    items = resolve_references(as_items(sent.get("input")), found)
+    items = resolve_references(as_items(sent.get("input")), found.items)
     sent["model"] = body.model or next(iter(server.deployment.agents))
     sampled = sampling_of(server.deployment.agents[sent["model"]].model)
     asked = request_view({**sampled, **sent}, sent["model"], conversation_id)
-    said = readable_items(connection, scope, items)
+    said = readable_items(connection, scope, items, found.shown)
     waiting = _waiting(connection, scope, said, previous, conversation_id)
     if waiting is not None:
         given = {"asked": asked, "input": said, "include": body.include}
         return _go_on(connection, server, *waiting, given)
     if conversation_id is not None:
         found_conversation(connection, scope, conversation_id, lock=True)
-    before = context_of(connection, scope, server, previous, conversation_id, items)  # first: checks ownership
+    continued = Continued(previous, conversation_id, found.shown)
+    before = context_of(connection, scope, server, continued, items)  # first: checks ownership
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
         **options_of(sent),
@@ -106,14 +124,14 @@ def context_of(
     connection: Connection,
     scope: TenantView,
     server: Server,
-    previous: Part | None,
-    conversation_id: str | None,
+    continued: Continued,
     items: Sequence[Mapping[str, Any]],
 ) -> PriorContext:
     """Return the context that `items` continue. Raises `ApiError` if they do not fit it."""
-    before = PriorContext()
-    if conversation_id is not None:
-        before = PriorContext(kept_items(connection, scope, items_of(connection, scope, conversation_id)))
+    before, previous = PriorContext(), continued.previous
+    if continued.conversation_id is not None:
+        there = items_of(connection, scope, continued.conversation_id)
+        before = PriorContext(kept_items(connection, scope, there, continued.shown))
     elif previous is not None:
         before = _chain(connection, server, previous)
         if previous.run.status == "requires_action" and not previous.over:
@@ -126,6 +144,13 @@ def context_of(
             message = f"No approval request is waiting with id '{item['approval_request_id']}'."
             raise ApiError(400, message, param="input")
     return before
+
+
+def stored_places(connection: Connection, scope: TenantView, conversation_id: str) -> list[Place]:
+    """Return the contents of the messages of a conversation, if it is there."""
+    items = items_of(connection, scope, conversation_id)
+    spoken = [(one["role"], one["content"]) for one in items if one["type"] == "message"]
+    return [Place(f"conversation[{at}].content", *one) for at, one in enumerate(spoken)]
 
 
 def _chain(connection: Connection, server: Server, previous: Part) -> PriorContext:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,6 +13,7 @@ from ...store.tenant_view import TenantView
 from .. import declared_tools
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
+from ..image_intake import ImageLoader, take_in_history, take_in_images
 from ..overrides import tools_of
 from ..run_failure import error_of_run
 from ..run_session import RunSession
@@ -19,11 +21,11 @@ from ..wire.api_errors import ApiError, no_model
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
-from .input import as_items, count, readable_items, rules, turns
+from .input import as_items, count, places_of, readable_items, rules, turns
 from .response_lookup import found_items, previous_part, resolve_references
 from .response_parts import Part
 from .response_projection import ResponseProjection
-from .response_run import context_of, conversation_named, start_response
+from .response_run import Continued, Found, context_of, conversation_named, start_response, stored_places
 from .response_stream import ResponseEvents
 from .schemas import InputTokens, ResponseCreate
 
@@ -34,7 +36,7 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 async def create(body: ResponseCreate, context: ContextDep, request: Request) -> Any:
     """Create a response."""
     _check(body, context.server, request)
-    found = await found_items(context, as_items(body.sent().get("input")), conversation_named(body))
+    found = await _found(body, context)
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
         made = start_response(connection, scope, context.server, body, found, context.own)
@@ -63,7 +65,7 @@ async def input_tokens(body: InputTokens, context: ContextDep, request: Request)
         conversation_id = conversation_named(body)
         previous = previous_part(connection, scope, body.previous_response_id)
         items = resolve_references(as_items(sent.get("input")), found)
-        before = context_of(connection, scope, context.server, previous, conversation_id, items)
+        before = context_of(connection, scope, context.server, Continued(previous, conversation_id), items)
         said = expand_compactions(connection, scope.tenant, [*before.items, *readable_items(connection, scope, items)])
         texts = [one["content"] for one in (*before.turns, *turns(said))]
         tools = [str(tool) for tool in sent.get("tools") or ()]
@@ -83,6 +85,20 @@ def _check(body: InputTokens, server: Server, request: Request) -> None:
         raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     if isinstance(body, ResponseCreate) and body.background and body.store is False:
         raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
+
+
+async def _found(body: ResponseCreate, context: Context) -> Found:
+    """Return the items that a request refers to, and the images of its input and of its conversation."""
+    agents = context.server.deployment.agents
+    agent, given = agents[body.model or next(iter(agents))], as_items(body.sent().get("input"))
+    conversation = conversation_named(body)
+    items = await found_items(context, given, conversation)
+    shown = dict(await take_in_images(context, agent, places_of(resolve_references(given, items))))
+    if conversation is not None:
+        there = await context.read(partial(stored_places, conversation_id=conversation))
+        loader = ImageLoader(context.server.database, context.scope, context.server.options.image_hosts)
+        shown = {**await take_in_history(loader, agent, there), **shown}
+    return Found(items, shown)
 
 
 async def _ended(context: Context, part: Part, request: Request, session: RunSession) -> Object:

@@ -1,0 +1,134 @@
+"""What an image is, by its own bytes: its format and its size in pixels. Nothing that is said about it is believed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..errors import DataError, UsageError
+from .values import Image, Message
+
+MAX_BYTES = 5_000_000
+MAX_PIXELS = 64_000_000
+MAX_IMAGES = 20  # that a model is shown at once
+MAX_BYTES_TOGETHER = 20_000_000
+_FORMATS = "PNG, JPEG, GIF or WebP"
+_START_OF_FRAME = frozenset((*range(0xC0, 0xD0),)) - {0xC4, 0xC8, 0xCC}
+_WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD9)))
+
+
+class ImageFormat(NamedTuple):
+    """The media type of an image, and its size in pixels."""
+
+    media_type: str
+    width: int
+    height: int
+
+
+def read_image(data: bytes, detail: str = "auto") -> Image:
+    """Return the image that `data` is. Raises `DataError` if it is none, or larger than a model may be sent."""
+    if len(data) > MAX_BYTES:
+        raise DataError(f"the image has {len(data):,} bytes; the most is {MAX_BYTES:,}")
+    form = image_format(data)
+    if form.width * form.height > MAX_PIXELS:
+        raise DataError(f"the image has {form.width:,} × {form.height:,} pixels; the most is {MAX_PIXELS:,} in all")
+    return Image(hashlib.sha256(data).hexdigest(), form.media_type, detail, data)
+
+
+def image_format(data: bytes) -> ImageFormat:
+    """Return the format of an image. Raises `DataError` if `data` is no image that models read."""
+    for magic, media_type, size in _KINDS:
+        if not data.startswith(magic):
+            continue
+        try:
+            width, height = size(data)
+        except (struct.error, IndexError):
+            break
+        if width and height:
+            return ImageFormat(media_type, width, height)
+    raise DataError(f"this is not an image that models read; want {_FORMATS}, as a whole")
+
+
+def decode_data_url(url: str) -> bytes:
+    """Return the bytes of a data URL, whatever media type it names. Raises `DataError`."""
+    head, comma, rest = url.partition(",")
+    if not comma or not head[:5].lower() == "data:" or not head.lower().endswith(";base64"):
+        raise DataError("want a data URL such as data:image/png;base64,…")
+    if len(rest) * 3 // 4 > MAX_BYTES + 3:
+        raise DataError(f"the image has {len(rest) * 3 // 4:,} bytes; the most is {MAX_BYTES:,}")
+    try:
+        return base64.b64decode(rest, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DataError("the data URL is not base64") from error
+
+
+def check_together(images: Sequence[Image]) -> None:
+    """Raise `UsageError` if these are more than a model may be shown at once."""
+    if len(images) > MAX_IMAGES:
+        raise UsageError(f"images: there are {len(images)}; the most is {MAX_IMAGES}")
+    if (size := sum(len(one.data) for one in images)) > MAX_BYTES_TOGETHER:
+        raise UsageError(f"images: they have {size:,} bytes together; the most is {MAX_BYTES_TOGETHER:,}")
+
+
+def with_data(images: Iterable[Image], data: Mapping[str, bytes]) -> tuple[Image, ...]:
+    """Return `images` as a log has them with their bytes, which are in `data` by id, as far as they are there."""
+    return tuple(replace(one, data=data[one.id]) if not one.data and one.id in data else one for one in images)
+
+
+def messages_with_data(messages: Iterable[Message], data: Mapping[str, bytes]) -> tuple[Message, ...]:
+    """Return `messages` with the bytes of their images, as `with_data` does."""
+    return tuple(replace(one, images=with_data(one.images, data)) if one.images else one for one in messages)
+
+
+# ── sizes ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_png(data: bytes) -> tuple[int, int]:
+    return struct.unpack(">II", data[16:24]) if data[12:16] == b"IHDR" else (0, 0)
+
+
+def _of_gif(data: bytes) -> tuple[int, int]:
+    return struct.unpack("<HH", data[6:10])
+
+
+def _of_webp(data: bytes) -> tuple[int, int]:
+    kind = data[12:16] if data[8:12] == b"WEBP" else b""
+    if kind == b"VP8 ":
+        width, height = struct.unpack("<HH", data[26:30])
+        return width & 0x3FFF, height & 0x3FFF
+    if kind == b"VP8L":
+        (bits,) = struct.unpack("<I", data[21:25])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8X":
+        low_width, high_width, low_height, high_height = struct.unpack("<HBHB", data[24:30])
+        return (low_width | high_width << 16) + 1, (low_height | high_height << 16) + 1
+    return 0, 0
+
+
+def _of_jpeg(data: bytes) -> tuple[int, int]:
+    at = 2
+    while data[at] == 0xFF:
+        kind = data[at + 1]
+        if kind == 0xFF or kind in _WITHOUT_LENGTH:  # a fill byte, or a marker by itself
+            at += 1 if kind == 0xFF else 2
+        elif kind in _START_OF_FRAME:
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        else:
+            (length,) = struct.unpack(">H", data[at + 2 : at + 4])
+            at += 2 + max(length, 2)
+    return 0, 0
+
+
+_KINDS: tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png", _of_png),
+    (b"\xff\xd8", "image/jpeg", _of_jpeg),
+    (b"GIF87a", "image/gif", _of_gif),
+    (b"GIF89a", "image/gif", _of_gif),
+    (b"RIFF", "image/webp", _of_webp),
+)

@@ -1,0 +1,60 @@
+"""Where an image comes from: bytes, a file, a data URL, or an address of the web, which passes the SSRF guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from .._internal.concurrency import gather_bounded
+from .._internal.thread_pool import run_in_thread
+from ..core.image_format import MAX_BYTES, decode_data_url, read_image
+from ..core.values import Image
+from ..errors import DataError, ToolError, UsageError
+from .ssrf_guard import SsrfGuard
+from .url_policy import url_excerpt
+
+ImageSource: TypeAlias = Image | bytes | str | Path
+_AT_ONCE = 4
+
+
+async def load_images(sources: Iterable[ImageSource], guard: SsrfGuard | None = None) -> tuple[Image, ...]:
+    """Return the images that `sources` name: bytes, paths, data URLs, or http(s) URLs, of public addresses unless
+    `guard` allows others. Raises `UsageError` for one that cannot be had, or is none."""
+    return tuple(await gather_bounded(partial(_load, guard=guard), sources, _AT_ONCE))
+
+
+async def fetch_image(url: str, guard: SsrfGuard | None = None, detail: str = "auto") -> Image:
+    """Return the image at a data URL or an http(s) URL. Raises `DataError` and `ToolError`."""
+    if url[:5].lower() == "data:":
+        return await run_in_thread(lambda: read_image(decode_data_url(url), detail))
+    page = await (guard or SsrfGuard(max_bytes=MAX_BYTES)).get(url)
+    return await run_in_thread(partial(read_image, page.data, detail))
+
+
+async def _load(source: ImageSource, *, guard: SsrfGuard | None) -> Image:
+    if isinstance(source, Image):
+        return source
+    try:
+        if isinstance(source, bytes):
+            return await run_in_thread(partial(read_image, source))
+        if isinstance(source, str) and source[:8].lower().startswith(("data:", "http://", "https://")):
+            return await fetch_image(source, guard)
+        return await run_in_thread(partial(_of_file, Path(source)))
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    except (DataError, ToolError) as error:
+        problem = str(error)
+    raise UsageError(f"images: {_named(source)}: {problem}")
+
+
+def _of_file(path: Path) -> Image:
+    with path.open("rb") as file:
+        return read_image(file.read(MAX_BYTES + 1))
+
+
+def _named(source: bytes | str | Path) -> str:
+    if isinstance(source, bytes):
+        return f"{len(source):,} bytes"
+    return url_excerpt(source) if isinstance(source, str) else str(source)

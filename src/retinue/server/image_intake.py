@@ -1,0 +1,159 @@
+"""Takes in the images of a request or a thread: checked, loaded, and kept for the run that shows them to its model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from .._internal.concurrency import gather_bounded
+from .._internal.thread_pool import run_in_thread
+from ..agent import Agent
+from ..core.image_format import MAX_BYTES, MAX_BYTES_TOGETHER, MAX_IMAGES, read_image
+from ..core.protocols import blind, can_see
+from ..core.values import Image
+from ..errors import DataError, ModelError, ToolError, UsageError
+from ..net.image_source import fetch_image
+from ..net.ssrf_guard import SsrfGuard
+from ..store.database import Database
+from ..store.images import bytes_of_images, keep_images, show_images
+from ..store.tables import contents
+from ..store.tenant_view import TenantView
+from .context import Context
+from .files.routes import file_of
+from .files.storage_quota import reached
+from .image_parts import ImageSource, Shown, images_in
+from .wire.api_errors import ApiError
+from .wire.validation import invalid_value, missing_parameter
+
+_AT_ONCE = 4
+
+
+class Place(NamedTuple):
+    """A content, whose it is, and where it is in the request."""
+
+    where: str
+    role: str
+    content: Any
+
+
+class ImageLoader:
+    """Loads the images of one tenant. `hosts` are private servers that may be asked for them, as `host:port`."""
+
+    def __init__(self, database: Database, scope: TenantView, hosts: Sequence[str] = ()) -> None:
+        self._database = database
+        self._scope = scope
+        self._hosts = tuple(hosts)
+
+    async def load(self, source: ImageSource, where: str) -> Image:
+        """Return the image. Raises `ApiError` that names the place `where`."""
+        try:
+            if source.file_id:
+                data = await self._database.read(partial(self._of_file, file_id=source.file_id, where=where))
+                return await run_in_thread(partial(read_image, data, source.detail))
+            if source.url[:5].lower() == "data:" or source.url[:8].lower().startswith(("http://", "https://")):
+                guard = SsrfGuard(self._hosts, max_bytes=MAX_BYTES)
+                return await fetch_image(source.url, guard, source.detail)
+        except (DataError, ToolError, UsageError) as error:
+            raise ApiError(400, f"Invalid image: {error}.", param=where, code="invalid_image") from error
+        if source.url:
+            raise invalid_value(where, "want the URL of an image, such as https://… or data:image/png;base64,…")
+        raise missing_parameter(f"{where}.image_url")
+
+    async def keep(self, images: Sequence[Image], run_id: str | None = None) -> None:
+        """Keep the images for a run that is about to begin, or for this one. Raises `ApiError` if the tenant's quota is
+        used up."""
+        await self._database.write(partial(self._keep, images=images, run_id=run_id))
+
+    def _of_file(self, connection: Connection, file_id: str, where: str) -> bytes:
+        row = file_of(connection, self._scope, file_id, f"{where}.file_id")
+        if row.body["bytes"] > MAX_BYTES:
+            raise DataError(f"the file has {row.body['bytes']:,} bytes; the most is {MAX_BYTES:,}")
+        kept = self._scope.find(connection, contents, file_id)
+        return b"" if kept is None else bytes(kept.content)
+
+    def _keep(self, connection: Connection, images: Sequence[Image], run_id: str | None) -> None:
+        quota, more = self._scope.quota, sum(len(one.data) for one in images)
+        if quota is not None and bytes_of_images(connection, self._scope.tenant) + more > quota.bytes:
+            raise reached("bytes of images", quota.bytes)
+        keep_images(connection, self._scope.tenant, images)
+        if run_id is not None:
+            show_images(connection, self._scope.tenant, run_id, [one.id for one in images])
+
+
+async def take_in_images(context: Context, agent: Agent, given: Iterable[Place]) -> Shown:
+    """Return the images of a request, loaded and kept, by their sources. Raises `ApiError` that names the place of one
+    that the agent's model cannot be shown."""
+    found = [(place, number, source) for place in given for number, source in images_in(place.content)]
+    if not found:
+        return {}
+    places = dict[ImageSource, str]()
+    for place, number, source in found:
+        where = f"{place.where}[{number}]"
+        if place.role != "user":
+            raise invalid_value(where, "a model is shown the images of a user's messages only")
+        places.setdefault(source, where)
+    await check_sight(agent, next(iter(places.values())))
+    if len(found) > MAX_IMAGES:
+        raise invalid_value(list(places.values())[-1], f"a model is shown at most {MAX_IMAGES} images at once")
+    loader = ImageLoader(context.server.database, context.scope, context.server.options.image_hosts)
+    async with context.server.fetching.of(context.scope.tenant):
+        images = await load_all(loader, places)
+    await loader.keep(list(images.values()))
+    return images
+
+
+async def take_in_history(loader: ImageLoader, agent: Agent, said: Sequence[Place], run_id: str | None = None) -> Shown:
+    """Return the images of a stored conversation, as `take_in_images` does.
+
+    Those since the model's last answer must be there, and the model must see them. The newest of the earlier ones
+    are shown as far as they can be."""
+    since = next((len(said) - at for at, one in enumerate(reversed(said)) if one.role == "assistant"), 0)
+    places = [(at, source, f"{one.where}[{n}]") for at, one in enumerate(said) for n, source in images_in(one.content)]
+    needed = {source: where for at, source, where in places if at >= since}
+    before = {source: where for at, source, where in places if at < since and source not in needed}
+    if not places:
+        return {}
+    if needed:
+        await check_sight(agent, next(iter(needed.values())))
+    elif not await _sees(agent):
+        return {}
+    images = await load_all(loader, needed)
+    for source, where in list(before.items())[::-1][: max(0, MAX_IMAGES - len(needed))]:
+        with suppress(ApiError):
+            images[source] = await loader.load(source, where)
+    await loader.keep(list(images.values()), run_id)
+    return images
+
+
+async def load_all(loader: ImageLoader, places: Mapping[ImageSource, str]) -> dict[ImageSource, Image]:
+    """Return the images by their sources. Raises `ApiError` for the first that cannot be had."""
+
+    room = MAX_BYTES_TOGETHER
+
+    async def one(named: tuple[ImageSource, str]) -> Image:
+        nonlocal room
+        image = await loader.load(*named)
+        room -= len(image.data)
+        if room < 0:
+            raise invalid_value(named[1], f"the images have at most {MAX_BYTES_TOGETHER:,} bytes together")
+        return image
+
+    return dict(zip(places, await gather_bounded(one, places.items(), _AT_ONCE), strict=True))
+
+
+async def check_sight(agent: Agent, where: str) -> None:
+    """Raise `ApiError` if the agent's model cannot see the image at `where`."""
+    if not await _sees(agent):
+        raise ApiError(400, f"Invalid image: {blind(agent.model.name)}.", param=where, code="unsupported_image")
+
+
+async def _sees(agent: Agent) -> bool:
+    """Return whether the agent's model sees, as far as it can be asked: a run says what is wrong with a model."""
+    try:
+        return await can_see(agent.model)
+    except (ModelError, UsageError):
+        return True

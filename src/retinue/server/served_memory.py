@@ -1,0 +1,144 @@
+"""The memories of served agents: for each tenant and user, or thread, in the database.
+
+A turn is remembered in the transaction that ends its run, so once. What takes a model is done afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection
+
+from .._internal.containment import await_contained
+from ..core.values import Message
+from ..errors import DataError, RetinueError
+from ..memory import ConversationMemory, EntityMemory
+from ..memory.conversation_turns import cut
+from ..memory.recall import completed_turn, recall_history
+from ..store.database import Database
+from ..store.event_log import Entry
+from ..store.memory_states import MemoryState, Owner, bytes_of_memories, owner_of, put_state, read_states
+from ..store.run_row import RunRow
+from ..strategies.prompting.injection_guard import neutralize
+from .deployment import Deployment
+from .tenant_shares import Shares
+from .wire.ids import new_id
+
+logger = logging.getLogger(__name__)
+_LONGEST = 2_000  # tokens of a question or an answer that are remembered
+Served: TypeAlias = ConversationMemory | EntityMemory
+KINDS: dict[type[Any], str] = {ConversationMemory: "conversation", EntityMemory: "entities"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedMemory:
+    """What the agents of a deployment remember, at most `most` bytes for each tenant."""
+
+    deployment: Deployment
+    database: Database
+    most: int
+    shares: Shares = field(default_factory=lambda: Shares(1))
+
+    async def recall(self, run: RunRow, question: str, history: Sequence[Message]) -> list[Message]:
+        """Return `history` after what the run's agent remembers for `question`, without turns that are in it."""
+        owner = owner_of(run)
+        memories = dict(self._memories(run))
+        if owner is None or not memories:
+            return list(history)
+        states = await self.database.read(partial(read_states, owner=owner))
+        filled = [_filled(memory, states.get(part)) for part, memory in memories.items()]
+        found = await recall_history(filled, question)
+        return [*_without(found, history), *history]
+
+    def conclude(self, connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
+        """Remember the turn of a run that is over, in the transaction that ends it."""
+        owner = owner_of(run)
+        memories = dict(self._memories(run))
+        turn = completed_turn([entry.event for entry in log]) if owner is not None and memories else None
+        if owner is None or turn is None:
+            return
+        if bytes_of_memories(connection, run.tenant) > self.most:
+            logger.warning("nothing is remembered of the run %s: the tenant may keep %d bytes", run.id, self.most)
+            return
+        for part, memory in memories.items():
+            while not _noted(connection, owner, part, memory, turn):
+                pass  # another server has just written the first state: it is read now
+
+    def is_wanted(self, run: RunRow) -> bool:
+        """Whether a run has memories that may have to catch up."""
+        return owner_of(run) is not None and any(True for _ in self._memories(run))
+
+    async def catch_up(self, run: RunRow) -> None:
+        """Have the models of the memories do what is due after a run. A failure is logged; the next run tries again."""
+        if (owner := owner_of(run)) is None:
+            return
+        for part, memory in self._memories(run):
+            async with self.shares.of(run.tenant):
+                try:
+                    await self._catch_up(owner, part, memory)
+                except RetinueError as error:
+                    logger.warning("a memory of %s was not brought up to date: %s", run.agent, error)
+
+    async def _catch_up(self, owner: Owner, part: int, memory: Served) -> None:
+        while True:
+            state = (await self.database.read(partial(read_states, owner=owner))).get(part)
+            if state is None or state.kind != KINDS[type(memory)]:
+                return
+            now = memory.with_state(state.body)
+            if not now.is_due():
+                return
+            await await_contained(now.catch_up())
+            if not await self.database.write(partial(_put_back, owner=owner, part=part, began=state, done=now)):
+                return
+
+    def _memories(self, run: RunRow) -> Iterator[tuple[int, Served]]:
+        agent = self.deployment.agents.get(run.agent)
+        for part, memory in enumerate(agent.memories if agent is not None else ()):
+            if type(memory) in KINDS:
+                assert isinstance(memory, ConversationMemory | EntityMemory)
+                yield part, memory
+
+
+def _noted(connection: Connection, owner: Owner, part: int, memory: Served, turn: tuple[str, str]) -> bool:
+    """Add a turn to what is remembered. Return whether it was written."""
+    before = read_states(connection, owner, lock=True).get(part)
+    now = _filled(memory, before)
+    now.note(*(cut(text, _LONGEST) for text in turn))
+    return put_state(connection, owner, part, MemoryState(new_id("mem"), KINDS[type(memory)], now.dump()), before)
+
+
+def _put_back(connection: Connection, owner: Owner, part: int, began: MemoryState, done: Served) -> bool:
+    """Write what a memory caught up with, beside what came to it meanwhile. Return whether it was still wanted."""
+    now = read_states(connection, owner, lock=True).get(part)
+    if now is None or now.id != began.id:  # somebody deleted it
+        return False
+    rebased = done.rebase(began.body, now.body)
+    if rebased is None:
+        return False
+    put_state(connection, owner, part, MemoryState(now.id, now.kind, rebased.dump()), now)
+    return True
+
+
+def _filled(memory: Served, state: MemoryState | None) -> Served:
+    """Return the memory with a stored state; with a new one if there is none that it can read."""
+    if state is not None and state.kind == KINDS[type(memory)]:
+        try:
+            return memory.with_state(state.body)
+        except DataError as error:
+            logger.error("the memory %s begins anew: %s", state.id, error)
+    return memory.with_state(None)
+
+
+def _without(found: Sequence[Message], history: Sequence[Message]) -> Iterator[Message]:
+    """Yield what was recalled without the turns whose question is in the history, as it is on a thread."""
+    there = {neutralize(message.content) for message in history if message.role == "user"}
+    known = False
+    for message in found:
+        if message.role == "user":
+            known = message.content in there
+        if not known:
+            yield message

@@ -1,0 +1,67 @@
+"""The images that runs are shown: once for each tenant, under the SHA-256 of their bytes. Logs and requests name them.
+
+Whoever keeps an image inserts it before the run that shows it; one that no run shows any more is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from sqlalchemy import Connection, delete, exists, func, select
+
+from ..core.values import Image
+from .clock import CLOCK
+from .single_insert import insert_once
+from .tables import images, run_images
+
+_SPARED = 3_600  # seconds for which an image may wait for its run
+
+
+def keep_images(connection: Connection, tenant: str, given: Iterable[Image]) -> None:
+    """Keep the images for a run that is about to be inserted."""
+    now = int(CLOCK.now())
+    for one in {image.id: image for image in given}.values():
+        found = (images.c.tenant == tenant, images.c.id == one.id)
+        if connection.execute(images.update().where(*found).values(created_at=now)).rowcount:
+            continue  # and spared again
+        values = {"tenant": tenant, "id": one.id, "created_at": now, "media_type": one.media_type}
+        insert_once(connection, images, {**values, "bytes": len(one.data), "content": one.data})
+
+
+def bytes_of_images(connection: Connection, tenant: str) -> int:
+    """Return the bytes of all images of a tenant."""
+    return int(connection.execute(select(func.sum(images.c.bytes)).where(images.c.tenant == tenant)).scalar() or 0)
+
+
+def show_images(connection: Connection, tenant: str, run_id: str, ids: Iterable[str]) -> None:
+    """Note that a run is shown these images."""
+    there = set(connection.execute(select(run_images.c.image_id).where(run_images.c.run_id == run_id)).scalars())
+    for one in sorted(set(ids) - there):
+        insert_once(connection, run_images, {"run_id": run_id, "tenant": tenant, "image_id": one})
+
+
+def sizes_of_images(connection: Connection, tenant: str, ids: Collection[str]) -> Mapping[str, int]:
+    """Return the bytes of those of these images that are there, by id."""
+    query = select(images.c.id, images.c.bytes).where(images.c.tenant == tenant, images.c.id.in_(ids))
+    return {row.id: row.bytes for row in connection.execute(query)}
+
+
+def data_of_images(connection: Connection, tenant: str, ids: Collection[str]) -> Mapping[str, bytes]:
+    """Return what is in those of these images that are there, by id."""
+    query = select(images.c.id, images.c.content).where(images.c.tenant == tenant, images.c.id.in_(ids))
+    return {row.id: row.content for row in connection.execute(query)}
+
+
+def images_of_run(connection: Connection, run_id: str) -> Sequence[Image]:
+    """Return the images that a run is shown."""
+    same = (images.c.tenant == run_images.c.tenant) & (images.c.id == run_images.c.image_id)
+    query = select(images.c.id, images.c.media_type, images.c.content).join(run_images, same)
+    rows = connection.execute(query.where(run_images.c.run_id == run_id))
+    return [Image(row.id, row.media_type, data=row.content) for row in rows]
+
+
+def delete_unused_images(connection: Connection) -> int:
+    """Delete the images that no run shows, unless they are new. Return their number."""
+    shown = exists().where(run_images.c.tenant == images.c.tenant, run_images.c.image_id == images.c.id)
+    late = images.c.created_at < int(CLOCK.now()) - _SPARED
+    return connection.execute(delete(images).where(late, ~shown)).rowcount

@@ -1,0 +1,83 @@
+"""What agents remember of users and threads: the states of their memories, as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from .clock import CLOCK
+from .run_row import RunRow
+from .single_insert import insert_once
+from .tables import memories
+
+_LONGEST = 256  # characters of a name that is kept as it is
+
+
+class Owner(NamedTuple):
+    """Of whom an agent remembers something: `name` is `user:…` or `thread:…`."""
+
+    tenant: str
+    name: str
+    agent: str
+
+
+class MemoryState(NamedTuple):
+    """A memory's state: which kind of memory has it, and its JSON."""
+
+    id: str
+    kind: str
+    body: str
+
+
+def user_name(user: str) -> str:
+    """Return the owner's name for a user. A long one is hashed."""
+    plain = len(user) <= _LONGEST and "\0" not in user
+    return f"user:{user}" if plain else f"user:{hashlib.sha256(user.encode('utf-8', 'replace')).hexdigest()}"
+
+
+def thread_name(thread_id: str) -> str:
+    """Return the owner's name for a thread or a conversation."""
+    return f"thread:{thread_id}"
+
+
+def owner_of(run: RunRow) -> Owner | None:
+    """Return of whom a run remembers: its user, else its thread, else nobody."""
+    user = run.request.get("user")
+    if isinstance(user, str) and user:
+        return Owner(run.tenant, user_name(user), run.agent)
+    return None if run.thread_id is None else Owner(run.tenant, thread_name(run.thread_id), run.agent)
+
+
+def read_states(connection: Connection, owner: Owner, *, lock: bool = False) -> Mapping[int, MemoryState]:
+    """Return the states that belong to `owner`, by the number of the agent's memory."""
+    query = select(memories.c.part, memories.c.id, memories.c.kind, memories.c.body).where(
+        memories.c.tenant == owner.tenant, memories.c.owner == owner.name, memories.c.agent == owner.agent
+    )
+    rows = connection.execute(query.with_for_update() if lock else query)
+    return {row.part: MemoryState(row.id, row.kind, row.body) for row in rows}
+
+
+def put_state(connection: Connection, owner: Owner, part: int, state: MemoryState, before: MemoryState | None) -> bool:
+    """Write a state over the one `before`, or as a new one. Return whether it was written: not if another server has
+    just written the first one."""
+    now = int(CLOCK.now())
+    values = {"kind": state.kind, "updated_at": now, "bytes": len(state.body.encode()), "body": state.body}
+    if before is not None:
+        connection.execute(update(memories).where(memories.c.id == before.id).values(values))
+        return True
+    whose = {"tenant": owner.tenant, "owner": owner.name, "agent": owner.agent, "part": part}
+    return insert_once(connection, memories, {"id": state.id, "created_at": now, **whose, **values})
+
+
+def bytes_of_memories(connection: Connection, tenant: str) -> int:
+    """Return the bytes of all that is remembered for a tenant."""
+    query = select(func.sum(memories.c.bytes)).where(memories.c.tenant == tenant)
+    return int(connection.execute(query).scalar() or 0)
+
+
+def forget_thread(connection: Connection, tenant: str, thread_id: str) -> None:
+    """Delete what is remembered of a thread or a conversation."""
+    connection.execute(delete(memories).where(memories.c.tenant == tenant, memories.c.owner == thread_name(thread_id)))

@@ -1,0 +1,164 @@
+"""A connection to an A2A 1.0 agent: its card, and requests over JSON-RPC or HTTP+JSON, as the card says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from ..core.call_path import callers_header
+from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
+from ..net.http_client import HttpClient
+from ..net.retry import Retries, next_retry
+from ..net.time_limits import TimeLimits
+from .remote_address import without_address
+from .remote_card import RemoteCard, fetch_card
+
+logger = logging.getLogger(__name__)
+MAX_ANSWER = 4_000_000  # bytes of a response, or of a stream
+_RETRIES = Retries(tries=4, first_wait=0.5, longest_wait=30.0)
+_KEPT = 300.0  # seconds for which a card is good
+_VERSION = {"A2A-Version": "1.0"}
+_NONE: Mapping[str, str] = {}
+Body = Mapping[str, Any]
+
+
+class _Known(NamedTuple):
+    card: RemoteCard
+    client: HttpClient
+    since: float
+
+
+class A2AConnection:
+    """Talks to the agent whose card is at `url`, and to no other server, except those in `allow`."""
+
+    def __init__(self, url: str, api_key: str = "", allow: Collection[str] = (), seconds: float = 600.0) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"an A2A agent's url is the address of its server or its card, not {url[:200]!r}")
+        self._url = url
+        self._key = api_key.strip()
+        self._allow = tuple(allow)
+        self._limits = TimeLimits(min(10.0, seconds), seconds, seconds)
+        self._known: _Known | None = None
+
+    async def streams(self) -> bool:
+        """Whether the agent's tasks can be followed."""
+        return (await self._agent()).card.streaming
+
+    async def send(self, params: Body, headers: Mapping[str, str] = _NONE) -> Any:
+        """Send a message, and return the task or message that answers it. It is sent again only if the agent cannot
+        have begun. Raises `NotDone`, or `ToolError` if it is not known what became of it."""
+        ask = self._caller("SendMessage", "/message:send", params, headers)
+        return await _retried(ask, lambda error: not error.reached or error.status in (429, 503), self._url)
+
+    async def get(self, task: str) -> Any:
+        """Return a task. Raises `NotDone`, and `ToolError`."""
+        ask = self._caller("GetTask", f"/tasks/{quote(task, safe='')}", {"id": task}, method="GET")
+        return await _retried(ask, lambda error: True, self._url)
+
+    async def cancel(self, task: str) -> None:
+        """Cancel a task. Raises as `get` does."""
+        await self._caller("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})()
+
+    async def subscribe(self, task: str) -> AsyncGenerator[Any, None]:
+        """Yield the events of a task from now on. Raises as `get` does, at any time."""
+        path = f"/tasks/{quote(task, safe='')}:subscribe"
+        async with aclosing(await self._exchange("SubscribeToTask", path, {"id": task})) as results:
+            async for result in results:
+                yield result
+
+    async def close(self) -> None:
+        """Close the running event loop's connections."""
+        if self._known is not None:
+            await self._known.client.close()
+
+    def _caller(
+        self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
+    ) -> Callable[[], Awaitable[Any]]:
+        async def ask() -> Any:
+            async with aclosing(await self._exchange(rpc, path, params, headers, method=method)) as results:
+                async for result in results:
+                    return result
+            raise ModelUnavailable(f"{self._url} answered nothing")
+
+        return ask
+
+    async def _exchange(
+        self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
+    ) -> AsyncGenerator[Any, None]:
+        card, client, _ = await self._agent()
+        more = {**_VERSION, **callers_header(), **headers}
+        if card.binding == "JSONRPC":
+            body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params})
+            return _results(client.exchange("", body.encode(), more, MAX_ANSWER), rpc=True)
+        sent = None if method == "GET" else json.dumps(params).encode()
+        return _results(client.exchange(path, sent, more, MAX_ANSWER), rpc=False)
+
+    async def _agent(self) -> _Known:
+        """Return the agent's card, and a client for its address. A card is fetched again when it is old."""
+        known = self._known
+        if known is None or time.monotonic() > known.since + _KEPT:
+            try:
+                card = await fetch_card(self._url, self._key, self._allow, self._limits)
+            except ModelError as error:
+                error.reached = False  # whatever was to be sent was not
+                raise
+            except NotDone as error:
+                logger.warning("%s", error)
+                raise NotDone(without_address(str(error), self._url)) from None
+            client = known.client if known is not None and known.card == card else self._client(card)
+            known = self._known = _Known(card, client, time.monotonic())
+        return known
+
+    def _client(self, card: RemoteCard) -> HttpClient:
+        def headers(key: str) -> Mapping[str, str]:
+            return {card.key_header: key} if card.key_header else {"Authorization": f"Bearer {key}"}
+
+        url = card.url if card.binding == "JSONRPC" else card.url.rstrip("/")
+        return HttpClient(url, self._key, self._limits, headers)
+
+
+async def _results(bodies: AsyncGenerator[list[Any], None], *, rpc: bool) -> AsyncGenerator[Any, None]:
+    """Yield the results in a response or stream. Raises `NotDone` for an error in it."""
+    async with aclosing(bodies):
+        async for several in bodies:
+            for body in several:
+                yield _result(body, rpc=rpc)
+
+
+def _result(body: Any, *, rpc: bool) -> Any:
+    if not isinstance(body, Mapping):
+        raise ToolError(f"the agent answered with {str(body)[:80]!r}; want an object")
+    if (error := body.get("error")) is not None:
+        said = error.get("message") if isinstance(error, Mapping) else error
+        raise NotDone(f"the agent refuses: {' '.join(str(said).split())[:500]}")
+    return body.get("result") if rpc else body
+
+
+async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
+    """Return what `ask` returns. It is asked again where it was unavailable, and `may` agrees."""
+    failures = 0
+    while True:
+        try:
+            return await ask()
+        except ModelError as error:
+            failures += 1
+            await asyncio.sleep(_pause(failures, error, may, url))
+
+
+def _pause(failures: int, error: ModelError, may: Callable[[ModelError], bool], url: str) -> float:
+    """Return the seconds before the next try. If there is none, raise `NotDone`, or `ToolError` if the agent may be at
+    work."""
+    try:
+        if not isinstance(error, ModelUnavailable) or not may(error):
+            raise error
+        return next_retry(failures, error, _RETRIES).seconds
+    except ModelError as last:
+        ended = last.status is not None or not last.reached
+        logger.warning("%s", last)
+        raise (NotDone if ended else ToolError)(without_address(str(last), url)) from None

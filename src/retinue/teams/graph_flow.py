@@ -1,0 +1,215 @@
+"""`GraphFlow`: the strategy that walks a compiled graph. Its state is a fold over what the roles said.
+
+Each round runs all roles that are ready, side by side. A role that an edge led to is ready when all its heads have led
+to it, or when none of the others can any more, because nothing that is still to run leads there. Gates wait until no
+other role is ready, so a person is asked when nothing else can be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..core.protocols import Flow, Request, Sent, Task, act, consult
+from ..core.values import AgentAction, AgentFinish, Observation, StopReason
+from .graph_plan import Branch, GraphPlan, RolePlan, reach_of
+from .role import END, START
+from .role_input import InputProblem, input_of
+from .role_output import Output, decided, seen_from, stored
+from .selectors import ModelChoice, When, chosen_by, word_of
+from .shared_state import ERRORS, HISTORY, QUESTION, VISITS, StateError, as_words, initial_state
+from .state_expression import ExpressionError
+
+T = TypeVar("T")
+Part = Generator[Request, Sent, T]
+
+
+@dataclass(frozen=True)
+class GraphFlow:
+    """The strategy of a compiled graph. `plan` says what leads to what."""
+
+    plan: GraphPlan
+    name: str = "graph"
+
+    def __call__(self, task: Task) -> Flow:
+        """Walk the graph once."""
+        return _Walk(self.plan, task).walk()
+
+
+class _End(Exception):
+    """The walk ends here."""
+
+    def __init__(self, problem: str, reason: StopReason = StopReason.ERROR) -> None:
+        super().__init__(problem)
+        self.reason = reason
+
+
+class _Walk:
+    """One walk through a graph."""
+
+    def __init__(self, plan: GraphPlan, task: Task) -> None:
+        self._plan = plan
+        history = [{"role": one.role, "content": one.content} for one in task.history]
+        own = {QUESTION: task.question, HISTORY: history, ERRORS: {}, VISITS: {}}
+        self._values = initial_state(plan.fields, **own)
+        self._said: dict[str, Any] = {START: task.question}
+        self._pending: dict[str, list[str]] = {}  # by role, the heads that led to it since it last ran
+        self._last = START
+
+    def walk(self) -> Flow:
+        """Run roles until none is left."""
+        try:
+            yield from self._leave(START)
+            while self._pending:
+                yield from self._round(self._ready())
+        except _End as end:
+            values = {"output": self._answer(), "problem": str(end), "state": self._values}
+            return AgentFinish(values, reason=end.reason)
+        return AgentFinish({"output": self._answer(), "state": self._values})
+
+    def _answer(self) -> str:
+        """Return the field of the answer, or what was said last."""
+        value = self._values.get(self._plan.answer)
+        return as_words(self._said[self._last] if value is None and self._last != START else value or "")
+
+    # ── what runs next ───────────────────────────────────────────────────────────────────────────
+
+    def _ready(self) -> list[RolePlan]:
+        """Return the roles of the next round, in the order of the group."""
+        waits = {name: self._waits_for(name) for name in self._plan.roles if name in self._pending}
+        ready = [name for name, others in waits.items() if not others] or [_first_of_circle(waits)]
+        roles = [self._plan.roles[name] for name in ready]
+        return [role for role in roles if role.gate is None] or roles[:1]
+
+    def _waits_for(self, name: str) -> set[str]:
+        """Return the pending roles after which a head that has not led to `name` yet may still do so."""
+        missing = self._plan.heads[name] - set(self._pending[name]) - {name}
+        others = [one for one in self._pending if one != name]
+        return {one for one in others if one in missing or not missing.isdisjoint(self._plan.reach[one])}
+
+    def _round(self, roles: Sequence[RolePlan]) -> Part[None]:
+        outputs: list[Output] = []
+        heads = {role.name: self._begin(role, len(roles)) for role in roles}
+        if roles[0].gate is not None:
+            outputs = [(yield from self._gate(roles[0], heads[roles[0].name]))]
+        else:
+            outputs = yield from self._act(roles, heads)
+        failed = []
+        for role, output in zip(roles, outputs, strict=True):
+            output = self._store(role, output)
+            self._said[role.name] = output.value if output.said is None else output.said
+            failed += [(role, output)] if output.failed else []
+        self._check_failures(failed)
+        gone = [role.name for role, _ in failed]
+        for role in roles:
+            yield from self._leave(role.name, failed=role.name in gone)
+
+    def _begin(self, role: RolePlan, count: int) -> list[str]:
+        """Count a visit, and return the heads that led to it. Raises `_End` at a limit."""
+        visits = {**self._values[VISITS], role.name: self._values[VISITS].get(role.name, 0) + 1}
+        over = StopReason.MAX_ITERATION_EXCEEDED
+        if visits[role.name] > role.max_visits:
+            raise _End(f"the role {role.name!r} ran {role.max_visits} times, which is its limit (max_visits)", over)
+        if sum(visits.values()) > self._plan.max_runs:
+            raise _End(f"the graph's roles ran {self._plan.max_runs} times, which is its limit (max_runs)", over)
+        self._values = {**self._values, VISITS: visits}
+        return self._pending.pop(role.name)
+
+    # ── running roles ────────────────────────────────────────────────────────────────────────────
+
+    def _act(self, roles: Sequence[RolePlan], heads: dict[str, list[str]]) -> Part[list[Output]]:
+        """Run the roles side by side; one whose input is missing fails without being run."""
+        actions: dict[str, AgentAction] = {}
+        outputs: dict[str, Output] = {}
+        for role in roles:
+            try:
+                said = {head: self._said[head] for head in heads[role.name]}
+                actions[role.name] = AgentAction(role.name, input_of(role, self._values, said))
+            except InputProblem as problem:
+                outputs[role.name] = Output(str(problem), failed=True)
+        if actions:
+            observations = yield from act(*actions.values(), answer=self._answer())
+            seen = zip(actions, observations, strict=True)
+            outputs |= {name: seen_from(self._plan.roles[name], one) for name, one in seen}
+        return [outputs[role.name] for role in roles]
+
+    def _gate(self, role: RolePlan, heads: list[str]) -> Part[Output]:
+        """Ask a person."""
+        before = self._plan.roles.get(heads[-1])
+        (field,) = role.reads or ((before.writes[0],) if before else (QUESTION,))
+        shown = self._values.get(field) if role.reads else self._said[heads[-1]]
+        decision = yield from consult(AgentAction(role.name, as_words(shown)), role.gate or f"{role.name}: go on?")
+        leads_on = bool(self._plan.branches_of(role.name))
+        return decided(decision, leads_on=leads_on, field=field, shown=shown)
+
+    def _store(self, role: RolePlan, output: Output) -> Output:
+        """Write an output into the state; return it, or the failure if it does not fit."""
+        if output.failed:
+            errors = {**self._values[ERRORS], role.name: output.value}
+            self._values = {**self._values, ERRORS: errors}
+            return output
+        try:
+            self._values = stored(role, output, self._values, self._plan.fields)
+        except StateError as error:
+            return self._store(role, Output(str(error), failed=True))
+        return output
+
+    def _check_failures(self, failed: Iterable[tuple[RolePlan, Output]]) -> None:
+        """Raise `_End` unless edges for errors lead on from all roles that failed."""
+        lost = [(role, output) for role, output in failed if not self._plan.tails(role.name, failed=True)]
+        if lost:
+            raise _End("; ".join(f"the role {role.name!r} failed: {output.value}" for role, output in lost))
+
+    # ── following edges ──────────────────────────────────────────────────────────────────────────
+
+    def _leave(self, head: str, *, failed: bool = False) -> Part[None]:
+        """Follow the edges from `head`."""
+        for tail in self._plan.tails(head, failed=failed):
+            self._lead(head, tail)
+        for branch in () if failed else self._plan.branches_of(head):
+            for tail in (yield from self._selected(branch)):
+                self._lead(head, tail)
+
+    def _lead(self, head: str, tail: str) -> None:
+        if tail == END:
+            self._last = head
+        elif head not in self._pending.setdefault(tail, []):
+            self._pending[tail].append(head)
+
+    def _selected(self, branch: Branch) -> Part[list[str]]:
+        """Return the candidates that a selector chose. Raises `_End` if it chose none of them."""
+        where = f"the conditional edges from {branch.head!r}"
+        match branch.selector:
+            case When():
+                try:
+                    words: Any = branch.selector.selected(self._values)
+                except ExpressionError as error:
+                    raise _End(f"{where}: {error}") from None
+            case ModelChoice():
+                words = yield from chosen_by(branch.selector, branch.tails, self._values)
+                if not words:
+                    problem = f"{where}: the model named none of {', '.join(branch.tails)}"
+                    raise _End(problem, StopReason.UNREADABLE_REPLY)
+            case _:
+                (seen,) = yield from act(AgentAction(branch.tool, {"state": dict(self._values)}), answer=self._answer())
+                words = self._words(seen, where)
+        named = [word_of(word) for word in (words if isinstance(words, list) else [words])]
+        if unknown := [word for word in named if word not in branch.tails]:
+            raise _End(f"{where}: {unknown[0]!r:.80} was selected; there are: {', '.join(branch.tails)}")
+        return [branch.tails[word] for word in dict.fromkeys(named)]
+
+    def _words(self, seen: Observation, where: str) -> Any:
+        output = seen_from(_SELECTOR, seen)
+        if output.failed:
+            raise _End(f"{where}: {output.value}")
+        return output.value
+
+
+_SELECTOR = RolePlan("selector", (), 1, speaks_json=True)
+
+
+def _first_of_circle(waits: dict[str, set[str]]) -> str:
+    """Return the first role that waits for none but those that wait for it, too."""
+    after = reach_of({name: list(others) for name, others in waits.items()})
+    return next(name for name in waits if all(name in after[one] for one in after[name]))

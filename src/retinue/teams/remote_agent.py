@@ -1,0 +1,146 @@
+"""`RemoteAgent`: an agent, or any model, behind an OpenAI-compatible API."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from ..agent import Agent
+from ..core.budgets import Budget
+from ..core.call_path import callers_header
+from ..core.effects import Human
+from ..core.log_context import current_context
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
+from ..core.values import AgentAction, AgentFinish, Capabilities, Message, Reply
+from ..errors import ModelRefused, NotDone, UsageError
+from ..models import PromptModel
+from ..net.time_limits import TimeLimits
+from ..strategies.parsing.final_answer import mark_truncated
+from .human_answers import words_of
+from .remote_address import without_address
+
+
+class RemoteAgent(Agent):
+    """An agent of another Retinue, or any model behind an OpenAI-compatible API. As a tool it is a member like any
+    agent.
+
+    Failures are retried as a model's are, and the tokens that it reports count as its own. A Retinue is told the path
+    of callers, so that circles are refused, and a key by which a repeated request gets the same run. If that run waits
+    for a person, a person here is asked.
+
+    Args:
+        url: The server's address; without a path, `/v1` is added.
+        model: The agent's name there; by default the first that the server lists.
+        api_key: Sent as a bearer token. No variable of the environment is read.
+        name: Its name here.
+        stream: Whether the answer is streamed.
+        seconds: The most that a question may take.
+        human: Asked what the other agent asks; otherwise the caller's, or the run waits.
+
+    Raises `UsageError` for an invalid address or key.
+    """
+
+    def __init__(  # noqa: PLR0913 -- an agent's address and its limits
+        self,
+        url: str,
+        model: str = "",
+        api_key: str | None = None,
+        *,
+        name: str = "remote_agent",
+        stream: bool = True,
+        seconds: float = 600.0,
+        human: Human | None = None,
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"a remote agent's url is the address of its server, not {url[:200]!r}")
+        remote = PromptModel(
+            model,
+            engine="vllm",  # of all OpenAI-compatible engines, one that takes no key from the environment
+            base_url=url,
+            api_key=api_key,
+            api="chat",
+            dialect="openai",
+            stream=stream,
+            options={"temperature": None},  # as the other agent has it
+            limits=TimeLimits(min(10.0, seconds), seconds, seconds),
+            headers=_headers,
+        )
+        budget = Budget(steps=None, seconds=seconds, stale_steps=None)
+        super().__init__(RemoteModel(remote, url), strategy=RemoteChat(name), budget=budget, name=name, human=human)
+
+
+@dataclass(frozen=True)
+class RemoteModel:
+    """The other server as a model. What it refuses is told with its reason, which is about the question; a model's own
+    words go to the operator alone."""
+
+    inner: Model
+    url: str
+
+    @property
+    def name(self) -> str:
+        """The agent's name there."""
+        return self.inner.name
+
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        """Return what the server supports."""
+        return await self.inner.abilities(native=native)
+
+    async def reply(self, request: Ask) -> Chunks:
+        """Stream the reply. Raises `NotDone` if the request is refused, and `ModelError`."""
+        try:
+            async with aclosing(self.inner.reply(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ModelRefused as error:
+            raise NotDone(without_address(str(error), self.url)) from None
+
+
+@dataclass(frozen=True)
+class RemoteChat:
+    """The strategy of a `RemoteAgent`: the conversation as it is, and whatever the other agent asks of a person."""
+
+    agent: str
+    name: str = "remote_chat"
+
+    def __call__(self, task: Task) -> Flow:
+        """Ask once, and answer its questions."""
+        first, *rest = [*task.history, Message("user", task.question)]
+        prompt, news = Prompt(first).add(*rest), task.question
+        while True:
+            reply = yield from ask(Ask(prompt, news, _written, answer=str.strip, chat=True))
+            if not reply.calls:
+                return mark_truncated(AgentFinish({"output": reply.text.strip()}, reply.text), reply)
+            prompt = prompt.add(Message("assistant", reply.text, calls=reply.calls))
+            for call in reply.calls:
+                question = f"{self.agent} requires input: {_question(call)}"
+                decision = yield from consult(AgentAction(self.agent, call.tool_input), question)
+                news = words_of(decision)
+                prompt = prompt.add(Message("tool", news, call_id=call.id, tool=call.tool))
+
+
+def _question(call: AgentAction) -> str:
+    """Return what a call asks. A Retinue's `human_input` names the tool that waits for approval."""
+    given = call.tool_input if isinstance(call.tool_input, dict) else {"input": call.tool_input}
+    tool, arguments = given.get("tool"), given.get("arguments")
+    if not isinstance(tool, str) or not isinstance(arguments, dict):
+        tool, arguments = call.tool, given
+    if set(arguments) == {"question"}:
+        return str(arguments["question"])
+    return f"May {tool} be called with {json.dumps(arguments, ensure_ascii=False)}?"
+
+
+def _headers(body: bytes) -> Mapping[str, str]:
+    """Return the headers of a request: who calls, and a key that the same request of the same run has again."""
+    run = current_context().run
+    key = f"{run[-100:]}/{hashlib.sha256(body).hexdigest()[:32]}"
+    return {**callers_header(), **({"Idempotency-Key": key} if run else {})}
+
+
+def _written(decided: Decided) -> Reply:
+    """Write an answer as it is, since there is no format."""
+    return Reply(decided.output if isinstance(decided, AgentFinish) else "")

@@ -1,0 +1,116 @@
+"""Images in the wire format of each vendor, and which models are said to see."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fakes.asking import reply, request
+from fakes.engines import ENGINES, model
+from fakes.pictures import jpeg, png
+from retinue import Message, PromptModel, UsageError
+from retinue.core.image_format import read_image
+from retinue.core.prompt import Prompt
+from retinue.models.reply_limits import limited
+
+ONE, OTHER = read_image(png()), read_image(jpeg(), "low")
+SHOWN = Prompt(Message("user", "What is this?", images=(ONE, OTHER)))
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def parts_of_openai() -> list[Mapping[str, Any]]:
+    first = {"url": f"data:image/png;base64,{b64(ONE.data)}"}
+    second = {"url": f"data:image/jpeg;base64,{b64(OTHER.data)}", "detail": "low"}
+    return [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": first},
+        {"type": "image_url", "image_url": second},
+    ]
+
+
+def block(data: bytes, media_type: str) -> Mapping[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": b64(data)}}
+
+
+MESSAGES: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"role": "user", "content": parts_of_openai()} for name in ENGINES},
+    "anthropic": {
+        "role": "user",
+        "content": [
+            block(ONE.data, "image/png"),
+            block(OTHER.data, "image/jpeg"),
+            {"type": "text", "text": "What is this?"},
+        ],
+    },
+    "ollama": {"role": "user", "content": "What is this?", "images": [b64(ONE.data), b64(OTHER.data)]},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_images_as_each_vendor_documents_them(engine: str) -> None:
+    with ENGINES[engine]() as server:
+        server.replies += ["A red square.", "Red."]
+        shows = model(server, sees=True)
+        assert reply(shows, request(SHOWN)).text == "A red square."
+        more = SHOWN.add(Message("assistant", "A red square."), Message("user", "Which color?"))
+        assert reply(shows, request(more)).text == "Red."
+        first, second = server.asked
+        assert first.body["messages"] == [MESSAGES[engine]]
+        assert second.body["messages"][0] == MESSAGES[engine]
+
+
+@pytest.mark.parametrize(("engine", "told"), [("ollama", True), ("llamacpp", True)])
+def test_a_server_that_can_tell_is_asked_once(engine: str, told: bool) -> None:
+    for sees in (told, False):
+        with ENGINES[engine]() as server:
+            server.sees = sees
+            chosen = model(server)
+            assert [asyncio.run(chosen.sees()), asyncio.run(limited(chosen, ["x"]).sees())] == [sees] * 2  # type: ignore[attr-defined]
+            asked = [one.path for one in server.requests]
+            assert len([path for path in asked if path in ("/api/show", "/props")]) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_set_is_believed(engine: str) -> None:
+    with ENGINES[engine]() as server:
+        assert asyncio.run(model(server, sees=False).sees()) is False
+        assert asyncio.run(model(server, sees=True).sees()) is True
+        assert not server.requests
+
+
+@pytest.mark.parametrize(
+    ("name", "sees"),
+    [
+        ("openai:gpt-4o", True), ("openai:gpt-4.1-mini", True), ("openai:gpt-5-mini", True), ("openai:o3", True),
+        ("openai:o4-mini", True), ("openai:gpt-4-turbo", True), ("openai:ft:gpt-4o-2024-08-06:a::b", True),
+        ("openai:gpt-4", False), ("openai:gpt-4-0613", False), ("openai:gpt-3.5-turbo", False),
+        ("openai:o1-mini", False), ("openai:o3-mini", False), ("openai:gpt-4-turbo-preview", False),
+        ("openai:gpt-4o-audio-preview", False), ("anthropic:claude-sonnet-4-5", True),
+        ("anthropic:claude-3-haiku-20240307", True), ("anthropic:claude-2.1", False),
+        ("huggingface:meta-llama/Llama-3.1-8B-Instruct", False), ("cohere:command-a-03-2025", False),
+    ],
+)  # fmt: skip
+def test_models_whose_vendor_says_it_elsewhere(name: str, sees: bool) -> None:
+    assert asyncio.run(PromptModel(name, api_key="k").sees()) is sees
+
+
+def test_a_server_of_unknown_kind_is_not_taken_to_see() -> None:
+    with ENGINES["openai"]() as server:
+        server.owned_by = None  # type: ignore[attr-defined]
+        assert asyncio.run(model(server, dialect=None).sees()) is False
+
+
+def test_an_image_without_its_bytes_is_not_sent() -> None:
+    with ENGINES["anthropic"]() as server:
+        lost = Prompt(Message("user", "What?", images=(replace(ONE, data=b""),)))
+        with pytest.raises(UsageError, match=f"the bytes of the image {ONE.id[:12]} are not at hand"):
+            reply(model(server), request(lost))
+        assert not server.asked
