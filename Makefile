@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks memory fuzz conformance schemathesis chaos bench lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis chaos bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -75,6 +75,9 @@ eval: model ## Answer HotpotQA's questions with BM25 and the best search, into b
 
 tasks: model ## Give ten small tasks to the embedded model under each strategy, into bench/RESULTS.md (resumable)
 	$(BIN)/python -m retinue.evals.tasks --out bench
+
+teams: model ## Ask a team of two workers fifteen questions, into bench/RESULTS.md (resumable)
+	$(BIN)/python -m retinue.evals.teams --out bench
 
 memory: model ## Have a conversation of thirty turns and see what entity memory holds, into bench/RESULTS.md (two minutes on idle cores)
 	$(BIN)/python -m bench.memory
