@@ -26,7 +26,7 @@ class Started:
     abilities: Capabilities = field(default_factory=Capabilities)
     history: tuple[Message, ...] = ()
     instructions: str | None = None
-    images: tuple[Image, ...] = ()
+    images: tuple[Image, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class Message:
     calls: tuple[AgentAction, ...] = ()
     call_id: str = ""
     tool: str = ""
-    images: tuple[Image, ...] = ()
+    images: tuple[Image, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

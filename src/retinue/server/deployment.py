@@ -11,7 +11,7 @@ from ..agent import Agent
 from ..config import load_spec
 from ..config.builder import Builder
 from ..config.references import exposed
-from ..config.specs import FileSpec
+from ..config.specs import AgentSpec, FileSpec
 from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish
@@ -50,7 +50,9 @@ class Deployment:
                 if not isinstance(memory, ConversationMemory | EntityMemory):
                     kind = type(memory).__name__
                     logger.warning("%s of %s is not used by the server: it cannot be kept for each user", kind, name)
-        extensible = frozenset(one.name for one in spec.agents or () if one.params.registered_tools)
+        extensible = frozenset(
+            one.name for one in exposed(spec) if isinstance(one, AgentSpec) and one.params.registered_tools
+        )
         return cls(agents, created, extensible)
 
     @property
