@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -83,7 +84,7 @@ class Message:
     calls: tuple[AgentAction, ...] = ()
     call_id: str = ""
     tool: str = ""
-    images: tuple[Image, ...] = field(default=(), repr=False)
+    images: Annotated[tuple[Image, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Usage:
     output_tokens: int = 0
     cached_tokens: int = 0
     requests: int = 0
-    runs: int = 0
+    runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
 
     @property
     def total_tokens(self) -> int:
