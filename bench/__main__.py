@@ -15,6 +15,7 @@ from bench import (
     documents,
     footprint,
     fuzz,
+    hops,
     load,
     loop,
     persistence,
@@ -22,7 +23,6 @@ from bench import (
     replay,
     retrieval,
     soak,
-    teams,
 )
 from retinue.evals.report import replace_section
 
@@ -40,7 +40,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "replay": replay.measure,
     "load": load.measure,
     "soak": soak.measure,
-    "teams": teams.measure,
+    "hops": hops.measure,
 }
 
 
