@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -219,6 +220,16 @@ def test_no_member_outlives_a_cancel_of_the_top(place: Place, waits: str) -> Non
         until(lambda: not served.runs.here)
 
 
+def test_a_question_that_nobody_answers_expires_with_the_run_at_the_top(tmp_path: Path) -> None:
+    asking = worker("a", require_human_feedback=True)
+    with Serving(tmp_path, {"top": team(asking, worker("b"))}, Options(human_ttl=1)) as served:
+        run = begun(served)
+        until(lambda: calls_of(now(served, run)))
+        until(lambda: now(served, run)["status"] == "expired")
+        until(lambda: sorted(one["status"] for one in below(served)) == ["cancelled"] * 2 + ["completed"] * 2)
+        assert NOTED == ["b"]
+
+
 def test_a_member_that_fails_is_an_observation_and_a_team_within_its_budget_ends(place: Place) -> None:
     lost = agent("lost", [{"when": "", "error": 500}])
     with place.serving(caller("top", [lost], "no answer")) as served:
@@ -282,3 +293,33 @@ def test_two_servers_share_a_team(tmp_path: Path, a_postgres: Postgres) -> None:
         assert [rests(one, run)["status"] for run in runs] == ["completed"] * 4
         assert sorted(NOTED) == sorted("abcdef" * 4)
         assert len(below(one)) == 4 * 12
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_members_question_in_a_chat_completion_is_answered_there(place: Place, stream: bool) -> None:
+    asking = worker("a", require_human_feedback=True)
+    with place.serving(team(asking, worker("b"))) as served:
+        said: list[Any] = [{"role": "user", "content": "Go"}]
+        first = served.ask("POST", "/v1/chat/completions", {"model": "top", "messages": said}).body["choices"][0]
+        assert first["finish_reason"] == "tool_calls", first
+        (call,) = first["message"]["tool_calls"]
+        said += [first["message"], {"role": "tool", "tool_call_id": call["id"], "content": "approve"}]
+        asked = {"model": "top", "messages": said, "stream": stream}
+        answer = served.ask("POST", "/v1/chat/completions", asked)
+        told = answer.text if stream else answer.body["choices"][0]["message"]["content"]
+        assert "all" in told
+        assert "done" in told
+        assert sorted(NOTED) == ["a", "b"]
+
+
+def test_a_members_question_in_a_response_is_answered_there(place: Place) -> None:
+    asking = worker("a", require_human_feedback=True)
+    with place.serving(team(asking, worker("b"))) as served:
+        first = served.ask("POST", "/v1/responses", {"model": "top", "input": "Go"}).body
+        (request,) = [one for one in first["output"] if one["type"] == "mcp_approval_request"]
+        assert (request["name"], json.loads(request["arguments"])) == ("note", {"word": "a"})
+        given = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+        more = {"model": "top", "input": [given], "previous_response_id": first["id"]}
+        second = served.ask("POST", "/v1/responses", more).body
+        assert second["output"][-1]["content"][0]["text"] == "all done", second
+        assert sorted(NOTED) == ["a", "b"]

@@ -226,7 +226,7 @@ class Drive:
 
         def change(now: RunRow) -> Change:
             values = final_values(now, writer.log, tools or {}, code)
-            if values["status"] == "requires_action":
+            if values["status"] == "requires_action" and run.parent_id is None:
                 values["expires_at"] = int(writer.log[-1].at) + self._context.human_ttl
             said = list(messages_of(now, writer.log, values["status"]))
             return Change(values, said, also)

@@ -68,7 +68,7 @@ def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, b
         created_at=int(CLOCK.now()),
         status="queued",
         holds=True,
-        expires_at=None,  # it ends with its caller
+        expires_at=None,  # it expires with the run at the top
         epoch=0,
         request={"model": agent, **asked, **_origin(caller)},
         kind="member",
@@ -114,7 +114,7 @@ def settle_caller(connection: Connection, run_id: str, human_ttl: int, conclude:
 
     def change(now: RunRow) -> Change:
         values = final_values(now, whole, {})
-        values["expires_at"] = int(CLOCK.now()) + human_ttl
+        values["expires_at"] = None if now.parent_id else int(CLOCK.now()) + human_ttl
         said = list(messages_of(now, whole, values["status"]))
         return Change(values, said, lambda connection, after: conclude(connection, after, whole))
 

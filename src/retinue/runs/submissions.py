@@ -91,7 +91,7 @@ def submit_decisions(
         usage=run.usage or Usage(),
         **({} if further is None else further._asdict()),
     )
-    values = RunValues(expires_at=now + ttl, waiting=(), turns=submission.number)
+    values = RunValues(expires_at=None if run.parent_id else now + ttl, waiting=(), turns=submission.number)
     inside = by_member(run.id, decisions)
     if sum(map(len, inside.values())) < len(decisions) or not decisions:  # whichever process is first goes on with it
         values |= RunValues(status="queued", driver=None, attempts=0, progress=None)
