@@ -74,13 +74,18 @@ def test_pages_come_in_pieces_with_their_source(web: Web) -> None:
 
 
 def test_a_page_that_cannot_be_had_is_there_with_its_snippet(web: Web) -> None:
-    web.has("/good", "/404", "/gzip-bomb", "/image", "/loop", "/to?url=http://10.0.0.1/", "/slow", "/pdf")
+    web.has("/good", "/404", "/gzip-bomb", "/image", "/loop", "/to?url=http://10.0.0.1/", "/slow")
     found = web.retriever(seconds=1.0, top_k=20).run("x")["documents"]
     contents = {document.meta["url"].removeprefix(web.pages.url): document.content for document in found}
     failed = ["/404", "/gzip-bomb", "/image", "/loop", "/to?url=http://10.0.0.1/", "/slow"]
     assert [contents[path] for path in failed] == [f"snippet of {path}" for path in failed]
-    assert contents["/pdf"] == "Text of a PDF."
     assert "about good" in contents["/good"]
+
+
+def test_a_pdf_is_its_text(web: Web) -> None:
+    web.has("/pdf")
+    (document,) = web.retriever(seconds=30.0).run("x")["documents"]
+    assert document.content == "Text of a PDF."
 
 
 def test_all_pages_together_have_so_long(web: Web) -> None:
