@@ -34,6 +34,8 @@ RELEASED = {
     "004_typed_runs.postgresql.sql": "30dc0105b3204e1a",
     "004_typed_runs.sqlite.sql": "b75327fbb069ec2e",
     "005_processes.sql": "48c7692ec42da120",
+    "006_images_memories_and_tools.postgresql.sql": "b4b3fa0553c3213b",
+    "006_images_memories_and_tools.sqlite.sql": "2593f1df95aa1fe9",
 }
 AWKWARD = "a';\n\n-- 100 % :of %s $1 \"ä🙂\\"
 OWNED = {"tenant": "t", "created_at": 1_700_000_000, "body": {"text": AWKWARD}}
