@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,9 @@ def test_a_team_is_written_as_it_was_read(file: Path, tmp_path: Path) -> None:
     boss.save_to_yaml(again)
     assert sorted(Deployment.of(load_spec(again)).agents) == ["boss", "maths"]
     assert Agent.load_from_yaml(again, "boss").run("How old is Ada?").answer == "It is 47."
+
+
+def test_a_worker_has_no_time_limit_of_a_tools(file: Path) -> None:
+    command = [sys.executable, "-m", "retinue", "tools", str(file), "--agent", "boss"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "# research_desk: once, within its own budget" in shown

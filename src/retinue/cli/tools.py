@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def command(file: Path, agent: str | None) -> int:
         return 0
     click.echo(clean(_SHOWN.get(strategy, describe_tools)(tools)))
     for tool in tools:
-        notes = [tool.effects, f"{tool.timeout:g} s", *["with a person's approval"] * tool.approval]
+        limit = f"{tool.timeout:g} s" if math.isfinite(tool.timeout) else "within its own budget"
+        notes = [tool.effects, limit, *["with a person's approval"] * tool.approval]
         click.secho(clean(f"# {tool.name}: {', '.join(notes)} (not shown to the model)"), dim=True)
     return 0
 
