@@ -30,6 +30,7 @@ from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter
 
 _AT_ONCE = 4
+_LARGE = 100_000  # bytes of images that take a while to be written
 
 
 class Place(NamedTuple):
@@ -102,7 +103,10 @@ async def take_in_images(context: Context, agent: Agent, given: Iterable[Place])
     loader = ImageLoader(context.server.database, context.scope, context.server.options.image_hosts)
     async with context.server.fetching.of(context.scope.tenant):
         images = await load_all(loader, places)
-    await loader.keep(list(images.values()))
+    server, size = context.server, sum(len(one.data) for one in images.values())
+    share = server.large.rested if size > _LARGE else server.writing.of  # so that others' writes come between
+    async with share(context.scope.tenant):
+        await loader.keep(list(images.values()))
     return images
 
 
