@@ -19,10 +19,11 @@ from .tables import processes
 EVERY = 2.0  # seconds between two signs of life
 _DEAD_AFTER = 10.0  # seconds without one
 _FORGOTTEN_AFTER = 3600.0
-_NOW = {
+NOW = {
     "postgresql": "extract(epoch FROM clock_timestamp())",
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
 }
+"""The database's clock in Unix seconds, by the name of its dialect."""
 
 
 def new_process_id() -> str:
@@ -52,7 +53,7 @@ def enter(connection: Connection, process: str) -> None:
 
 def show_life(connection: Connection, process: str) -> None:
     """Note that a server is alive, and forget those that have been dead for long."""
-    now = _NOW[connection.dialect.name]
+    now = NOW[connection.dialect.name]
     statement = f"INSERT INTO processes (id, seen_at) VALUES (:id, {now}) "
     again = "ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at"
     connection.execute(text(statement + again), {"id": process})
@@ -90,8 +91,8 @@ def is_alive(connection: Connection, process: str | None) -> bool:
 
 def _recent(connection: Connection) -> TextClause:
     """Return the condition that a server is alive. On SQLite there is one, and nobody else to see that it is."""
-    since = f"{_NOW['postgresql']} - {_DEAD_AFTER}"
-    return text("1 = 1" if connection.dialect.name == "sqlite" else f"processes.seen_at > {since}")
+    dialect = connection.dialect.name
+    return text("1 = 1" if dialect == "sqlite" else f"processes.seen_at > {NOW[dialect]} - {_DEAD_AFTER}")
 
 
 def is_free(connection: Connection, holder: ColumnElement[str | None], process: str) -> ColumnElement[bool]:

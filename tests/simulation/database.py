@@ -1,0 +1,180 @@
+"""`Database` for a simulated machine: its transactions are the product's own, and chance says when they happen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from retinue.errors import StoreUnavailable
+from retinue.store.database import Database
+from retinue.store.database_lock import Lock
+from retinue.store.db_errors import translate_errors
+from retinue.store.transactions import Piece, Work, commit_pieces
+
+from .store import Store
+from .world import Machine
+
+T = TypeVar("T")
+_AGAIN = 0.05  # seconds between retries, as in the real one
+_PATIENCE = 10.0
+
+
+class _Held:
+    """A lock that is never lost."""
+
+    lost = False
+
+    def watch(self) -> None: ...
+    def check(self) -> None: ...
+    def look(self, *, settled: bool | None = None) -> None: ...
+    def release(self) -> None: ...
+
+
+class SimulatedDatabase(Database):
+    """The database as one machine sees it."""
+
+    def __init__(self, store: Store, machine: Machine, process: str) -> None:
+        self.engine = store.engine
+        self.process = process
+        self._store = store
+        self._machine = machine
+        self._lock: Lock = _Held()
+        self._given: deque[Piece[Any]] = deque()
+        self._planned = False
+        self._writer: Connection | None = None
+        self._reader: Connection | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+    def check(self) -> None: ...
+
+    async def look(self) -> None: ...
+
+    def deadline(self) -> float:
+        return self._machine.world.now + _PATIENCE
+
+    async def write(self, work: Work[T], *, alone: bool = False, until: float | None = None) -> T:
+        return await self._begin_write(work, until, alone=alone, may_refuse=True)
+
+    def submit(self, work: Work[T], *, large: bool = False) -> asyncio.Future[T]:
+        return self._begin_write(work, None, large=large)
+
+    async def read(self, work: Work[T]) -> T:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._machine.world.later(self._machine.world.delay(), partial(self._read_now, work, future))
+        return await future
+
+    async def write_apart(self, work: Work[T]) -> T:
+        return await self.read(work)
+
+    def close(self) -> None: ...
+
+    async def close_async(self) -> None: ...
+
+    def _begin_write(self, work: Work[T], until: float | None, **how: bool) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._given.append(Piece(work, future, self.deadline() if until is None else until, **how))
+        self._plan(self._machine.world.delay())
+        return future
+
+    def _plan(self, seconds: float) -> None:
+        if not self._planned:
+            self._planned = True
+            self._machine.world.later(seconds, self._commit)
+
+    def _waits(self, again: Callable[[], None]) -> bool:
+        """Whether the machine can do nothing now. What a paused one has sent may arrive all the same."""
+        machine = self._machine
+        if machine.paused and machine.world.chance(0.7):
+            machine.after_pause.append(again)
+            return True
+        return not machine.alive
+
+    def _commit(self) -> None:
+        """Commit what is to be written, in one transaction or in several."""
+        if self._waits(self._commit):
+            return
+        self._planned = False
+        world, now = self._machine.world, self._machine.world.now
+        pieces = self._next()
+        if self._store.is_away:
+            for piece in pieces:
+                piece.error, piece.untouched = StoreUnavailable("the database: it is away"), True
+        else:
+            with self._acting(reading=False):
+                self._writer = self._machine.act(
+                    lambda: commit_pieces(self._lock, self._writer or self._store.engine.connect(), pieces)
+                )
+        if not self._machine.alive:
+            return
+        left = [piece for piece in pieces if piece.untouched and now < piece.until]
+        self._given.extendleft(reversed(left))
+        done = [piece for piece in pieces if piece not in left]
+        if done:
+            world.later(world.delay(), partial(self._settle, done))
+        if self._given:
+            self._plan(_AGAIN if left else world.delay())
+
+    def _next(self) -> list[Piece[Any]]:
+        pieces = [self._given.popleft()]
+        while self._given and not (pieces[0].alone or self._given[0].alone) and self._machine.world.chance(0.8):
+            pieces.append(self._given.popleft())
+        return pieces
+
+    def _settle(self, pieces: list[Piece[Any]]) -> None:
+        for piece in pieces:
+            if piece.future.done():
+                continue
+            if piece.error is None:
+                piece.future.set_result(piece.result)
+            else:
+                piece.future.set_exception(piece.error)
+
+    def _read_now(self, work: Work[Any], future: asyncio.Future[Any]) -> None:
+        if self._waits(partial(self._read_now, work, future)):
+            return
+        result, error = None, None
+        try:
+            result = self._found(work)
+        except Exception as raised:
+            error = raised
+        if self._machine.alive:
+            world = self._machine.world
+            world.later(world.delay(), partial(_answer, future, result, error))
+
+    def _found(self, work: Work[Any]) -> Any:
+        if self._store.is_away:
+            raise StoreUnavailable("the database: it is away")
+        if self._reader is None or self._reader.invalidated:
+            self._reader = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        connection = self._reader
+        with translate_errors(), self._acting(reading=True):
+            return self._machine.act(lambda: work(connection))
+
+    @contextmanager
+    def _acting(self, *, reading: bool) -> Iterator[None]:
+        """Statements in the block are those of this machine."""
+        store = self._store
+        before = store.acting, store.reading
+        store.acting, store.reading = self._machine, reading
+        try:
+            yield
+        finally:
+            store.acting, store.reading = before
+
+
+def _answer(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,162 @@
+"""The store of the simulated machines: one SQLite database in memory, read and written with the product's own SQL.
+
+A write is a transaction that happens at once, at a moment that chance chooses; between two statements of a read others
+may write. What PostgreSQL does with transactions that overlap is the subject of `tests/store`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.pool import NullPool
+
+from retinue.store import processes
+from retinue.store.engines import json_text
+from retinue.store.migrations import migrate
+
+from .virtual_time import BEGAN
+from .world import Machine, World
+
+_GONE = "Cannot operate on a closed database."  # what SQLAlchemy takes for a connection that was lost
+_TABLES = ("runs", "events", "messages", "submissions", "processes", "threads", "requests", "run_metadata", "contents")
+
+
+class SharedDialect(SQLiteDialect_pysqlite):
+    """SQLite as a database of several servers: what the product does otherwise for SQLite, it does not do here."""
+
+    name = "simulated"
+    supports_statement_cache = True
+
+
+registry.register("simulated", __name__, "SharedDialect")
+processes.NOW["simulated"] = "database_time()"
+
+
+class _Driver(sqlite3.Connection):
+    """The only connection to the database, under all connections of SQLAlchemy."""
+
+    store: Store
+
+    @property
+    def isolation_level(self) -> str | None:  # type: ignore[override]
+        """What SQLAlchemy sets for one of its connections would be so for all."""
+        return None
+
+    @isolation_level.setter
+    def isolation_level(self, level: str | None) -> None: ...
+
+    def cursor(self, *args: Any) -> sqlite3.Cursor:  # type: ignore[override]
+        self.store.statement()
+        return super().cursor(*args)
+
+    def commit(self) -> None:
+        if self.in_transaction:
+            self.store.committing()
+            super().commit()
+            self.store.committed()
+
+    def close(self) -> None:
+        """Roll back and stay open: others use it."""
+        super().rollback()
+
+
+class Store:
+    """The database, which outlives schedules: each begins with empty tables."""
+
+    def __init__(self) -> None:
+        self.driver = sqlite3.connect(
+            ":memory:", factory=_Driver, isolation_level=None, check_same_thread=False, cached_statements=1_000
+        )
+        self.driver.store = self
+        self.world: World | None = None
+        self.acting: Machine | None = None  # whose statements these are
+        self.reading = False
+        self.away_until = 0.0
+        self.lose: str = ""  # what is lost next: "statement" (the connection), "answer" (of a commit)
+        self.version = 0
+        self.statements = 0
+        self.ahead = 0.0  # seconds that the database's clock was set ahead
+        self.observers: list[Callable[[], None]] = []
+        self.driver.create_function("database_time", 0, self._time)
+        for pragma in ("synchronous = OFF", "journal_mode = MEMORY", "foreign_keys = OFF", "temp_store = MEMORY"):
+            self.driver.execute(f"PRAGMA {pragma}")
+        _begin_transactions(plain := create_engine("sqlite://", creator=lambda: self.driver, poolclass=NullPool))
+        migrate(plain)
+        options: dict[str, Any] = {"json_serializer": json_text, "paramstyle": "named", "pool_reset_on_return": None}
+        self.engine = create_engine("simulated://", creator=lambda: self.driver, poolclass=NullPool, **options)
+        _begin_transactions(self.engine)
+
+    def begin(self, world: World) -> None:
+        """Empty the tables for a new schedule."""
+        self.world = self.acting = None
+        self.away_until, self.lose, self.version, self.statements, self.ahead = 0.0, "", 0, 0, 0.0
+        self.observers.clear()
+        self.rows("BEGIN")
+        for table in _TABLES:
+            self.rows(f"DELETE FROM {table}")
+        self.rows("COMMIT")
+        self.world = world
+
+    def rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Return what a query finds that is no machine's."""
+        return sqlite3.Cursor(self.driver).execute(query, values).fetchall()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nobody reaches the database now."""
+        return self.world is not None and self.world.now < self.away_until
+
+    def statement(self) -> None:
+        """Called before each statement: here its machine may die, its connection be lost, or others act."""
+        machine, world = self.acting, self.world
+        if machine is None or world is None:
+            return
+        self.statements += 1
+        if machine.fuse:
+            machine.burn()
+        if not machine.alive:
+            raise sqlite3.OperationalError("the process was killed")
+        if self.lose == "statement":
+            self.lose = ""
+            world.fault("connection lost in a transaction")
+            raise sqlite3.ProgrammingError(_GONE)
+        if self.reading and world.dice.random() < 0.2:
+            before = self.acting, self.reading
+            world.come_between()
+            self.acting, self.reading = before
+
+    def committing(self) -> None:
+        """Called before a transaction is committed."""
+        if self.acting is not None:
+            self.acting.burn()
+            if not self.acting.alive:
+                raise sqlite3.OperationalError("the process was killed")
+
+    def committed(self) -> None:
+        """Called after a transaction was committed, which its machine may not learn."""
+        self.version += 1
+        for observer in self.observers:
+            observer()
+        if self.acting is not None:
+            self.acting.burn()
+            if self.lose == "answer" and self.world is not None:
+                self.lose = ""
+                self.world.fault("answer of a commit lost")
+                raise sqlite3.OperationalError("the server closed the connection")
+
+    def _time(self) -> float:
+        return BEGAN + self.ahead + (self.world.now if self.world is not None else 0.0)
+
+
+def _begin_transactions(engine: Engine) -> None:
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
+            driver: Any = connection.connection.dbapi_connection
+            driver.cursor().execute("BEGIN")
+
+    event.listen(engine, "begin", begin)
