@@ -23,6 +23,7 @@ from .world import Machine
 T = TypeVar("T")
 _AGAIN = 0.05  # seconds between retries, as in the real one
 _PATIENCE = 10.0
+_LIVING = "SELECT id FROM processes WHERE seen_at > database_time() - 10.0 ORDER BY id"
 
 
 class _Held:
@@ -73,7 +74,7 @@ class SimulatedDatabase(Database):
         return await future
 
     async def write_apart(self, work: Work[T]) -> T:
-        return await self.read(work)
+        return await self.read(lambda connection: work(connection))
 
     def close(self) -> None: ...
 
@@ -109,10 +110,9 @@ class SimulatedDatabase(Database):
             for piece in pieces:
                 piece.error, piece.untouched = StoreUnavailable("the database: it is away"), True
         else:
-            with self._acting(reading=False):
-                self._writer = self._machine.act(
-                    lambda: commit_pieces(self._lock, self._writer or self._store.engine.connect(), pieces)
-                )
+            writer = self._writer or self._store.engine.connect()
+            with self._acting(writer, reading=False):
+                self._writer = self._machine.act(lambda: commit_pieces(self._lock, writer, pieces))
         if not self._machine.alive:
             return
         left = [piece for piece in pieces if piece.untouched and now < piece.until]
@@ -143,7 +143,7 @@ class SimulatedDatabase(Database):
             return
         result, error = None, None
         try:
-            result = self._found(work)
+            result = self._recalled(work)
         except Exception as raised:
             error = raised
         if self._machine.alive:
@@ -156,19 +156,53 @@ class SimulatedDatabase(Database):
         if self._reader is None or self._reader.invalidated:
             self._reader = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         connection = self._reader
-        with translate_errors(), self._acting(reading=True):
+        with translate_errors(), self._acting(connection, reading=True):
             return self._machine.act(lambda: work(connection))
 
+    def _recalled(self, work: Work[Any]) -> Any:
+        """Return what `work` reads. What was read since the last write, while the same servers lived, is kept: most of
+        what servers ask is whether there is anything to do."""
+        store = self._store
+        key = _key(work)
+        if key is None or self._machine.fuse or store.lose:
+            return self._found(work)
+        known = store.known
+        state = (store.version, tuple(store.rows(_LIVING)))
+        if store.known_at != state:
+            known.clear()
+            store.known_at = state
+        if key not in known:
+            found = self._found(work)
+            if store.version == state[0] and store.known_at == state:
+                known[key] = found
+            return found
+        return known[key]
+
     @contextmanager
-    def _acting(self, *, reading: bool) -> Iterator[None]:
+    def _acting(self, connection: Connection, *, reading: bool) -> Iterator[None]:
         """Statements in the block are those of this machine."""
         store = self._store
-        before = store.acting, store.reading
-        store.acting, store.reading = self._machine, reading
+        before = store.acting, store.connection, store.reading
+        store.acting, store.connection, store.reading = self._machine, connection, reading
         try:
             yield
         finally:
-            store.acting, store.reading = before
+            store.acting, store.connection, store.reading = before
+
+
+def _key(work: Work[Any]) -> tuple[Any, ...] | None:
+    """Return what determines what a function of the product reads; `None` if that is not known."""
+    if not isinstance(work, partial):
+        return (work,) if getattr(work, "__closure__", ()) is None and "<lambda>" not in work.__qualname__ else None
+    values = {
+        name: frozenset(value) if isinstance(value, set) else tuple(value) if isinstance(value, list) else value
+        for name, value in work.keywords.items()
+    }
+    try:
+        hash(key := (work.func, work.args, frozenset(values.items())))
+    except TypeError:
+        return None
+    return key
 
 
 def _answer(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

@@ -75,12 +75,15 @@ class Store:
         self.driver.store = self
         self.world: World | None = None
         self.acting: Machine | None = None  # whose statements these are
+        self.connection: Connection | None = None  # and on which connection
         self.reading = False
         self.away_until = 0.0
         self.lose: str = ""  # what is lost next: "statement" (the connection), "answer" (of a commit)
         self.version = 0
         self.statements = 0
         self.ahead = 0.0  # seconds that the database's clock was set ahead
+        self.known: dict[Any, Any] = {}  # what was read since the last write
+        self.known_at: Any = None
         self.observers: list[Callable[[], None]] = []
         self.driver.create_function("database_time", 0, self._time)
         for pragma in ("synchronous = OFF", "journal_mode = MEMORY", "foreign_keys = OFF", "temp_store = MEMORY"):
@@ -96,6 +99,7 @@ class Store:
         self.world = self.acting = None
         self.away_until, self.lose, self.version, self.statements, self.ahead = 0.0, "", 0, 0, 0.0
         self.observers.clear()
+        self.known.clear()
         self.rows("BEGIN")
         for table in _TABLES:
             self.rows(f"DELETE FROM {table}")
@@ -124,11 +128,14 @@ class Store:
         if self.lose == "statement":
             self.lose = ""
             world.fault("connection lost in a transaction")
+            if self.connection is not None:
+                self.connection.invalidate()
             raise sqlite3.ProgrammingError(_GONE)
         if self.reading and world.dice.random() < 0.2:
-            before = self.acting, self.reading
+            before = self.acting, self.connection, self.reading
+            self.acting = None
             world.come_between()
-            self.acting, self.reading = before
+            self.acting, self.connection, self.reading = before
 
     def committing(self) -> None:
         """Called before a transaction is committed."""

@@ -191,7 +191,12 @@ class Drive:
             raise live.delegate.problem
         failpoint("before members have it")
         also, settled = self._context.settling(self._run.id)
-        after = await writer.written(lambda now: Change(RunValues(driver=BY_MEMBERS), (), also))
+
+        def change(now: RunRow) -> Change:
+            ends = now.status == "cancelling" or now.ending  # by this drive, or whoever comes after its death
+            return Change(RunValues(driver=now.driver if ends else BY_MEMBERS), (), also)
+
+        after = await writer.written(change)
         if after.status == "cancelling" or after.ending:
             return await self._end(writer, Stopped(StopReason.CANCELLED))
         failpoint("after members have it")

@@ -6,21 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Dialect, Insert, Select, Update
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
 _Convert = Callable[[Any], Any]
 
 
 class _Plan(NamedTuple):
-    """A statement compiled for one dialect: its text, the bind processors, and the result processors by column
-    index."""
+    """A statement compiled for one dialect: its text, its own values, the bind processors, and the result processors by
+    column index."""
 
     text: str
+    own: Mapping[str, Any]
     given: Sequence[tuple[str, _Convert]]
     found: Sequence[tuple[int, _Convert]]
 
 
 class Prepared:
-    """A statement with values bound by name (`bindparam`), each with its column's type.
+    """A statement with values bound by name (`bindparam`), each with its column's type, and values of its own, but
+    not with IN.
 
     On SQLite it bypasses SQLAlchemy and may raise `sqlite3.Error`.
     """
@@ -32,18 +35,18 @@ class Prepared:
     def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Execute a SELECT and return all rows, in the order of its columns."""
         plan = self._plan(connection.dialect)
-        found = _execute(connection, plan.text, _converted(values, plan.given)).fetchall()
+        found = _execute(connection, plan.text, _converted(values, plan)).fetchall()
         return [_read(row, plan.found) for row in found]
 
     def run(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """Execute a write once. Return the number of rows written."""
         plan = self._plan(connection.dialect)
-        return int(_execute(connection, plan.text, _converted(values, plan.given)).rowcount)
+        return int(_execute(connection, plan.text, _converted(values, plan)).rowcount)
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute a write for each of `rows` (at least one). Return the number of rows written."""
         plan = self._plan(connection.dialect)
-        return int(_execute(connection, plan.text, [_converted(values, plan.given) for values in rows]).rowcount)
+        return int(_execute(connection, plan.text, [_converted(values, plan) for values in rows]).rowcount)
 
     def _plan(self, dialect: Dialect) -> _Plan:
         return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
@@ -52,17 +55,19 @@ class Prepared:
 def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
     compiled: Any = statement.compile(dialect=dialect)
     given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in compiled.binds.items()}
+    own = {name: value for name, value in compiled.construct_params(_check=False).items() if value is not None}
     columns = statement.selected_columns if isinstance(statement, Select) else ()
     found = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
     return _Plan(
         str(compiled),
-        [(name, convert) for name, convert in given.items() if convert is not None],
+        {name: given[name](value) if given.get(name) else value for name, value in own.items()},
+        [(name, convert) for name, convert in given.items() if convert is not None and name not in own],
         [(place, convert) for place, convert in enumerate(found) if convert is not None],
     )
 
 
-def _converted(values: Mapping[str, Any], given: Sequence[tuple[str, _Convert]]) -> dict[str, Any]:
-    return {**values, **{name: convert(values[name]) for name, convert in given}}
+def _converted(values: Mapping[str, Any], plan: _Plan) -> dict[str, Any]:
+    return {**plan.own, **values, **{name: convert(values[name]) for name, convert in plan.given}}
 
 
 def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[Any, ...]:
@@ -73,7 +78,7 @@ def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[An
 
 
 def _execute(connection: Connection, text: str, given: dict[str, Any] | list[dict[str, Any]]) -> Any:
-    if connection.dialect.name != "sqlite":
+    if not isinstance(connection.dialect, SQLiteDialect):
         return connection.exec_driver_sql(text, given)
     driver: Any = connection.connection.dbapi_connection
     return driver.executemany(text, given) if isinstance(given, list) else driver.execute(text, given)

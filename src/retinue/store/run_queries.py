@@ -24,6 +24,36 @@ _MEMBERS = Prepared(
 _SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
+def _driven(status: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the condition that a status is one of `DRIVEN`, without IN, so that it can be prepared."""
+    return or_(*(status == one for one in DRIVEN))
+
+
+# what every server asks again and again
+_WAITED_FOR = Prepared(select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct())
+_member = runs.alias()
+_below = select(_member.c.id).where(_member.c.parent_id == runs.c.id)
+_LEFT = Prepared(
+    select(runs.c.id).where(
+        runs.c.driver == BY_MEMBERS,
+        runs.c.status == "in_progress",
+        ~exists(_below.where(_driven(_member.c.status))) | exists(_below.where(_member.c.status == "requires_action")),
+    )
+)
+_TO_INTERRUPT = Prepared(
+    select(runs.c.id).where(
+        runs.c.driver == bindparam("process", type_=runs.c.driver.type),
+        or_(runs.c.status == "cancelling", (runs.c.status == "in_progress") & runs.c.ending.is_not(None)),
+    )
+)
+_CONTINUED = Prepared(
+    select(runs.c.id)
+    .where(runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None), runs.c.error.is_(null()))
+    .order_by(runs.c.number)
+)
+_LATE = Prepared(select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= bindparam("now", type_=runs.c.expires_at.type)))
+
+
 @dataclass(frozen=True, slots=True)
 class RunFilter:
     """Which of a tenant's runs a list has. `threaded` says whether they have a thread; fields that are `None` or empty
@@ -72,8 +102,7 @@ def next_waiting_run(connection: Connection, thread_id: str) -> str | None:
 
 def threads_waited_for(connection: Connection) -> list[str]:
     """Return the threads that queued runs wait for."""
-    query = select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct()
-    return [thread for thread in connection.execute(query).scalars() if thread is not None]
+    return [thread for (thread,) in _WAITED_FOR.rows(connection, {}) if thread is not None]
 
 
 def runs_to_drive(connection: Connection, process: str, most: int | None = None) -> list[str]:
@@ -117,19 +146,12 @@ def _last_of_chain(connection: Connection, run_id: str, path: str, beginning: st
 def left_callers(connection: Connection) -> list[str]:
     """Return the ids of the runs that their members have although none of these is active, or one waits for a
     person."""
-    member = runs.alias()
-    below = select(member.c.id).where(member.c.parent_id == runs.c.id)
-    works = exists(below.where(member.c.status.in_(DRIVEN)))
-    asks = exists(below.where(member.c.status == "requires_action"))
-    found = select(runs.c.id).where(runs.c.driver == BY_MEMBERS, runs.c.status == "in_progress", ~works | asks)
-    return list(connection.execute(found).scalars())
+    return [run_id for (run_id,) in _LEFT.rows(connection, {})]
 
 
 def runs_to_interrupt(connection: Connection, process: str) -> list[str]:
     """Return the ids of the runs of `process` that were cancelled, or expired, by another one."""
-    ends = or_(runs.c.status == "cancelling", runs.c.ending.is_not(None))
-    query = select(runs.c.id).where(runs.c.driver == process, runs.c.status.in_(("cancelling", "in_progress")), ends)
-    return list(connection.execute(query).scalars())
+    return [run_id for (run_id,) in _TO_INTERRUPT.rows(connection, {"process": process})]
 
 
 class RunMark(NamedTuple):
@@ -159,15 +181,12 @@ def suspended_runs(connection: Connection) -> list[RunRow]:
 def continued_runs(connection: Connection) -> list[str]:
     """Return the ids of the runs that are to go on, after a decision or after they were suspended, and that no process
     has yet, oldest first."""
-    left = (runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None))
-    query = select(runs.c.id).where(*left, runs.c.error.is_(null())).order_by(runs.c.number)
-    return list(connection.execute(query).scalars())
+    return [run_id for (run_id,) in _CONTINUED.rows(connection, {})]
 
 
 def runs_past_expiry(connection: Connection, now: int) -> list[str]:
     """Return the ids of the runs that should have ended by `now`, in Unix seconds."""
-    query = select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= now)
-    return list(connection.execute(query).scalars())
+    return [run_id for (run_id,) in _LATE.rows(connection, {"now": now})]
 
 
 def shift_expiry(connection: Connection, by: int, driver: str | None = None) -> None:
