@@ -15,6 +15,7 @@ from retinue.errors import StoreUnavailable
 from retinue.store.database import Database
 from retinue.store.database_lock import Lock
 from retinue.store.db_errors import translate_errors
+from retinue.store.processes import forget_ended
 from retinue.store.transactions import Piece, Work, commit_pieces
 
 from .store import Store
@@ -69,12 +70,15 @@ class SimulatedDatabase(Database):
         return self._begin_write(work, None, large=large)
 
     async def read(self, work: Work[T]) -> T:
+        world = self._machine.world
+        if self._current() and (key := _key(work)) in self._store.known and world.chance(0.8):
+            return self._store.known[key]  # type: ignore[no-any-return]
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._machine.world.later(self._machine.world.delay(), partial(self._read_now, work, future))
+        world.later(world.delay(), partial(self._read_now, work, future))
         return await future
 
     async def write_apart(self, work: Work[T]) -> T:
-        return await self.read(lambda connection: work(connection))
+        return await self.read(work if work is forget_ended else lambda connection: work(connection))
 
     def close(self) -> None: ...
 
@@ -162,21 +166,27 @@ class SimulatedDatabase(Database):
     def _recalled(self, work: Work[Any]) -> Any:
         """Return what `work` reads. What was read since the last write, while the same servers lived, is kept: most of
         what servers ask is whether there is anything to do."""
-        store = self._store
         key = _key(work)
-        if key is None or self._machine.fuse or store.lose:
+        if key is None or not self._current():
             return self._found(work)
-        known = store.known
-        state = (store.version, tuple(store.rows(_LIVING)))
-        if store.known_at != state:
-            known.clear()
-            store.known_at = state
+        known, version = self._store.known, self._store.known_at
         if key not in known:
             found = self._found(work)
-            if store.version == state[0] and store.known_at == state:
+            if self._current() and version == self._store.known_at:
                 known[key] = found
             return found
         return known[key]
+
+    def _current(self) -> bool:
+        """Whether `known` is what the database holds. It is not asked while a fault is to come at a statement."""
+        store = self._store
+        if self._machine.fuse or store.lose or store.is_away:
+            return False
+        state = (store.version, tuple(store.rows(_LIVING)))
+        if store.known_at != state:
+            store.known.clear()
+            store.known_at = state
+        return True
 
     @contextmanager
     def _acting(self, connection: Connection, *, reading: bool) -> Iterator[None]:

@@ -71,13 +71,14 @@ def planned(seed: int, drop: Collection[int] = ()) -> Plan:
     """Return the plan of a seed."""
     dice = Random(f"plan {seed}")
     expires = dice.random() < 0.1
-    orders = [_order(dice, number) for number in range(dice.choice((1, 1, 2, 2, 3)))]
+    orders = [_order(dice, number) for number in range(dice.choice((1, 1, 1, 2, 2, 3)))]
     for order in orders:
         order.expires = expires
     faults = [_fault(dice) for _ in range(dice.choice((0, 1, 1, 2, 2, 3, 4)))]
     loses = dice.choice((0.0, 0.0, 0.05, 0.2))
     kept = [order for at, order in enumerate(orders) if at not in drop]
     for order in kept:
+        order.abandons = order.abandons and all(one is order or one.thread != order.thread for one in kept)
         order.interrupted = any(one.thread == order.thread and one.strategy == "interrupt" for one in kept)
     left = [fault for at, fault in enumerate(faults, len(orders)) if at not in drop]
     ttl = dice.choice((2, 8)) if expires else 10_000
@@ -86,7 +87,7 @@ def planned(seed: int, drop: Collection[int] = ()) -> Plan:
 
 
 def _order(dice: Random, number: int) -> Order:
-    agent = dice.choice(("worker", "worker", "worker", "lead", "lead", "chief", "tight"))
+    agent = dice.choices(("worker", "lead", "chief", "tight"), (10, 5, 1, 1))[0]
     shapes = _SHAPES if agent == "worker" else _TEAMS
     return Order(
         number=str(number),
@@ -95,9 +96,9 @@ def _order(dice: Random, number: int) -> Order:
         thread=f"thread_{dice.choice((0, number))}",
         levels=_LEVELS[agent],
         strategy=dice.choice(("enqueue", "enqueue", "interrupt", "reject")),
-        cancels_after=dice.random() * 2 if dice.random() < 0.2 else None,
+        cancels_after=dice.random() if dice.random() < 0.2 else None,
         abandons=dice.random() < 0.05,
-        reads=dice.choice((0, 0, 1, 1, 2)),
+        reads=dice.choice((0, 0, 0, 1, 2)),
     )
 
 
@@ -119,7 +120,7 @@ _KINDS = {
 def _fault(dice: Random) -> Fault:
     kind = dice.choices(list(_KINDS), list(_KINDS.values()))[0]
     size = dice.choice((dice.random(), dice.random() * 5, dice.random() * 25))
-    return Fault(dice.random() * 2.5, kind, dice.randrange(SERVERS), size, dice.randrange(1, 120))
+    return Fault(dice.random() * 1.5, kind, dice.randrange(SERVERS), size, dice.randrange(1, 120))
 
 
 class Schedule:

@@ -147,6 +147,8 @@ class Store:
     def committed(self) -> None:
         """Called after a transaction was committed, which its machine may not learn."""
         self.version += 1
+        if self.world is not None:
+            self.world.changed = self.world.now
         for observer in self.observers:
             observer()
         if self.acting is not None:

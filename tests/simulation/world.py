@@ -17,6 +17,8 @@ from retinue.store.clock import CLOCK
 from .virtual_time import BEGAN, UPTIME, VirtualLoop
 
 _MOST = 100_000  # turns of a schedule
+_IDLE = 1.0  # seconds without a change after which time flies
+_LAZIEST = 2.5
 _NESTED = 2  # machines whose statements others may come between, at a time
 
 
@@ -113,6 +115,7 @@ class World:
         self.faults: Counter[str] = Counter()
         self.trace: list[str] | None = [] if traced else None
         self.laziness = self.dice.choice((0.01, 0.3, 1.5))  # seconds that timers may be late while nothing happens
+        self.changed = 0.0  # when the database was changed last
         self.steps = 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
@@ -157,16 +160,16 @@ class World:
     def delay(self) -> float:
         """Seconds that a message or an operation takes: mostly few, sometimes many."""
         random = self.dice.random()
-        return random * 0.02 if random < 0.9 else (random - 0.9) * 5
+        return random * 0.01 if random < 0.92 else (random - 0.92) * 4
 
     def run(self, done: Callable[[], bool], until: float) -> bool:
         """Run until `done`, at most until this time. Return whether it is done."""
-        while not done():
+        while self.steps % 8 or not done():
             if self.steps > _MOST:
                 self.failed(f"{_MOST} turns, and no end")
                 return False
             if not self._turn() and not self._advance(until):
-                return False
+                return done()
         return True
 
     def come_between(self) -> None:
@@ -206,7 +209,8 @@ class World:
         happens = self._events[0][0] if self._events else None
         timers = [due for one in self.machines if not one.paused and (due := one.loop.due()) is not None]
         if timers and (happens is None or min(timers) < happens):
-            lazy = min(timers) + self.dice.random() * self.laziness
+            idle = self.now - self.changed > _IDLE
+            lazy = min(timers) + self.dice.random() * (_LAZIEST if idle else self.laziness)
             happens = lazy if happens is None else min(lazy, happens)
         if happens is None or happens > until:
             return False
