@@ -67,8 +67,10 @@ def acquire_epoch(
 
 def leased(connection: Connection, run: RunRow, process: str, snapshots: SnapshotWriter) -> RunRow:
     """Return the row of a run that is to be inserted in this transaction, acquired by `process`."""
-    began = replace(run, status="in_progress", driver=process, attempts=1, progress=0, epoch=1)
-    return replace(began, started_at=int(time.time()), snapshot=snapshots.write(connection, run))
+    values = RunValues(status="in_progress", driver=process, attempts=1, progress=0, epoch=1)
+    values["started_at"] = int(time.time())
+    values["snapshot"] = snapshots.write(connection, run)
+    return replace(run, **values)
 
 
 def lease_again(connection: Connection, run: RunRow, process: str) -> RunValues:
