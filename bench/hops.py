@@ -84,7 +84,8 @@ async def _table(folder: Path) -> str:
         "call, a reply) is taken off; the two are measured in turn. The model is in the process and takes no time. "
         "Stored: SQLite, every commit synced; each member is a run in the database, and its caller rests meanwhile. "
         f"Medians of {_ROUNDS} runs.\n\n"
-        "| hops | in memory: a single run, ms | ms a hop | stored: a single run, ms | ms a hop |\n|---|---|---|---|---|\n"
+        "| hops | in memory: a single run, ms | ms a hop | stored: a single run, ms | ms a hop |\n"
+        "|---|---|---|---|---|\n"
         + "\n".join(lines)
         + "\n"
     )
