@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from retinue.core.events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
+from retinue.core.events import Called, Event, Finished, Observed, Paused, Replied, Stopped
 from retinue.core.serialization import load
 from retinue.store.event_log import Entry
 from retinue.store.run_row import ACTIVE
@@ -20,10 +20,8 @@ from .world import World
 _DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
 _ROWS = "SELECT id, status, driver, epoch, holds, thread_id FROM runs"
 _ALIVE = f"SELECT 1 FROM processes WHERE id = ? AND seen_at > database_time() - {_DEAD_AFTER}"
-_LEFT = """SELECT id FROM runs AS r WHERE driver = 'members' AND status = 'in_progress' AND (
-    NOT EXISTS (SELECT 1 FROM runs AS m WHERE m.parent_id = r.id AND m.status IN ('queued', 'in_progress', 'cancelling'))
-    OR EXISTS (SELECT 1 FROM runs AS m WHERE m.parent_id = r.id AND m.status = 'requires_action'))"""
-_ORDERLY = (Called, Observed, Paused, Resumed)
+_LEFT = """SELECT id FROM runs AS r WHERE driver = 'members' AND status NOT IN ('requires_action', 'cancelled', 'failed',
+    'expired') AND NOT EXISTS (SELECT 1 FROM runs AS m WHERE m.parent_id = r.id AND m.holds)"""
 
 
 class Watch:
@@ -57,7 +55,7 @@ class Watch:
                 self._compare(before, row)
         if members:
             for (run_id,) in rows(_LEFT):
-                world.failed(f"the run {run_id} is left to members that have ended, or ask somebody")
+                world.failed(f"the run {run_id} is left to members that have ended")
 
     def _compare(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
         run_id, was, drove, epoch, *_ = before

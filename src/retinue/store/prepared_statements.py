@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Dialect, Insert, Select, Update
+from sqlalchemy import Connection, Dialect, Float, Insert, Select, Update
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
+from sqlalchemy.types import TypeEngine
 
 _Convert = Callable[[Any], Any]
 
 
 class _Plan(NamedTuple):
-    """A statement compiled for one dialect: its text, its own values, the bind processors, and the result processors by
-    column index."""
+    """A statement compiled for one dialect: its text, its own values, the bind processors of the others, and the result
+    processors by column index."""
 
     text: str
-    own: Mapping[str, Any]
+    fixed: Mapping[str, Any]
     given: Sequence[tuple[str, _Convert]]
     found: Sequence[tuple[int, _Convert]]
 
 
 class Prepared:
-    """A statement with values bound by name (`bindparam`), each with its column's type, and values of its own, but
-    not with IN.
+    """A statement with values bound by name (`bindparam`), each with its column's type.
 
     On SQLite it bypasses SQLAlchemy and may raise `sqlite3.Error`.
     """
@@ -55,19 +55,25 @@ class Prepared:
 def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
     compiled: Any = statement.compile(dialect=dialect)
     given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in compiled.binds.items()}
-    own = {name: value for name, value in compiled.construct_params(_check=False).items() if value is not None}
+    fixed = {name: value for name, value in compiled.params.items() if value is not None}
     columns = statement.selected_columns if isinstance(statement, Select) else ()
-    found = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
+    found = [_reads(column.type, dialect) for column in columns]
     return _Plan(
         str(compiled),
-        {name: given[name](value) if given.get(name) else value for name, value in own.items()},
-        [(name, convert) for name, convert in given.items() if convert is not None and name not in own],
+        {name: convert(fixed[name]) if (convert := given[name]) else fixed[name] for name in fixed},
+        [(name, convert) for name, convert in given.items() if convert is not None and name not in fixed],
         [(place, convert) for place, convert in enumerate(found) if convert is not None],
     )
 
 
+def _reads(type_: TypeEngine[Any], dialect: Dialect) -> _Convert | None:
+    if isinstance(type_, Float):  # what the drivers return is a float already
+        return None
+    return type_.dialect_impl(dialect).result_processor(dialect, None)
+
+
 def _converted(values: Mapping[str, Any], plan: _Plan) -> dict[str, Any]:
-    return {**plan.own, **values, **{name: convert(values[name]) for name, convert in plan.given}}
+    return {**plan.fixed, **values, **{name: convert(values[name]) for name, convert in plan.given}}
 
 
 def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[Any, ...]:
