@@ -1,0 +1,183 @@
+"""Bugs planted on purpose, by which the simulator shows that it finds such: each patches the product at run time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from sqlalchemy import bindparam, insert, select, true
+
+from retinue.core.budgets import Budget, Meter
+from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, leases, log_writer, subscriptions
+from retinue.runs.drive import DriveContext
+from retinue.runs.log_writer import LogWriter
+from retinue.server.middleware.idempotency import Repeat
+from retinue.store import event_log, processes, run_queries, run_store
+from retinue.store.prepared_statements import Prepared
+from retinue.store.tables import events, runs
+
+Patch = tuple[Any, str, Any]
+
+
+def _no_epoch_check() -> list[Patch]:
+    run_store._updating.cache_clear()
+    names = event_log._COLUMNS
+    values = (bindparam(name, type_=events.c[name].type) for name in names[1:])
+    append = insert(events).from_select(names, select(runs.c.id, *values).where(runs.c.id == bindparam("run")))
+    guard = {bound: read for bound, read in run_store._GUARD.items() if read != "epoch"}
+    return [(event_log, "_APPEND", Prepared(append)), (run_store, "_GUARD", guard)]
+
+
+def _signal_dropped() -> list[Patch]:
+    """A member's end says nothing to its caller."""
+    return [(drive, "settle_caller", lambda *_: iter(()))]
+
+
+def _lease_too_long() -> list[Patch]:
+    return [(processes, "_DEAD_AFTER", 1e9)]
+
+
+def _intent_late() -> list[Patch]:
+    """A call begins while its intent is being written."""
+
+    async def may_act(self: LogWriter) -> bool:
+        self.write()
+        return True
+
+    return [(LogWriter, "may_act", may_act)]
+
+
+def _settled_apart() -> list[Patch]:
+    """A member's end tells its caller, but in a transaction of its own."""
+    real = DriveContext.settling
+
+    def settling(self: DriveContext, run_id: str) -> tuple[Callable[..., None], list[Any]]:
+        settle, changed = real(self, run_id)
+
+        def later(connection: Any, after: Any = None) -> None:
+            asyncio.get_running_loop().create_task(_quietly(self, settle))
+
+        return later, changed
+
+    return [(DriveContext, "settling", settling)]
+
+
+async def _quietly(context: DriveContext, settle: Callable[..., None]) -> None:
+    await context.database.write(lambda connection: settle(connection))
+
+
+def _liveness_ignored() -> list[Patch]:
+    """Recovery takes runs whether or not their servers live."""
+    return [(leases, "is_alive", lambda *_: False), (run_queries, "is_free", lambda *_: true())]
+
+
+def _keys_ignored() -> list[Patch]:
+    """A request that comes again is done again."""
+    return [(Repeat, "once", lambda self, work: work)]
+
+
+def _cancel_kept() -> list[Patch]:
+    """A cancel is not passed on to the members of a team."""
+    return [(cancellation, "cancel_members", lambda *_: False), (drive, "cancel_members", lambda *_: False)]
+
+
+def _reader_late() -> list[Patch]:
+    """A reader misses what is written between its reading and its listening."""
+
+    async def follow(
+        self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, request: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[Followed, None]:
+        with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
+            while True:
+                run, entries = await self._database.read(
+                    partial(subscriptions._from, run_id, request, reader.after)
+                )
+                reader.catch_up()
+                for entry in entries:
+                    reader.after = entry.seq
+                    yield entry
+                if entries:
+                    continue
+                if run is None:
+                    return
+                yield run
+                if not run.active:
+                    return
+                async for item in reader.items():
+                    yield item
+                if reader.over:
+                    return
+
+    return [(Subscriptions, "follow", follow)]
+
+
+def _park_ends() -> list[Patch]:
+    """A server that stops ends its runs as cancelled."""
+
+    async def close(self: Runs, grace: float) -> None:
+        for task in (*self._beside, *self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    return [(Runs, "close", close)]
+
+
+def _approval_counts_again() -> list[Patch]:
+    """An approval counts for each time that its call waits."""
+    return [(drive, "decisions", lambda run, log: run.decisions)]
+
+
+def _budget_undivided() -> list[Patch]:
+    """Each of the members called at once may use all that is left."""
+    real = Meter.share
+
+    def share(self: Meter, parts: int, seconds_left: float | None) -> Budget:
+        return replace(real(self, 1, seconds_left))
+
+    return [(Meter, "share", share)]
+
+
+def _written_twice() -> list[Patch]:
+    """A write whose answer was lost is repeated as if it had not been done."""
+    real = log_writer.append_entries
+
+    def append(*given: Any, again: bool = False, **values: Any) -> Any:
+        return real(*given, **values)
+
+    return [(log_writer, "append_entries", append)]
+
+
+BUGS: dict[str, Callable[[], list[Patch]]] = {
+    "an epoch check left out": _no_epoch_check,
+    "a signal dropped": _signal_dropped,
+    "a lease too long": _lease_too_long,
+    "an intent written late": _intent_late,
+    "a caller settled outside the transaction": _settled_apart,
+    "a recovery that ignores liveness": _liveness_ignored,
+    "an idempotency key ignored": _keys_ignored,
+    "a cancel not passed to members": _cancel_kept,
+    "a reader that listens too late": _reader_late,
+    "a park that ends the run": _park_ends,
+    "an approval that counts again": _approval_counts_again,
+    "a budget not divided": _budget_undivided,
+    "a write repeated that was done": _written_twice,
+}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Have a bug in the block."""
+    patches = BUGS[name]()
+    before = [(where, what, getattr(where, what)) for where, what, _ in patches]
+    for where, what, value in patches:
+        setattr(where, what, value)
+    try:
+        yield
+    finally:
+        for where, what, value in before:
+            setattr(where, what, value)
+        run_store._updating.cache_clear()
