@@ -15,7 +15,7 @@ from retinue.errors import StoreUnavailable
 from retinue.store.database import Database
 from retinue.store.database_lock import Lock
 from retinue.store.db_errors import translate_errors
-from retinue.store.processes import forget_ended
+from retinue.store.processes import database_time, forget_ended
 from retinue.store.transactions import Piece, Work, commit_pieces
 
 from .store import Store
@@ -202,6 +202,8 @@ class SimulatedDatabase(Database):
 
 def _key(work: Work[Any]) -> tuple[Any, ...] | None:
     """Return what determines what a function of the product reads; `None` if that is not known."""
+    if work is database_time:
+        return None
     if not isinstance(work, partial):
         return (work,) if getattr(work, "__closure__", ()) is None and "<lambda>" not in work.__qualname__ else None
     values = {

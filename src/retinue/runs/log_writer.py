@@ -40,6 +40,7 @@ class LogWriter:
         self._streamed = bool(run.request.get("stream"))
         self._writing: asyncio.Future[RunRow | None] | None = None
         self._planned = False
+        self._unsure = False  # whether the last write may have been committed all the same
         self._arriving = DeltaBuffer()
         self._saying: asyncio.TimerHandle | None = None
         self._late = False  # deltas became due during another write
@@ -164,7 +165,7 @@ class LogWriter:
                     await asyncio.sleep(0)  # let the callbacks of a finished write run first
                 if change is None and self._written == len(self.log):
                     return None
-                self._writing = self._submit(change, again=tries > 0)
+                self._writing = self._submit(change)
                 run = await asyncio.shield(self._writing)
                 self._writing = None
                 return run
@@ -175,18 +176,19 @@ class LogWriter:
                 logger.warning("the run %s is parked for %.1f s: %s", self.run.id, seconds, error)
                 await asyncio.sleep(seconds)
 
-    def _submit(
-        self, change: Callable[[RunRow], Change] | None = None, *, again: bool = False
-    ) -> asyncio.Future[RunRow | None]:
-        """Submit the unwritten events. `again` is set if an earlier write may have committed without confirmation."""
+    def _submit(self, change: Callable[[RunRow], Change] | None = None) -> asyncio.Future[RunRow | None]:
+        """Submit the unwritten events."""
         entries = self.log[self._written :]
-        work = partial(append_entries, holder=self.run, entries=entries, change=change, again=again)
+        work = partial(append_entries, holder=self.run, entries=entries, change=change, again=self._unsure)
         future = self._database.submit(work, large=sum(_chars(one.event) for one in entries) > _LARGE)
         future.add_done_callback(partial(self._pass_on, entries))
         return future
 
     def _pass_on(self, entries: Sequence[Entry], future: asyncio.Future[RunRow | None]) -> None:
-        if not future.cancelled() and future.exception() is None:
+        if future.cancelled():
+            return
+        self._unsure = isinstance(future.exception(), StoreUnavailable)
+        if future.exception() is None:
             self._written += len(entries)
             run = future.result()
             self._followers.publish(self.run.id, entries if run is None else [*entries, run])

@@ -11,7 +11,8 @@ from functools import partial
 
 from .._internal.supervision import supervise
 from ..errors import StoreUnavailable
-from ..store.processes import EVERY, enter, forget_ended, leave, show_life
+from ..store.clock import CLOCK
+from ..store.processes import EVERY, database_time, enter, forget_ended, leave, show_life
 from .driver import Runs
 from .recovery import Recovery
 
@@ -32,6 +33,7 @@ class Peers:
         """Enter this process, drive what others left, and watch them in the background. Call it before runs are
         started."""
         await self._runs.database.write(partial(enter, process=self._process))
+        await self._follow_clock()
         await self._recovery.recover()
         if self._runs.database.is_shared:
             for name, work in (("signs of life", self._live), ("the watch of other servers", self._heed)):
@@ -58,8 +60,15 @@ class Peers:
             try:
                 await self._runs.interrupt_cancelled()
                 if time.monotonic() - recovered >= _RECOVERS:
+                    await self._follow_clock()
                     await self._runs.database.write_apart(forget_ended)
                     await self._recovery.recover()
                     recovered = time.monotonic()
             except StoreUnavailable as error:
                 logger.info("other servers cannot be heeded at the moment: %s", error)
+
+    async def _follow_clock(self) -> None:
+        """Let the time of runs be the database's: all servers have to agree on when a run is late."""
+        database = self._runs.database
+        if database.is_shared and (by := CLOCK.follow(await database.read(database_time))):
+            logger.warning("the clock of this server differs from the database's by %+.0f s, which counts for runs", -by)

@@ -154,14 +154,14 @@ class _Seldom:
 
 
 async def _follow_clock(database: Database) -> None:
-    """Shift the expiry of runs if the system clock was changed, so that no run gains or loses time: of all runs, or on
-    PostgreSQL, where other servers do the same, of those that this server drove last."""
+    """Shift the expiry of runs if the system clock was changed, so that no run gains or loses time. On PostgreSQL, the
+    database's clock counts instead."""
     by, before = CLOCK.step(), CLOCK.ahead
-    if not by:
+    if not by or database.is_shared:
         return
 
     def move(connection: Connection) -> None:
-        shift_expiry(connection, by, database.process if database.is_shared else None)
+        shift_expiry(connection, by)
         CLOCK.ahead = before + by
 
     try:

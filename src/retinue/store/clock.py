@@ -1,5 +1,7 @@
 """The clock for expiry times: Unix seconds, unaffected by changes to the system clock. When the two differ,
-`server.maintenance` moves the stored times, and then this clock."""
+`server.maintenance` moves the stored times, and then this clock. Servers that share a database follow its clock instead
+(`runs.peers`): one whose system clock is set would end the runs of others.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,14 @@ class Clock:
         """Return by how many seconds the system clock was changed; 0 if negligibly."""
         by = time.time() - self.now()
         return round(by) if abs(by) >= _DIFFERS else 0
+
+    def follow(self, time: float) -> float:
+        """Move to the time of another clock, in Unix seconds, if it differs. Return by how many seconds."""
+        by = time - self.now()
+        if abs(by) < _DIFFERS:
+            return 0.0
+        self.ahead += by
+        return by
 
 
 CLOCK = Clock()

@@ -42,6 +42,11 @@ def _place() -> str:
     return hashlib.sha256(b"%s %d" % (boot, names)).hexdigest()[:12]
 
 
+def database_time(connection: Connection) -> float:
+    """Return the time by the database's clock, in Unix seconds."""
+    return float(connection.execute(text(f"SELECT {NOW[connection.dialect.name]}")).scalar_one())
+
+
 def enter(connection: Connection, process: str) -> None:
     """Add a server that starts. A SQLite file has one server, so all others have ended."""
     if connection.dialect.name == "sqlite":

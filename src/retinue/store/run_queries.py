@@ -189,13 +189,9 @@ def runs_past_expiry(connection: Connection, now: int) -> list[str]:
     return [run_id for (run_id,) in _LATE.rows(connection, {"now": now})]
 
 
-def shift_expiry(connection: Connection, by: int, driver: str | None = None) -> None:
-    """Shift the expiry of all runs, or of those that `driver` drove last, by as many seconds as the clock was
-    changed."""
-    moved = update(runs).where(runs.c.expires_at.is_not(None))
-    if driver is not None:
-        moved = moved.where(runs.c.driver == driver)
-    connection.execute(moved.values(expires_at=runs.c.expires_at + by))
+def shift_expiry(connection: Connection, by: int) -> None:
+    """Shift the expiry of all runs by as many seconds as the clock was changed."""
+    connection.execute(update(runs).where(runs.c.expires_at.is_not(None)).values(expires_at=runs.c.expires_at + by))
 
 
 def delete_old_runs(connection: Connection, before: int | None, unstored_before: int, most: int) -> int:
