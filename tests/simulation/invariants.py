@@ -64,7 +64,8 @@ class Watch:
             self._world.failed(f"the run {run_id} had ended as {was} and is now {status}, epoch {epoch} → {now}")
         if now < epoch:
             self._world.failed(f"the epoch of {run_id} went back from {epoch} to {now}")
-        taken = drove not in (None, "members", driver) and driver not in (None, "members")
+        driven = was in ("in_progress", "cancelling")
+        taken = driven and drove not in (None, "members", driver) and driver not in (None, "members")
         if taken and self._store.rows(_ALIVE, (drove,)):
             self._world.failed(f"{driver} took the run {run_id} of {drove}, which is alive")
 

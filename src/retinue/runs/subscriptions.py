@@ -137,16 +137,15 @@ class _Reader:
             if self._behind:
                 return
             items, self._items = self._items, []
-            for item in filter(self._is_new, items):
+            for item in items:
+                if isinstance(item, RunRow):
+                    self.over = not item.active
+                elif item.seq <= self.after:  # delivered before
+                    continue
+                elif item.seq > self.after + 1:  # another process wrote those between before this one took over
+                    return
+                else:
+                    self.after = item.seq
                 yield item
                 if self.over:
                     return
-
-    def _is_new(self, item: Followed) -> bool:
-        """Whether `item` was not delivered before; marks it as delivered."""
-        if isinstance(item, RunRow):
-            self.over = not item.active
-            return True
-        new = item.seq > self.after
-        self.after = max(self.after, item.seq)
-        return new
