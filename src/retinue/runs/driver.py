@@ -57,7 +57,8 @@ class Runs:
         self.database = database
         self.turns = turns or FairScheduler()
         self._live: dict[str, Drive] = {}
-        self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
+        self.notifier = notifier_of(database, self._live.keys())
+        self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
         self._context = DriveContext(
             database,
