@@ -15,6 +15,7 @@ from retinue.server.deployment import Deployment
 
 from .clients import Clients, Order
 from .invariants import Watch, check_end
+from .notifications import Notifications
 from .orders import LEDGER, Ledger, made_agents
 from .server import SimulatedServer
 from .store import Store
@@ -133,6 +134,7 @@ class Schedule:
         self._numbers = [0] * SERVERS
         self.world = World(plan.seed, traced=traced)
         self.ledger = Ledger(self.world, store.rows)
+        self._notifications = Notifications(self.world, store, plan.loses)
         self._servers: list[SimulatedServer] = []
         self.clients: Clients
 
@@ -141,7 +143,7 @@ class Schedule:
         world, plan = self.world, self._plan
         self._store.begin(world)
         LEDGER[:] = [self.ledger]
-        with virtual_time(world):
+        with virtual_time(world), self._notifications.connected():
             try:
                 Watch(world, self._store)
                 self._prepare()
@@ -234,6 +236,7 @@ class Schedule:
     def _away(self, fault: Fault) -> None:
         self.world.fault(fault.kind)
         self._store.away_until = self.world.now + fault.size
+        self._notifications.disconnect()
 
     def _lose(self, fault: Fault) -> None:
         self._store.lose = fault.kind.partition(" ")[0]
