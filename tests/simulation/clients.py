@@ -19,13 +19,13 @@ from retinue.server.wire.api_errors import ApiError
 from retinue.server.wire.objects import call_id
 from retinue.store.event_log import Entry
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import find_own_run
+from retinue.store.run_store import find_run
 
 from .orders import Ledger
 from .server import Gone, Handler, SimulatedServer
 from .world import Machine, World
 
-_PATIENCE = 8.0  # seconds that a client waits for an answer
+_PATIENCE = 3.0  # seconds that a client waits for an answer
 _TRIES = 200
 
 
@@ -242,7 +242,7 @@ async def _keyed(handler: Handler, key: str, context: Context) -> Any:
 
 
 async def _found(run_id: str, context: Context) -> RunRow:
-    row = await context.read(lambda connection, scope: find_own_run(connection, scope, run_id))
+    row = await context.server.database.read(partial(find_run, run_id=run_id))
     assert row is not None, run_id
     return row
 

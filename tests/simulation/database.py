@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from retinue.errors import StoreUnavailable
+from retinue.runs.leases import unfinished_runs
 from retinue.store.database import Database
 from retinue.store.database_lock import Lock
 from retinue.store.db_errors import translate_errors
-from retinue.store.processes import database_time, forget_ended
+from retinue.store.processes import enter, forget_ended, leave
+from retinue.store.run_queries import continued_runs, left_callers, threads_waited_for
 from retinue.store.transactions import Piece, Work, commit_pieces
 
 from .store import Store
@@ -24,6 +26,7 @@ from .world import Machine
 T = TypeVar("T")
 _AGAIN = 0.05  # seconds between retries, as in the real one
 _PATIENCE = 10.0
+_ALIKE = (threads_waited_for, left_callers, continued_runs, forget_ended)  # for whoever asks
 _LIVING = "SELECT id FROM processes WHERE seen_at > database_time() - 10.0 ORDER BY id"
 
 
@@ -71,7 +74,7 @@ class SimulatedDatabase(Database):
 
     async def read(self, work: Work[T]) -> T:
         world = self._machine.world
-        if self._current() and (key := _key(work)) in self._store.known and world.chance(0.8):
+        if self._current() and (key := self._key(work)) in self._store.known and world.chance(0.8):
             return self._store.known[key]  # type: ignore[no-any-return]
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         world.later(world.delay(), partial(self._read_now, work, future))
@@ -114,6 +117,7 @@ class SimulatedDatabase(Database):
             for piece in pieces:
                 piece.error, piece.untouched = StoreUnavailable("the database: it is away"), True
         else:
+            self._store.quiet = all(getattr(one.work, "func", None) in (enter, leave) for one in pieces)
             writer = self._writer or self._store.engine.connect()
             with self._acting(writer, reading=False):
                 self._writer = self._machine.act(lambda: commit_pieces(self._lock, writer, pieces))
@@ -166,27 +170,36 @@ class SimulatedDatabase(Database):
     def _recalled(self, work: Work[Any]) -> Any:
         """Return what `work` reads. What was read since the last write, while the same servers lived, is kept: most of
         what servers ask is whether there is anything to do."""
-        key = _key(work)
+        key = self._key(work)
         if key is None or not self._current():
             return self._found(work)
-        known, version = self._store.known, self._store.known_at
+        known, version = self._store.known, self._store.version
         if key not in known:
             found = self._found(work)
-            if self._current() and version == self._store.known_at:
+            if self._current() and version == self._store.version:
                 known[key] = found
             return found
         return known[key]
 
     def _current(self) -> bool:
-        """Whether `known` is what the database holds. It is not asked while a fault is to come at a statement."""
+        """Whether `known` may be asked: not while a fault is to come at a statement."""
         store = self._store
-        if self._machine.fuse or store.lose or store.is_away:
-            return False
-        state = (store.version, tuple(store.rows(_LIVING)))
-        if store.known_at != state:
-            store.known.clear()
-            store.known_at = state
-        return True
+        return not (self._machine.fuse or store.lose or store.is_away)
+
+    def _key(self, work: Work[Any]) -> tuple[Any, ...] | None:
+        """Return what determines what a function of the product reads; `None` if that is not known."""
+        if not isinstance(work, partial):
+            return (work,) if work in _ALIKE else None
+        values: list[Any] = [work.func, work.args]
+        for name, value in work.keywords.items():
+            values += [name, tuple(value) if isinstance(value, list | set) else value]
+        if work.func is unfinished_runs:  # the only one that asks who lives
+            values += self._store.rows(_LIVING)
+        try:
+            hash(key := tuple(values))
+        except TypeError:
+            return None
+        return key
 
     @contextmanager
     def _acting(self, connection: Connection, *, reading: bool) -> Iterator[None]:
@@ -198,23 +211,6 @@ class SimulatedDatabase(Database):
             yield
         finally:
             store.acting, store.connection, store.reading = before
-
-
-def _key(work: Work[Any]) -> tuple[Any, ...] | None:
-    """Return what determines what a function of the product reads; `None` if that is not known."""
-    if work is database_time:
-        return None
-    if not isinstance(work, partial):
-        return (work,) if getattr(work, "__closure__", ()) is None and "<lambda>" not in work.__qualname__ else None
-    values = {
-        name: frozenset(value) if isinstance(value, set) else tuple(value) if isinstance(value, list) else value
-        for name, value in work.keywords.items()
-    }
-    try:
-        hash(key := (work.func, work.args, frozenset(values.items())))
-    except TypeError:
-        return None
-    return key
 
 
 def _answer(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

@@ -109,7 +109,7 @@ class SimulatedServer:
             error = raised
         self._open.pop(answer, None)
         if loses:
-            self.world.later(5.0, partial(_refuse, answer))
+            self.world.later(1.0, partial(_refuse, answer))
         else:
             self.world.later(self.world.delay(), partial(_settle, answer, result, error))
 

@@ -82,8 +82,9 @@ class Store:
         self.version = 0
         self.statements = 0
         self.ahead = 0.0  # seconds that the database's clock was set ahead
-        self.known: dict[Any, Any] = {}  # what was read since the last write
-        self.known_at: Any = None
+        self.quiet = False  # whether what is written does not matter to readers: that a server has begun, or ended
+        self.of_nothing: dict[Any, Any] = {}  # what was read while there was no run, in all schedules
+        self.known = self.of_nothing  # what was read since the last write
         self.observers: list[Callable[[], None]] = []
         self.driver.create_function("database_time", 0, self._time)
         for pragma in ("synchronous = OFF", "journal_mode = MEMORY", "foreign_keys = OFF", "temp_store = MEMORY"):
@@ -99,7 +100,7 @@ class Store:
         self.world = self.acting = None
         self.away_until, self.lose, self.version, self.statements, self.ahead = 0.0, "", 0, 0, 0.0
         self.observers.clear()
-        self.known.clear()
+        self.known = self.of_nothing
         self.rows("BEGIN")
         for table in _TABLES:
             self.rows(f"DELETE FROM {table}")
@@ -146,9 +147,11 @@ class Store:
 
     def committed(self) -> None:
         """Called after a transaction was committed, which its machine may not learn."""
-        self.version += 1
-        if self.world is not None:
-            self.world.changed = self.world.now
+        if not self.quiet:
+            self.version += 1
+            self.known = {}
+            if self.world is not None:
+                self.world.changed = self.world.now
         for observer in self.observers:
             observer()
         if self.acting is not None:

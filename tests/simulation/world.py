@@ -17,8 +17,8 @@ from retinue.store.clock import CLOCK
 from .virtual_time import BEGAN, UPTIME, VirtualLoop
 
 _MOST = 100_000  # turns of a schedule
-_IDLE = 1.0  # seconds without a change after which time flies
-_LAZIEST = 2.5
+_IDLE = 0.5  # seconds without a change after which time flies
+_LAZIEST = 3.0
 _NESTED = 2  # machines whose statements others may come between, at a time
 
 
@@ -215,9 +215,10 @@ class World:
         if happens is None or happens > until:
             return False
         self.now = max(self.now, happens)
-        for one in self.machines:
-            if not one.paused:
-                one.loop.ripen()
+        if timers and min(timers) <= self.now:
+            for one in self.machines:
+                if not one.paused:
+                    one.loop.ripen()
         return True
 
     def dispose(self) -> None:

@@ -44,7 +44,7 @@ def _place() -> str:
 
 def database_time(connection: Connection) -> float:
     """Return the time by the database's clock, in Unix seconds."""
-    return float(connection.execute(text(f"SELECT {NOW[connection.dialect.name]}")).scalar_one())
+    return float(connection.exec_driver_sql(f"SELECT {NOW[connection.dialect.name]}").scalar_one())
 
 
 def enter(connection: Connection, process: str) -> None:
