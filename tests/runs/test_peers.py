@@ -26,7 +26,8 @@ from retinue.runs.recovery import Recovery
 from retinue.server.index_queue import finish_file, index_again, next_files, take_files
 from retinue.store.database import Database
 from retinue.store.event_log import Entry
-from retinue.store.processes import enter, forget_ended, is_alive, show_life
+from retinue.store.clock import CLOCK
+from retinue.store.processes import database_time, enter, forget_ended, is_alive, show_life
 from retinue.store.run_row import RunRow
 from retinue.store.tables import processes, vector_store_files
 
@@ -142,6 +143,18 @@ async def test_of_two_that_claim_a_run_at_once_one_has_it(url: str, two: tuple[K
     found = await asyncio.to_thread(at_once, url, "runs", [partial(claim, one.database) for one in two])
     (lease,) = filter(None, found)
     assert (lease.run.epoch, (await two[0].row()).driver) == (1, lease.run.driver)
+
+
+async def test_a_process_whose_clock_was_set_ends_no_run_of_another(
+    two: tuple[KeptRuns, KeptRuns], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = two
+    there = await first.database.read(database_time)
+    monkeypatch.setattr(CLOCK, "ahead", CLOCK.ahead + 3_600)
+    peers = Peers(first.driver)
+    await peers.join()
+    assert 0 <= CLOCK.now() + 2 - there < 60  # what is late is so by the database's clock
+    await peers.leave()
 
 
 async def test_a_cancel_at_another_process_interrupts(two: tuple[KeptRuns, KeptRuns], working: Working) -> None:

@@ -74,7 +74,7 @@ class SimulatedDatabase(Database):
 
     async def read(self, work: Work[T]) -> T:
         world = self._machine.world
-        if self._current() and (key := self._key(work)) in self._store.known and world.chance(0.8):
+        if world.chance(0.8) and self._current() and (key := self._key(work)) in self._store.known:
             return self._store.known[key]  # type: ignore[no-any-return]
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         world.later(world.delay(), partial(self._read_now, work, future))
@@ -174,12 +174,15 @@ class SimulatedDatabase(Database):
         if key is None or not self._current():
             return self._found(work)
         known, version = self._store.known, self._store.version
-        if key not in known:
-            found = self._found(work)
-            if self._current() and version == self._store.version:
-                known[key] = found
-            return found
-        return known[key]
+        if key in known:
+            return known[key]
+        always = {} if version else self._store.of_nothing
+        found = always[key] if key in always else self._found(work)
+        if self._current() and version == self._store.version:
+            known[key] = found
+            if not version:
+                always[key] = found
+        return found
 
     def _current(self) -> bool:
         """Whether `known` may be asked: not while a fault is to come at a statement."""
@@ -192,7 +195,7 @@ class SimulatedDatabase(Database):
             return (work,) if work in _ALIKE else None
         values: list[Any] = [work.func, work.args]
         for name, value in work.keywords.items():
-            values += [name, tuple(value) if isinstance(value, list | set) else value]
+            values += [name, tuple(sorted(value)) if isinstance(value, list | set) else value]
         if work.func is unfinished_runs:  # the only one that asks who lives
             values += self._store.rows(_LIVING)
         try:

@@ -292,11 +292,12 @@ def simulate(seed: int, drop: Collection[int] = (), *, traced: bool = False) -> 
     logging.getLogger("retinue").setLevel(logging.CRITICAL)
     plan = planned(seed, drop)
     store, deployment = _store()
-    outcome = Schedule(plan, store, deployment, traced=traced).run()
+    collects = gc.isenabled()
+    gc.disable()  # what is closed when garbage is found would be so at another moment each time
+    try:
+        outcome = Schedule(plan, store, deployment, traced=traced).run()
+    finally:
+        if collects:
+            gc.enable()
     outcome.parts = len(plan.orders) + len(plan.faults) + len(drop)
     return outcome
-
-
-def collect_garbage() -> None:
-    """Collect what schedules left. It is not done by chance, for what is closed then might be done in a schedule."""
-    gc.collect()

@@ -84,7 +84,7 @@ class Store:
         self.ahead = 0.0  # seconds that the database's clock was set ahead
         self.quiet = False  # whether what is written does not matter to readers: that a server has begun, or ended
         self.of_nothing: dict[Any, Any] = {}  # what was read while there was no run, in all schedules
-        self.known = self.of_nothing  # what was read since the last write
+        self.known: dict[Any, Any] = {}  # what was read since the last write
         self.observers: list[Callable[[], None]] = []
         self.driver.create_function("database_time", 0, self._time)
         for pragma in ("synchronous = OFF", "journal_mode = MEMORY", "foreign_keys = OFF", "temp_store = MEMORY"):
@@ -100,7 +100,7 @@ class Store:
         self.world = self.acting = None
         self.away_until, self.lose, self.version, self.statements, self.ahead = 0.0, "", 0, 0, 0.0
         self.observers.clear()
-        self.known = self.of_nothing
+        self.known = {}
         self.rows("BEGIN")
         for table in _TABLES:
             self.rows(f"DELETE FROM {table}")
@@ -132,7 +132,7 @@ class Store:
             if self.connection is not None:
                 self.connection.invalidate()
             raise sqlite3.ProgrammingError(_GONE)
-        if self.reading and world.dice.random() < 0.2:
+        if self.reading and self.version and world.dice.random() < 0.2:
             before = self.acting, self.connection, self.reading
             self.acting = None
             world.come_between()

@@ -4,6 +4,7 @@ reads."""
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sys
 import time
 from asyncio import events
@@ -144,7 +145,7 @@ def running(loop: VirtualLoop | None) -> Iterator[None]:
 
 @contextmanager
 def virtual_time(clocks: Clocks) -> Iterator[None]:
-    """Let the clocks that Python has be those of `clocks` in the block. Generators that are left there are closed in
+    """Let the clocks that Python has be those of `clocks` in the block, and ids be counted. Generators that are left there are closed in
     the loop that left them."""
     named = {
         "time": lambda: BEGAN + clocks.now + clocks.skew(),
@@ -152,6 +153,8 @@ def virtual_time(clocks: Clocks) -> Iterator[None]:
         "perf_counter": lambda: clocks.now,
     }
     real = {name: getattr(time, name) for name in named}
+    token, numbers = secrets.token_hex, count(1)
+    secrets.token_hex = lambda nbytes=None: f"{next(numbers):0{2 * (nbytes or 32)}x}"
     hooks, unraisable = sys.get_asyncgen_hooks(), sys.unraisablehook
     for name, clock in named.items():
         setattr(time, name, clock)
@@ -162,6 +165,7 @@ def virtual_time(clocks: Clocks) -> Iterator[None]:
     finally:
         for name, clock in real.items():
             setattr(time, name, clock)
+        secrets.token_hex = token
         sys.set_asyncgen_hooks(*hooks)
         sys.unraisablehook = unraisable
 
