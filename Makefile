@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis chaos bench lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis chaos simulate bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -94,6 +94,17 @@ schemathesis: setup ## Try every operation of the server with more than 10,000 r
 
 chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, into docs/reliability.md (half an hour; CHAOS=kills for a part)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)
+
+SIMULATION := PYTHONPATH=tests $(BIN)/python -m simulation
+
+ifdef SEED
+simulate: setup
+	$(SIMULATION) --seed $(SEED) --drop "$(DROP)"
+else
+simulate: setup ## Find the bugs that are planted, then try 100,000 schedules of three simulated servers (SEED=42 shows one; SIMULATE="--schedules 1000" tries fewer)
+	$(SIMULATION) --planted
+	$(SIMULATION) $(SIMULATE)
+endif
 
 bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md
 	$(BIN)/python -m bench

@@ -15,7 +15,7 @@ from retinue import Agent, tool
 from retinue.core.events import Asked, Event, Finished, Paused, Replied, Started, Stopped
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Capabilities, Reply
+from retinue.core.values import Capabilities
 from retinue.errors import StoreUnavailable
 from retinue.runs import Subscriptions
 from retinue.runs.notifier import LocalNotifier

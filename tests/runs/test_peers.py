@@ -24,9 +24,9 @@ from retinue.runs import FairScheduler, Followed, Peers, RunInput, Runs
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.recovery import Recovery
 from retinue.server.index_queue import finish_file, index_again, next_files, take_files
+from retinue.store.clock import CLOCK
 from retinue.store.database import Database
 from retinue.store.event_log import Entry
-from retinue.store.clock import CLOCK
 from retinue.store.processes import database_time, enter, forget_ended, is_alive, show_life
 from retinue.store.run_row import RunRow
 from retinue.store.tables import processes, vector_store_files

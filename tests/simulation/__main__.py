@@ -1,6 +1,6 @@
 """Runs schedules, and reports: `make simulate`, or `make simulate SEED=42` to see one of them.
 
-    python -m simulation [--schedules N] [--first SEED] [--seconds MOST] [--planted] [--seed SEED [--drop 1,2]]
+python -m simulation [--schedules N] [--first SEED] [--seconds MOST] [--planted] [--seed SEED [--drop 1,2]]
 """
 
 from __future__ import annotations
@@ -95,7 +95,10 @@ def _run(schedules: int, first: int, seconds: float, processes: int) -> int:
         took = time.monotonic() - began
         part = int(30 * tally.schedules / schedules)
         bar = f"[{'#' * part}{'.' * (30 - part)}]"
-        _say(f"\r{bar} {tally.schedules:,} schedules, {tally.schedules / took:.0f}/s, {len(tally.broken)} broken ", end="")
+        _say(
+            f"\r{bar} {tally.schedules:,} schedules, {tally.schedules / took:.0f}/s, {len(tally.broken)} broken ",
+            end="",
+        )
     _say("")
     _report(tally, time.monotonic() - began)
     return bool(tally.broken)

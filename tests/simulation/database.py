@@ -96,7 +96,7 @@ class SimulatedDatabase(Database):
     def _plan(self, seconds: float) -> None:
         if not self._planned:
             self._planned = True
-            self._machine.world.later(seconds, self._commit)
+            self._machine.world.later(seconds, self._commit_some)
 
     def _waits(self, again: Callable[[], None]) -> bool:
         """Whether the machine can do nothing now. What a paused one has sent may arrive all the same."""
@@ -106,9 +106,9 @@ class SimulatedDatabase(Database):
             return True
         return not machine.alive
 
-    def _commit(self) -> None:
+    def _commit_some(self) -> None:
         """Commit what is to be written, in one transaction or in several."""
-        if self._waits(self._commit):
+        if self._waits(self._commit_some):
             return
         self._planned = False
         world, now = self._machine.world, self._machine.world.now

@@ -20,8 +20,8 @@ from .world import World
 _DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
 _ROWS = "SELECT id, status, driver, epoch, holds, thread_id FROM runs"
 _ALIVE = f"SELECT 1 FROM processes WHERE id = ? AND seen_at > database_time() - {_DEAD_AFTER}"
-_LEFT = """SELECT id FROM runs AS r WHERE driver = 'members' AND status NOT IN ('requires_action', 'cancelled', 'failed',
-    'expired') AND NOT EXISTS (SELECT 1 FROM runs AS m WHERE m.parent_id = r.id AND m.holds)"""
+_LEFT = """SELECT id FROM runs AS r WHERE driver = 'members' AND status IN ('in_progress', 'cancelling')
+    AND NOT EXISTS (SELECT 1 FROM runs AS m WHERE m.parent_id = r.id AND m.holds)"""
 
 
 class Watch:
@@ -143,6 +143,10 @@ def _check_order(world: World, order: Order, rows: dict[str, Any], ledger: Ledge
         ended |= {"expired"}
     if status not in ended and not waits:
         world.failed(f"the run {order.run_id} of order {order.number} ended as {status}, not as {sorted(ended)}")
+    _check_effects(world, order, status, ledger)
+
+
+def _check_effects(world: World, order: Order, status: str, ledger: Ledger) -> None:
     for call in effects_of(order.number, order.steps, order.levels):
         tool, what = call
         times = ledger.effects[call]

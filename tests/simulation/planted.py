@@ -89,13 +89,16 @@ def _reader_late() -> list[Patch]:
     """A reader misses what is written between its reading and its listening."""
 
     async def follow(
-        self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, request: Mapping[str, Any] | None = None
+        self: Subscriptions,
+        run_id: str,
+        after: int = 0,
+        *,
+        listens: bool = True,
+        request: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[Followed, None]:
         with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
             while True:
-                run, entries = await self._database.read(
-                    partial(subscriptions._from, run_id, request, reader.after)
-                )
+                run, entries = await self._database.read(partial(subscriptions._from, run_id, request, reader.after))
                 reader.catch_up()
                 for entry in entries:
                     reader.after = entry.seq
@@ -143,7 +146,7 @@ def _budget_undivided() -> list[Patch]:
 
 def _written_twice() -> list[Patch]:
     """A write whose answer was lost is repeated as if it had not been done."""
-    real = log_writer.append_entries
+    real = event_log.append_entries
 
     def append(*given: Any, again: bool = False, **values: Any) -> Any:
         return real(*given, **values)

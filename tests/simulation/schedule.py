@@ -159,7 +159,9 @@ class Schedule:
                 world.dispose()
                 self._store.world = None
         problems = list(dict.fromkeys(world.problems))
-        return Outcome(plan.seed, problems, world.faults, runs, world.now, self._store.statements, trace=world.trace or [])
+        return Outcome(
+            plan.seed, problems, world.faults, runs, world.now, self._store.statements, trace=world.trace or []
+        )
 
     def _prepare(self) -> None:
         rows = self._store.rows
@@ -180,7 +182,9 @@ class Schedule:
         if self._checked == self._store.version:
             return False
         self._checked = self._store.version
-        active = "SELECT 1 FROM runs WHERE status IN ('queued', 'in_progress', 'cancelling') AND driver IS NOT 'members'"
+        active = (
+            "SELECT 1 FROM runs WHERE status IN ('queued', 'in_progress', 'cancelling') AND driver IS NOT 'members'"
+        )
         return not self._store.rows(active)
 
     _checked = -1
@@ -283,7 +287,9 @@ def _store() -> tuple[Store, Deployment]:
     store, deployment = Store(), Deployment(made_agents())
     for name in deployment.agents:
         body = f'{{"model": "{name}"}}'
-        store.rows("INSERT INTO assistants (tenant, id, created_at, body) VALUES ('t', ?, 0, ?)", (f"asst_{name}", body))
+        store.rows(
+            "INSERT INTO assistants (tenant, id, created_at, body) VALUES ('t', ?, 0, ?)", (f"asst_{name}", body)
+        )
     return store, deployment
 
 

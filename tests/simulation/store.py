@@ -43,16 +43,15 @@ class _Driver(sqlite3.Connection):
     store: Store
 
     @property
-    def isolation_level(self) -> str | None:  # type: ignore[override]
+    def isolation_level(self) -> None:
         """What SQLAlchemy sets for one of its connections would be so for all."""
-        return None
 
     @isolation_level.setter
-    def isolation_level(self, level: str | None) -> None: ...
+    def isolation_level(self, level: object) -> None: ...
 
     def cursor(self, *args: Any) -> sqlite3.Cursor:  # type: ignore[override]
         self.store.statement()
-        return super().cursor(*args)
+        return sqlite3.Cursor(self)
 
     def commit(self) -> None:
         if self.in_transaction:

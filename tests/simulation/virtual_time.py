@@ -74,19 +74,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.tasks.append(task)
         return task
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         return self.call_soon(callback, *args, context=context)
 
-    def call_exception_handler(self, context: dict[str, Any]) -> None:  # type: ignore[override]
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.dead:
             error = context.get("exception")
             self.clocks.failed(f"{context.get('message')}: {error!r}")
 
     def due(self) -> float | None:
         """When the next timer is due, if there is one."""
-        while self._scheduled and self._scheduled[0]._cancelled:  # type: ignore[attr-defined]
+        while self._scheduled and self._scheduled[0]._cancelled:
             heappop(self._scheduled)
         return self._scheduled[0].when() if self._scheduled else None
 
@@ -96,7 +96,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while self._scheduled and self._scheduled[0].when() <= now:
             handle = heappop(self._scheduled)
             handle._scheduled = False  # type: ignore[attr-defined]
-            if not handle._cancelled:  # type: ignore[attr-defined]
+            if not handle._cancelled:
                 self._ready.append(handle)
 
     @property
@@ -110,8 +110,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def step(self) -> None:
         """Run what is ready first."""
         handle = self._ready.popleft()
-        if not handle._cancelled:  # type: ignore[attr-defined]
-            handle._run()  # type: ignore[attr-defined]
+        if not handle._cancelled:
+            handle._run()
 
     def die(self) -> None:
         """Run nothing any more, not even what cleans up."""
@@ -127,7 +127,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         for task in self.tasks:
             if not task.done():
                 with suppress(BaseException):  # it cannot clean up: nothing answers any more
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
         self.tasks.clear()
         self.close()
 
@@ -145,8 +145,8 @@ def running(loop: VirtualLoop | None) -> Iterator[None]:
 
 @contextmanager
 def virtual_time(clocks: Clocks) -> Iterator[None]:
-    """Let the clocks that Python has be those of `clocks` in the block, and ids be counted. Generators that are left there are closed in
-    the loop that left them."""
+    """Let the clocks that Python has be those of `clocks` in the block, and count ids. Generators that are left there
+    are closed in the loop that left them."""
     named = {
         "time": lambda: BEGAN + clocks.now + clocks.skew(),
         "monotonic": lambda: UPTIME + clocks.now,

@@ -77,4 +77,6 @@ class Peers:
         """Let the time of runs be the database's: all servers have to agree on when a run is late."""
         database = self._runs.database
         if database.is_shared and (by := CLOCK.follow(await database.read(database_time))):
-            logger.warning("the clock of this server differs from the database's by %+.0f s, which counts for runs", -by)
+            logger.warning(
+                "the clock of this server differs from the database's by %+.0f s, which counts for runs", -by
+            )

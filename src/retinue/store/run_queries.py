@@ -51,7 +51,9 @@ _CONTINUED = Prepared(
     .where(runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None), runs.c.error.is_(null()))
     .order_by(runs.c.number)
 )
-_LATE = Prepared(select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= bindparam("now", type_=runs.c.expires_at.type)))
+_LATE = Prepared(
+    select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= bindparam("now", type_=runs.c.expires_at.type))
+)
 
 
 @dataclass(frozen=True, slots=True)
