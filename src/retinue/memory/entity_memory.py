@@ -13,7 +13,7 @@ from ..core.protocols import Model, Recalled
 from ..errors import UsageError
 from .background_work import Background
 from .contradiction import are_consistent
-from .conversation_turns import not_done, tokens, transcript, turn
+from .conversation_turns import newest, not_done, tokens, transcript, turn
 from .entity_extractor import EntityExtractor
 from .entity_summarizer import EntitySummarizer
 from .known_entities import Entity, forget, merge, select
@@ -117,7 +117,7 @@ class EntityMemory:
         with self._kept.lock:
             state = self._kept.state
             state.turn += 1
-            state.waiting = [*state.waiting, turn(question, answer)][-_WAITING:]
+            state.waiting = newest([*state.waiting, turn(question, answer)], _WAITING)
             for one in state.entities:
                 if one.is_in(f"{question} {answer}"):
                     one.mentions, one.last = one.mentions + 1, state.turn

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import log2
 from typing import Any
 
@@ -12,8 +13,11 @@ from .conversation_turns import cut, tokens
 
 USER = "User"
 CHANGING = (("home", "origin", "plans"), ("work",), ("age",), ("date",))  # models confuse those in a group
-_FACTS = 24  # current facts of an entity; the oldest are dropped, but not its name
+_FACTS = 24  # current facts of an entity; the oldest are dropped, but not those about its name
+_NAMES = 24  # other names of an entity, and facts about its name
 _OUTDATED = 4  # outdated facts that are kept for inspection
+_CHARACTERS = 100_000  # of all entities: their state is read and written whole
+_FACT = 80  # characters of a fact beside its text
 _SAME = 0.3  # share of common words above which one fact may replace another
 _FIRST = 1_000.0
 _FADED = 0.05  # below this importance, an entity is only shown if it is mentioned
@@ -69,6 +73,16 @@ class Entity:
         who = "The user, who asks this" if self.name == USER else f"{self.name} ({self.kind})"
         return f"{who}: {self.summary or '; '.join(one.fact for one in self.holding)}"
 
+    @property
+    def size(self) -> int:
+        """The characters that it has."""
+        return (
+            len(self.name)
+            + len(self.summary)
+            + sum(map(len, self.others))
+            + sum(_FACT + len(one.fact) for one in self.facts)
+        )
+
     def is_in(self, text: str) -> bool:
         """Return whether a text names it."""
         spoken = f" {' '.join(words(text))} "
@@ -83,7 +97,10 @@ class Entity:
         if about == "name":
             self.others += [name for name in _NAME.findall(fact) if name not in (self.name, USER, *self.others)]
         old = [one for one in self.facts if one.until is not None]
-        gone = [*old[:-_OUTDATED], *[one for one in self.holding if one.about != "name"][:-_FACTS]]
+        names = [one for one in self.holding if one.about == "name"]
+        others = [one for one in self.holding if one.about != "name"]
+        gone = [*old[:-_OUTDATED], *names[:-_NAMES], *others[:-_FACTS]]
+        del self.others[:-_NAMES]
         self.facts = [one for one in self.facts if not any(one is other for other in gone)]
 
     def doubtful(self, fact: Fact) -> list[Fact]:
@@ -142,9 +159,11 @@ def merge(entities: list[Entity], found: Iterable[Mapping[str, Any]], turn: int)
 
 
 def forget(entities: list[Entity], most: int, turn: int, half_life: float) -> None:
-    """Keep only the `most` most important entities."""
+    """Keep only the `most` most important entities, and of these what has 100,000 characters together."""
     ranked = sorted(entities, key=lambda one: -one.importance(turn, half_life))
-    gone = {id(one) for one in ranked[most:] if one.name != USER}
+    sizes = accumulate(one.size for one in ranked)
+    kept = min(most, sum(size <= _CHARACTERS for size in sizes))
+    gone = {id(one) for one in ranked[kept:] if one.name != USER}
     entities[:] = [one for one in entities if id(one) not in gone]
 
 

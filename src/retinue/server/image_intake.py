@@ -19,8 +19,9 @@ from ..errors import DataError, ModelError, ToolError, UsageError
 from ..net.image_source import fetch_image
 from ..net.ssrf_guard import SsrfGuard
 from ..store.database import Database
-from ..store.images import bytes_of_images, keep_images, show_images
-from ..store.tables import contents
+from ..store.images import keep_images, show_images
+from ..store.storage_use import bytes_used
+from ..store.tables import contents, images as images_kept
 from ..store.tenant_view import TenantView
 from .context import Context
 from .files.routes import file_of
@@ -78,7 +79,7 @@ class ImageLoader:
 
     def _keep(self, connection: Connection, images: Sequence[Image], run_id: str | None) -> None:
         quota, more = self._scope.quota, sum(len(one.data) for one in images)
-        if quota is not None and bytes_of_images(connection, self._scope.tenant) + more > quota.bytes:
+        if quota is not None and bytes_used(connection, self._scope.tenant, images_kept) + more > quota.bytes:
             raise reached("bytes of images", quota.bytes)
         keep_images(connection, self._scope.tenant, images)
         if run_id is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from sqlalchemy import ColumnElement, Connection
 
-from ..store.memory_states import thread_name, user_name
+from ..store.memory_states import forget, thread_name, user_name
 from ..store.tables import memories
 from ..store.tenant_view import Kept, TenantView
 from .context import ContextDep
@@ -61,7 +61,7 @@ async def delete_memories(context: ContextDep, chosen: Chosen, model: str | None
     """Delete what is remembered of a `user` or a `thread_id`, by all models or by one."""
     if len(chosen) == (model is not None):
         raise ApiError(400, "Missing required parameter: 'user'.", param="user", code="missing_required_parameter")
-    number = await context.write(lambda connection, scope: scope.remove(connection, memories, *chosen))
+    number = await context.write(lambda connection, scope: forget(connection, scope.tenant, *chosen))
     return {"object": "memory.deleted", "deleted": number > 0, "number": number}
 
 
@@ -70,7 +70,7 @@ async def delete_memory(context: ContextDep, memory_id: str) -> Object:
     """Delete one memory."""
 
     def remove(connection: Connection, scope: TenantView) -> int:
-        return scope.remove(connection, memories, memories.c.id == memory_id)
+        return forget(connection, scope.tenant, memories.c.id == memory_id)
 
     if not await context.write(remove):
         raise not_found("memory", memory_id)

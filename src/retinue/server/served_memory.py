@@ -21,8 +21,10 @@ from ..memory.conversation_turns import cut
 from ..memory.recall import completed_turn, recall_history
 from ..store.database import Database
 from ..store.event_log import Entry
-from ..store.memory_states import MemoryState, Owner, bytes_of_memories, owner_of, put_state, read_states
+from ..store.memory_states import MemoryState, Owner, owner_of, put_state, read_states
 from ..store.run_row import RunRow
+from ..store.storage_use import bytes_used
+from ..store.tables import memories as memory_rows
 from ..strategies.prompting.injection_guard import neutralize
 from .deployment import Deployment
 from .tenant_shares import Shares
@@ -61,7 +63,7 @@ class ServedMemory:
         turn = completed_turn([entry.event for entry in log]) if owner is not None and memories else None
         if owner is None or turn is None:
             return
-        if bytes_of_memories(connection, run.tenant) > self.most:
+        if bytes_used(connection, run.tenant, memory_rows) > self.most:
             logger.warning("nothing is remembered of the run %s: the tenant may keep %d bytes", run.id, self.most)
             return
         for part, memory in memories.items():

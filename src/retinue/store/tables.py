@@ -212,7 +212,15 @@ memories = _owned(
     Column("bytes", Integer, nullable=False),
     Column("body", Text, nullable=False),
     UniqueConstraint("tenant", "owner", "agent", "part"),
-    Index("bytes_of_memories", "tenant", "bytes"),
+)
+
+# the sum of `bytes` of a tenant's rows in another table, `what`; changed by the transactions that change these rows
+storage_used = Table(
+    "storage_used",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("what", String(16), primary_key=True),
+    Column("bytes", BigInteger, nullable=False),
 )
 
 # tools that a tenant registered while the server runs
