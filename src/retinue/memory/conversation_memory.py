@@ -138,8 +138,14 @@ class ConversationMemory:
         """Add a turn, without saving."""
         with self._kept.lock:
             turns = self._kept.state.turns
+            turns.append(turn(question, answer))
             kept = self._window * (_WAITING if self._node else 1)
-            turns[:] = newest([*turns, turn(question, answer)], kept, self._for_turns)
+            del turns[: max(0, len(turns) - kept)]
+
+    def shrink(self, most: int) -> None:
+        """Drop the oldest turns that are more than `most` tokens together and are not recalled, without saving."""
+        with self._kept.lock:
+            self._kept.state.turns = newest(self._kept.state.turns, max(most, self._for_turns))
 
     def rebase(self, began: str, now: str) -> Self | None:
         """Return a memory with what this one has caught up with since its state was `began`, and the turns that have

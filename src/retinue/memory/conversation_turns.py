@@ -10,7 +10,6 @@ from .state_file import StoredTurn
 
 BYTES = 3  # UTF-8 bytes per token: a slight overestimate of tokens for English, accurate for most other scripts
 _GAP = " … "
-_STORED = 20_000  # tokens of turns that are kept, if a memory needs no more of them
 
 
 def tokens(text: str) -> int:
@@ -44,11 +43,9 @@ def fitting(turns: Sequence[StoredTurn], most: int, budget: int) -> int:
     return fit
 
 
-def newest(turns: Sequence[StoredTurn], most: int, budget: int = 0) -> list[StoredTurn]:
-    """Return the last turns, at most `most`, as far as they fit in `budget` or 20,000 tokens; the last one in any case.
-    So the state of a memory stays small, which is read and written whole after each turn."""
-    fit = max(1, fitting(turns, most, max(_STORED, budget)))
-    return list(turns[-fit:])
+def newest(turns: Sequence[StoredTurn], budget: int) -> list[StoredTurn]:
+    """Return the last turns that fit within `budget` tokens, and the last one in any case."""
+    return list(turns[-max(1, fitting(turns, len(turns), budget)) :])
 
 
 def not_done(before: Sequence[StoredTurn], left: Sequence[StoredTurn], now: Sequence[StoredTurn]) -> list[StoredTurn]:

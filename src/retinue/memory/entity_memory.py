@@ -117,10 +117,18 @@ class EntityMemory:
         with self._kept.lock:
             state = self._kept.state
             state.turn += 1
-            state.waiting = newest([*state.waiting, turn(question, answer)], _WAITING)
+            state.waiting = [*state.waiting, turn(question, answer)][-_WAITING:]
             for one in state.entities:
                 if one.is_in(f"{question} {answer}"):
                     one.mentions, one.last = one.mentions + 1, state.turn
+
+    def shrink(self, most: int) -> None:
+        """Drop the oldest waiting turns that are more than `most` tokens together, and the least important entities
+        that are, without saving."""
+        with self._kept.lock:
+            state = self._kept.state
+            state.waiting = newest(state.waiting, most)
+            forget(state.entities, _ENTITIES, state.turn, self._half_life, most)
 
     def rebase(self, began: str, now: str) -> Self | None:
         """Return a memory with what this one has caught up with since its state was `began`, and the turns that have

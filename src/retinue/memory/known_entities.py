@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +17,6 @@ CHANGING = (("home", "origin", "plans"), ("work",), ("age",), ("date",))  # mode
 _FACTS = 24  # current facts of an entity; the oldest are dropped, but not those about its name
 _NAMES = 24  # other names of an entity, and facts about its name
 _OUTDATED = 4  # outdated facts that are kept for inspection
-_CHARACTERS = 100_000  # of all entities: their state is read and written whole
-_FACT = 80  # characters of a fact beside its text
 _SAME = 0.3  # share of common words above which one fact may replace another
 _FIRST = 1_000.0
 _FADED = 0.05  # below this importance, an entity is only shown if it is mentioned
@@ -75,13 +74,8 @@ class Entity:
 
     @property
     def size(self) -> int:
-        """The characters that it has."""
-        return (
-            len(self.name)
-            + len(self.summary)
-            + sum(map(len, self.others))
-            + sum(_FACT + len(one.fact) for one in self.facts)
-        )
+        """The tokens of all that is kept of it."""
+        return tokens("".join([self.name, self.summary, *self.others, *[one.fact for one in self.facts]]))
 
     def is_in(self, text: str) -> bool:
         """Return whether a text names it."""
@@ -158,11 +152,10 @@ def merge(entities: list[Entity], found: Iterable[Mapping[str, Any]], turn: int)
             entity.learn(said["about"], said["fact"], turn)
 
 
-def forget(entities: list[Entity], most: int, turn: int, half_life: float) -> None:
-    """Keep only the `most` most important entities, and of these what has 100,000 characters together."""
+def forget(entities: list[Entity], most: int, turn: int, half_life: float, budget: float = math.inf) -> None:
+    """Keep only the `most` most important entities, within `budget` tokens, and the user."""
     ranked = sorted(entities, key=lambda one: -one.importance(turn, half_life))
-    sizes = accumulate(one.size for one in ranked)
-    kept = min(most, sum(size <= _CHARACTERS for size in sizes))
+    kept = min(most, sum(size <= budget for size in accumulate(one.size for one in ranked)))
     gone = {id(one) for one in ranked[kept:] if one.name != USER}
     entities[:] = [one for one in entities if id(one) not in gone]
 

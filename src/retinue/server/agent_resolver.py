@@ -37,18 +37,23 @@ from .overrides import override_agent, wanted_schema
 from .registered_tools import RunTools
 from .served_memory import ServedMemory
 from .shown_history import with_image_data, with_shown_parts
-from .tenant_shares import Shares
+from .tenant_shares import TenantShares
 from .tool_history import tool_exchanges
 
 _LARGE = 8_000  # characters of schemas that take more than a few milliseconds to parse
 
 
 def make_resolver(
-    versions: AgentVersions, memory: ServedMemory, hosted: Hosted, large: Shares, options: Options, server: ServerId
+    versions: AgentVersions,
+    memory: ServedMemory,
+    hosted: Hosted,
+    shares: TenantShares,
+    options: Options,
+    server: ServerId,
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
-    """Return the function by which `Runs` resolves a run to its `RunInput`. Parsing large schemas takes a share of
-    `large`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot go
-    on with the agent that it began with."""
+    """Return the function by which `Runs` resolves a run to its `RunInput`. Large schemas and images take the tenant's
+    `shares`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot
+    go on with the agent that it began with."""
 
     database, extensible = memory.database, memory.deployment.extensible
     registered = RunTools(database, options.tool_hosts)
@@ -67,13 +72,13 @@ def make_resolver(
             more = await hosted.tools(TenantView(run.tenant), wishes, resources)
         if run.agent in extensible:
             more += await registered.tools(run)
-        async with large.rested(run.tenant) if (size := _schema_size(run)) > _LARGE else nullcontext():
+        async with shares.large.rested(run.tenant) if (size := _schema_size(run)) > _LARGE else nullcontext():
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
             images = await database.read(partial(images_of_run, run_id=run.id))
             return RunInput(agent, images=images, path=path)
-        loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), options.image_hosts)
+        loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), shares, options.image_hosts)
         said = await _said(database, loader, agent, run)
         conversation = truncate_history(said, run.request.get("truncation_strategy"))
         turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")

@@ -41,7 +41,7 @@ from .maintenance import begin_next, run_maintenance
 from .middleware.usage_limits import Bounds, UsageLimits
 from .responses.response_lookup import concluding
 from .served_memory import ServedMemory
-from .tenant_shares import Shares
+from .tenant_shares import TenantShares
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -129,13 +129,13 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
-    large, turns = Shares(1), FairScheduler(how.at_once, limits.runs)
+    shares, turns = TenantShares(), FairScheduler(how.at_once, limits.runs)
     versions = AgentVersions(deployment, database)
     server_id = ServerId(database)
-    assign = make_resolver(versions, memory, hosted, large, how.options, server_id)
+    assign = make_resolver(versions, memory, hosted, shares, how.options, server_id)
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, turns)
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
-    server = Server(deployment, database, driven, how.options, indexing, server_id, limits, large)
+    server = Server(deployment, database, driven, how.options, indexing, server_id, limits, shares)
     return server
 
 

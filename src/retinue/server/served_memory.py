@@ -32,6 +32,7 @@ from .wire.ids import new_id
 
 logger = logging.getLogger(__name__)
 _LONGEST = 2_000  # tokens of a question or an answer that are remembered
+_KEPT = 20_000  # tokens of turns and of entities in a state, for it is read and written whole with each run
 Served: TypeAlias = ConversationMemory | EntityMemory
 KINDS: dict[type[Any], str] = {ConversationMemory: "conversation", EntityMemory: "entities"}
 
@@ -110,6 +111,7 @@ def _noted(connection: Connection, owner: Owner, part: int, memory: Served, turn
     before = read_states(connection, owner, lock=True).get(part)
     now = _filled(memory, before)
     now.note(*(cut(text, _LONGEST) for text in turn))
+    now.shrink(_KEPT)
     return put_state(connection, owner, part, MemoryState(new_id("mem"), KINDS[type(memory)], now.dump()), before)
 
 
@@ -121,6 +123,7 @@ def _put_back(connection: Connection, owner: Owner, part: int, began: MemoryStat
     rebased = done.rebase(began.body, now.body)
     if rebased is None:
         return False
+    rebased.shrink(_KEPT)
     put_state(connection, owner, part, MemoryState(now.id, now.kind, rebased.dump()), now)
     return True
 

@@ -138,7 +138,7 @@ async def _offered(context: Context, guard: SsrfGuard, body: McpServer) -> list[
     """Return the tools that an MCP server offers. Raises `ApiError` if it cannot be used."""
     server = MCPTools(body.name, url=body.url, tools=body.allowed_tools or (), seconds=_SECONDS, guard=guard)
     try:
-        async with context.server.fetching.of(context.scope.tenant):
+        async with context.server.shares.fetching.of(context.scope.tenant):
             found = await server.offered_async()
     except RetinueError as error:
         raise invalid_value("url", str(error)) from error
@@ -159,7 +159,7 @@ def _stored(offer: Offer) -> dict[str, Any]:
 async def _check_tools(context: Context, guard: SsrfGuard, definition: Definition) -> None:
     """Raise `ApiError` for a definition of which no tools can be made, or whose names agents have already."""
     try:
-        async with context.server.large.rested(context.scope.tenant):
+        async with context.server.shares.large.rested(context.scope.tenant):
             await run_in_thread(partial(build_tools, [definition], guard))
     except RetinueError as error:
         raise invalid_value("parameters", str(error)) from error

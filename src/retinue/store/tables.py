@@ -50,10 +50,7 @@ assistants = _owned("assistants", Column("body", _JSON, nullable=False))
 
 # `key`: a client's own name for the thread
 threads = _owned(
-    "threads",
-    Column("key", String(256)),
-    Column("body", _JSON, nullable=False),
-    UniqueConstraint("tenant", "key"),
+    "threads", Column("key", String(256)), Column("body", _JSON, nullable=False), UniqueConstraint("tenant", "key")
 )
 
 messages = _owned(
@@ -290,18 +287,12 @@ keys = Table(
 
 # random bytes by purpose
 secrets = Table(
-    "secrets",
-    metadata,
-    Column("name", String(64), primary_key=True),
-    Column("value", LargeBinary, nullable=False),
+    "secrets", metadata, Column("name", String(64), primary_key=True), Column("value", LargeBinary, nullable=False)
 )
 
 # servers that have the database open; `seen_at` is by the database's clock
 processes = Table(
-    "processes",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("seen_at", Float, nullable=False),
+    "processes", metadata, Column("id", String(64), primary_key=True), Column("seen_at", Float, nullable=False)
 )
 
 versions = Table("versions", metadata, Column("version", Integer, primary_key=True))
