@@ -46,10 +46,9 @@ def agents(engine: OpenAIServer) -> dict[str, Agent]:
     }
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def served(request: pytest.FixtureRequest, engine: OpenAIServer, tmp_path: Any) -> Iterator[Serving]:
-    url = request.getfixturevalue("a_postgres").database() if request.param == "postgresql" else ""
-    with Serving(tmp_path, agents(engine), url=url) as serving:
+@pytest.fixture
+def served(any_url: str, engine: OpenAIServer, tmp_path: Any) -> Iterator[Serving]:
+    with Serving(tmp_path, agents(engine), url=any_url) as serving:
         yield serving
 
 

@@ -205,8 +205,21 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving, Weather]]:
+    """A server that is only told what it refuses, and an endpoint that it may call."""
+    folder = tmp_path_factory.mktemp("refusing")
+    with (
+        Weather() as weather,
+        OpenAIServer() as engine,
+        serving(folder, engine, weather.url.removeprefix("http://")) as served,
+    ):
+        yield served, weather
+
+
 @pytest.mark.parametrize(("changed", "place"), HOSTILE)
-def test_hostile_definitions(served: Serving, weather: Weather, changed: Any, place: str) -> None:
+def test_hostile_definitions(refusing: tuple[Serving, Weather], changed: Any, place: str) -> None:
+    served, weather = refusing
     answer = register(served, definition(weather, **changed))
     assert answer.status == 400, answer.text
     assert place in (answer.error["param"] or "")
