@@ -56,7 +56,7 @@ def make_resolver(
     go on with the agent that it began with."""
 
     database, extensible = memory.database, memory.deployment.extensible
-    registered = RunTools(database, options.tool_hosts)
+    registered = RunTools(database, shares, options.tool_hosts)
 
     async def assign(run: RunRow) -> RunInput:
         await enter_run(run, server)  # in the task that drives it
