@@ -13,7 +13,7 @@ from ..store.tables import memories
 from ..store.tenant_view import Kept, TenantView
 from .context import ContextDep
 from .wire.api_errors import ApiError, not_found
-from .wire.lookup import Wanted, deletion_object, list_rows
+from .wire.lookup import Wanted, deletion_object, find_row, list_rows
 from .wire.objects import Object
 
 router = APIRouter(prefix="/memories")
@@ -46,14 +46,9 @@ async def list_memories(context: ContextDep, page: Wanted, chosen: Chosen) -> Ob
 @router.get("/{memory_id}")
 async def retrieve_memory(context: ContextDep, memory_id: str) -> Object:
     """Retrieve one memory."""
-
-    def read(connection: Connection, scope: TenantView) -> Object:
-        row = scope.find(connection, memories, memory_id)
-        if row is None:
-            raise not_found("memory", memory_id)
-        return _object(row)
-
-    return await context.read(read)
+    return await context.read(
+        lambda connection, scope: _object(find_row(connection, scope, memories, memory_id, "memory")),
+    )
 
 
 @router.delete("")

@@ -25,7 +25,7 @@ from .registered_tools import MCP, Definition, build_tools, tool_names
 from .wire.api_errors import ApiError, not_found
 from .wire.common_schemas import Wire, by_type
 from .wire.ids import new_id
-from .wire.lookup import Wanted, deletion_object, list_rows
+from .wire.lookup import Wanted, deletion_object, find_row, list_rows
 from .wire.objects import Object
 from .wire.request_body import JsonRoute
 from .wire.validation import invalid_value
@@ -105,14 +105,9 @@ async def list_tools(context: ContextDep, page: Wanted) -> Object:
 @router.get("/{tool_id}")
 async def retrieve_tool(context: ContextDep, tool_id: str) -> Object:
     """Retrieve a registered tool."""
-
-    def read(connection: Connection, scope: TenantView) -> Object:
-        row = scope.find(connection, registered_tools, tool_id)
-        if row is None:
-            raise not_found("tool", tool_id)
-        return _object(row)
-
-    return await context.read(read)
+    return await context.read(
+        lambda connection, scope: _object(find_row(connection, scope, registered_tools, tool_id, "tool")),
+    )
 
 
 @router.delete("/{tool_id}")
