@@ -214,7 +214,7 @@ async def _tools(session: aiohttp.ClientSession) -> AsyncIterator[int]:
 
 
 async def _tasks(session: aiohttp.ClientSession) -> AsyncIterator[int]:
-    """Tasks of A2A, long ones, twenty at a time, and lists of them."""
+    """Tasks of A2A, long ones, five at a time, and lists of them."""
     while True:
         parts = [{"text": "a,{[:" * 10_000}] * 10
 
@@ -224,17 +224,17 @@ async def _tasks(session: aiohttp.ClientSession) -> AsyncIterator[int]:
                 await said.read()
             return said.status
 
-        messages = [{"messageId": secrets.token_hex(8), "role": "ROLE_USER", "parts": parts} for _ in range(20)]
+        messages = [{"messageId": secrets.token_hex(8), "role": "ROLE_USER", "parts": parts} for _ in range(5)]
         for status in await asyncio.gather(*(send("SendMessage", {"message": one}) for one in messages)):
             yield status
         yield await send("ListTasks", {"pageSize": 100, "includeArtifacts": True, "historyLength": 100})
 
 
 async def _teams(session: aiohttp.ClientSession) -> AsyncIterator[int]:
-    """Runs of a team that call its worker as often as they may, ten at a time."""
+    """Runs of a team, each of which calls its worker eight times at once, three at a time."""
     asked = {"model": "boss", "messages": [{"role": "user", "content": "Hi"}]}
     while True:
-        for status in await asyncio.gather(*(_sent(session, "/v1/chat/completions", asked) for _ in range(10))):
+        for status in await asyncio.gather(*(_sent(session, "/v1/chat/completions", asked) for _ in range(3))):
             yield status
 
 
