@@ -85,9 +85,7 @@ async def _table(folder: Path) -> str:
         "Stored: SQLite, every commit synced; each member is a run in the database, and its caller rests meanwhile. "
         f"Medians of {_ROUNDS} runs.\n\n"
         "| hops | in memory: a single run, ms | ms a hop | stored: a single run, ms | ms a hop |\n"
-        "|---|---|---|---|---|\n"
-        + "\n".join(lines)
-        + "\n"
+        "|---|---|---|---|---|\n" + "\n".join(lines) + "\n"
     )
 
 
