@@ -11,10 +11,11 @@ _Convert = Callable[[Any], Any]
 
 
 class _Plan(NamedTuple):
-    """A statement compiled for one dialect: its text, the bind processors, and the result processors by column
-    index."""
+    """A statement compiled for one dialect: its text, the values that it contains, the bind processors, and the result
+    processors by column index."""
 
     text: str
+    constant: Mapping[str, Any]
     given: Sequence[tuple[str, _Convert]]
     found: Sequence[tuple[int, _Convert]]
 
@@ -32,18 +33,18 @@ class Prepared:
     def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Execute a SELECT and return all rows, in the order of its columns."""
         plan = self._plan(connection.dialect)
-        found = _execute(connection, plan.text, _converted(values, plan.given)).fetchall()
+        found = _execute(connection, plan.text, _converted(values, plan)).fetchall()
         return [_read(row, plan.found) for row in found]
 
     def run(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """Execute a write once. Return the number of rows written."""
         plan = self._plan(connection.dialect)
-        return int(_execute(connection, plan.text, _converted(values, plan.given)).rowcount)
+        return int(_execute(connection, plan.text, _converted(values, plan)).rowcount)
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute a write for each of `rows` (at least one). Return the number of rows written."""
         plan = self._plan(connection.dialect)
-        return int(_execute(connection, plan.text, [_converted(values, plan.given) for values in rows]).rowcount)
+        return int(_execute(connection, plan.text, [_converted(values, plan) for values in rows]).rowcount)
 
     def _plan(self, dialect: Dialect) -> _Plan:
         return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
@@ -51,18 +52,23 @@ class Prepared:
 
 def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
     compiled: Any = statement.compile(dialect=dialect)
-    given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in compiled.binds.items()}
+    binds = {name: one for one, name in compiled.bind_names.items()}
+    given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in binds.items()}
     columns = statement.selected_columns if isinstance(statement, Select) else ()
     found = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
     return _Plan(
         str(compiled),
+        {name: one.value for name, one in binds.items() if not one.required},
         [(name, convert) for name, convert in given.items() if convert is not None],
         [(place, convert) for place, convert in enumerate(found) if convert is not None],
     )
 
 
-def _converted(values: Mapping[str, Any], given: Sequence[tuple[str, _Convert]]) -> dict[str, Any]:
-    return {**values, **{name: convert(values[name]) for name, convert in given}}
+def _converted(values: Mapping[str, Any], plan: _Plan) -> dict[str, Any]:
+    given = {**plan.constant, **values}
+    for name, convert in plan.given:
+        given[name] = convert(given[name])
+    return given
 
 
 def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[Any, ...]:
