@@ -74,7 +74,7 @@ class Subscriptions:
                 reader.catch_up()
                 entries: list[Entry] = []
                 if known is None:
-                    run, entries = await self._database.read(partial(_from, run_id, request, reader.after))
+                    run, entries = await self._database.read(partial(_from, run_id, request, reader.after), small=True)
                 known = None
                 for entry in entries:
                     reader.after = entry.seq

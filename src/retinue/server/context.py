@@ -89,10 +89,10 @@ class Context:
     own: frozenset[str] = frozenset()
     large: bool = False
 
-    async def read(self, work: Callable[[Connection, TenantView], T]) -> T:
-        """What `work`, which only reads, returns."""
+    async def read(self, work: Callable[[Connection, TenantView], T], *, small: bool = False) -> T:
+        """What `work`, which only reads, returns. `small` says that it reads a few rows by their keys."""
         async with self.server.reading.of(self.scope.tenant):
-            return await self.server.database.read(lambda connection: work(connection, self.scope))
+            return await self.server.database.read(lambda connection: work(connection, self.scope), small=small)
 
     async def write(self, work: Callable[[Connection, TenantView], T]) -> T:
         """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it

@@ -147,4 +147,4 @@ class RunSession:
             self.server.halted(await self.server.database.write(work))
 
     async def _row(self) -> RunRow | None:
-        return await self.server.database.read(partial(find_run, run_id=self.run.id))
+        return await self.server.database.read(partial(find_run, run_id=self.run.id), small=True)

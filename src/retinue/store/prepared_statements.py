@@ -50,6 +50,11 @@ class Prepared:
         return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
 
 
+def run_text(connection: Connection, text: str) -> None:
+    """Execute a statement without values."""
+    _execute(connection, text, {})
+
+
 def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
     compiled: Any = statement.compile(dialect=dialect)
     binds = {name: one for one, name in compiled.bind_names.items()}

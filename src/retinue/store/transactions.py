@@ -14,6 +14,7 @@ from ..errors import StoreConflict, StoreLost, StoreUnavailable
 from .database_lock import Lock
 from .db_errors import translate_errors, was_rolled_back
 from .engines import begin_at_once
+from .prepared_statements import run_text
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -156,7 +157,7 @@ def _do_here(connection: Connection, piece: Piece[Any]) -> None:
 
 def _do_apart(connection: Connection, piece: Piece[Any]) -> None:
     """Execute a piece in a savepoint: its error must not make the others run again, since many may fail at a time."""
-    inner = connection.begin_nested()
+    run_text(connection, "SAVEPOINT piece")
     try:
         with translate_errors():
             piece.result = piece.work(connection)
@@ -164,6 +165,5 @@ def _do_apart(connection: Connection, piece: Piece[Any]) -> None:
         raise
     except Exception as error:
         piece.error = error
-        inner.rollback()
-    else:
-        inner.commit()
+        run_text(connection, "ROLLBACK TO SAVEPOINT piece")
+    run_text(connection, "RELEASE SAVEPOINT piece")

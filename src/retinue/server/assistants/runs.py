@@ -99,7 +99,7 @@ async def retrieve(  # noqa: PLR0913 -- a stream's position can be given in two 
     streams = stream or "text/event-stream" in request.headers.get("accept", "")
     if streams:
         context.begin_stream()
-    run = await context.read(partial(run_of, thread_id=thread_id, run_id=run_id))
+    run = await context.read(partial(run_of, thread_id=thread_id, run_id=run_id), small=True)
     if streams:
         return event_stream(await resumed(context.server, run, number_of(last_event_id, starting_after)))
     response.headers.update(context.server.poll_after())
