@@ -24,7 +24,7 @@ def commits_of(kept: KeptRuns) -> list[str]:
 async def driven(any_url: str, effects: str) -> int:
     """Drive a run that calls a tool in each of its steps, and return the number of its commits."""
 
-    @tool(effects=effects)  # type: ignore[call-overload]
+    @tool(effects=effects)  # type: ignore[call-overload,untyped-decorator]
     async def see(what: int) -> str:
         """See."""
         return f"see {what + 1}"

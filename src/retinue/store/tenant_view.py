@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, delete, insert, select, update
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from ..core.call_path import Incoming
 from .prepared_statements import Prepared
@@ -141,7 +142,7 @@ class TenantView:
 def _finding(table: Table, lock: bool) -> tuple[Prepared, Any]:
     """Return the query of a tenant's row by its id, and the type of its result."""
     query = select(table).where(table.c.tenant == bindparam("of"), table.c.id == bindparam("wanted"))
-    row = namedtuple(table.name, [column.name for column in table.c])  # type: ignore[misc]  # noqa: PYI024
+    row = namedtuple(table.name, [column.name for column in table.c])  # type: ignore[misc]
     return Prepared(query.with_for_update(key_share=True) if lock else query), row
 
 
@@ -152,4 +153,6 @@ def _inserting(table: Table, names: tuple[str, ...]) -> Prepared:
 
 @cache
 def _defaults(table: Table) -> Mapping[str, Any]:
-    return {column.name: column.default.arg for column in table.c if column.default is not None}
+    """Return the values of the columns that are not given; those of our tables are constants."""
+    given = {column.name: column.default for column in table.c if column.default is not None}
+    return {name: default.arg for name, default in given.items() if isinstance(default, ScalarElementColumnDefault)}

@@ -96,7 +96,7 @@ def add_messages(
     attach_to_thread(connection, scope, thread_id, given)
     now = int(time.time())
     same = {"created_at": now, "thread_id": thread_id, "run_id": None}
-    added = [{**same, "id": new_id("msg"), "body": _body(one, now)} for one in given]
+    added: list[Mapping[str, Any]] = [{**same, "id": new_id("msg"), "body": _body(one, now)} for one in given]
     for values in added:
         scope.insert(connection, messages, values)
     return added
