@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,13 +163,14 @@ async def test_of_two_requests_at_once_whose_first_attempt_is_given_up_one_does_
         done.append("once")
         return "done"
 
+    async def write(work: Callable[[Connection, TenantView], str]) -> str:
+        return await database.write(lambda connection: work(connection, scope))
+
     for repeat in (one, two):
-        refused = repeat.once(refuse)
         with pytest.raises(LookupError):
-            await database.write(lambda connection: refused(connection, scope))
+            await write(repeat.once(refuse))
     for repeat in (one, two):
-        begun = repeat.once(work)
-        assert await database.write(lambda connection: begun(connection, scope)) == "done"  # noqa: B023
+        assert await write(repeat.once(work)) == "done"
     assert (done, one.again, two.again) == (["once"], False, True)
     await database.close_async()
 

@@ -94,15 +94,17 @@ class Context:
         async with self.server.reading.of(self.scope.tenant):
             return await self.server.database.read(lambda connection: work(connection, self.scope), small=small)
 
-    async def write(self, work: Callable[[Connection, TenantView], T]) -> T:
+    async def write(self, work: Callable[[Connection, TenantView], T], *, small: bool = False) -> T:
         """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
-        must be JSON, a run, or a tuple of these."""
+        must be JSON, a run, or a tuple of these. `small` says that it writes a few rows, if its body is not large."""
         once = work if self.repeat is None else self.repeat.once(work)
         until = self.server.database.deadline()
         try:
             share = self.server.large.rested if self.large else self.server.writing.of
             async with share(self.scope.tenant):
-                return await self.server.database.write(lambda connection: once(connection, self.scope), until=until)
+                written = self.server.database.write
+                brief = small and not self.large
+                return await written(lambda connection: once(connection, self.scope), small=brief, until=until)
         finally:
             self.written()
 

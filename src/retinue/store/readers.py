@@ -30,11 +30,15 @@ class Readers:
         """Return what `work` returns. Raises `StoreUnavailable`."""
         with translate_errors():
             connection = self._idle.pop() if self._idle else self._connect()
+            began = time.monotonic()
             try:
                 found = work(connection)
             except BaseException:
                 connection.close()
                 raise
+            finally:
+                if (now := time.monotonic()) - began > _QUICK:
+                    self._rests_until = now + _RESTS
             if self._keeps:
                 self._idle.append(connection)
             else:
@@ -43,17 +47,8 @@ class Readers:
 
     @property
     def is_quick(self) -> bool:
-        """Whether the last `read_briefly` was, or is some time ago."""
+        """Whether all reads of the last second were over at once."""
         return time.monotonic() >= self._rests_until
-
-    def read_briefly(self, work: Callable[[Connection], T]) -> T:
-        """Read as `read` does, and note whether it was quick."""
-        began = time.monotonic()
-        try:
-            return self.read(work)
-        finally:
-            if (now := time.monotonic()) - began > _QUICK:
-                self._rests_until = now + _RESTS
 
     def close(self) -> None:
         """Close the connections that are not in use."""

@@ -41,7 +41,7 @@ async def write_if_seen(
     given = _given(asked)
     if not any(True for one in given for _ in images_in(one.sent()["content"])):
         try:
-            return await context.write(partial(_unless_shown, work=work, thread_id=thread_id))
+            return await context.write(partial(_unless_shown, work=work, thread_id=thread_id), small=True)
         except _Shown:  # rare, and the model may have to be asked whether it sees: not within a transaction
             pass
     await _check_sight(context, asked, given, thread_id)
