@@ -86,10 +86,11 @@ class Subscriptions:
                 yield run
                 if not run.active:
                     return
-                async for item in reader.items():
-                    yield item
-                if reader.over:
-                    return
+                while (items := await reader.take()) is not None:
+                    for item in items:
+                        yield item
+                    if reader.over:
+                        return
 
     @contextmanager
     def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
@@ -146,18 +147,14 @@ class _Reader:
         self._items.clear()
         self._more.clear()
 
-    async def items(self) -> AsyncGenerator[Followed, None]:
-        """Yield items as they arrive, until the run is over or the buffer overflows."""
-        while True:
-            await self._more.wait()
-            self._more.clear()
-            if self._behind:
-                return
-            items, self._items = self._items, []
-            for item in filter(self._is_new, items):
-                yield item
-                if self.over:
-                    return
+    async def take(self) -> Sequence[Followed] | None:
+        """Wait for items and return the new ones; `None` if the buffer has overflowed."""
+        await self._more.wait()
+        self._more.clear()
+        if self._behind:
+            return None
+        items, self._items = self._items, []
+        return [item for item in items if not self.over and self._is_new(item)]
 
     def _is_new(self, item: Followed) -> bool:
         """Whether `item` was not delivered before; marks it as delivered."""
