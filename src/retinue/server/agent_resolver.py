@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from .._internal.thread_pool import run_in_thread
 from ..agent import Agent
@@ -21,6 +21,7 @@ from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.images import images_of_run
+from ..store.prepared_statements import Prepared
 from ..store.run_conversation import conversation_of
 from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
@@ -40,6 +41,11 @@ from .shown_history import with_image_data, with_shown_parts
 from .tenant_shares import TenantShares
 from .tool_history import tool_exchanges
 
+_ON_THREAD = Prepared(
+    select(messages.c.run_id, messages.c.body)
+    .where(messages.c.thread_id == bindparam("thread"))
+    .order_by(messages.c.number)
+)
 _LARGE = 8_000  # characters of schemas that take more than a few milliseconds to parse
 
 
@@ -93,11 +99,18 @@ async def _said(database: Database, loader: ImageLoader, agent: Agent, run: RunR
     """Return the conversation to which a run's agent replies: the request's own, or that of its thread."""
     said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
     if said is None:
-        said = await database.read(partial(conversation_of, run=run))
+        said, there = await database.read(partial(_kept, run=run))
     if said is not None:
         return said
-    there = await database.read(partial(thread_messages, run=run))
     return [*await with_shown_parts(loader, agent, run.id, there), *(run.request.get("since") or ())]
+
+
+def _kept(
+    connection: Connection, run: RunRow
+) -> tuple[Sequence[Mapping[str, Any]] | None, Sequence[Mapping[str, Any]]]:
+    """Return the conversation of the run's request if it is stored beside it, and otherwise that of its thread."""
+    said = conversation_of(connection, run)
+    return said, () if said is not None else thread_messages(connection, run)
 
 
 async def _holder(versions: AgentVersions, database: Database, run: RunRow, agent: Agent) -> tuple[str, Agent]:
@@ -125,10 +138,9 @@ def _schema_size(run: RunRow) -> int:
 def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]:
     """Return the thread's conversation before this run: its messages, and the tool exchanges of each earlier run before
     that run's last message."""
-    query = select(messages.c.run_id, messages.c.body).where(messages.c.thread_id == run.thread_id)
-    rows = [row for row in connection.execute(query.order_by(messages.c.number)) if row.run_id != run.id]
-    done = tool_exchanges(connection, {row.run_id for row in rows if row.run_id is not None})
-    last = {row.run_id: at for at, row in enumerate(rows)}
+    rows = [row for row in _ON_THREAD.rows(connection, {"thread": run.thread_id}) if row[0] != run.id]
+    done = tool_exchanges(connection, {run_id for run_id, _ in rows if run_id is not None})
+    last = {run_id: at for at, (run_id, _) in enumerate(rows)}
     said: list[dict[str, Any]] = []
     for at, (run_id, body) in enumerate(rows):
         said += done.get(run_id, ()) if last[run_id] == at else ()

@@ -20,7 +20,7 @@ from .fair_batches import FairBatches
 from .indexer import Indexer
 from .middleware.idempotency import Repeat
 from .middleware.usage_limits import UsageLimits, room
-from .tenant_shares import TenantShares
+from .tenant_shares import LARGE, TenantShares
 
 T = TypeVar("T")
 
@@ -85,19 +85,21 @@ class Context:
     own: frozenset[str] = frozenset()
     size: float = 0
 
-    async def read(self, work: Callable[[Connection, TenantView], T]) -> T:
-        """What `work`, which only reads, returns."""
+    async def read(self, work: Callable[[Connection, TenantView], T], *, small: bool = False) -> T:
+        """What `work`, which only reads, returns. `small` says that it reads a few rows by their keys."""
         async with self.server.shares.reading.of(self.scope.tenant):
-            return await self.server.database.read(lambda connection: work(connection, self.scope))
+            return await self.server.database.read(lambda connection: work(connection, self.scope), small=small)
 
-    async def write(self, work: Callable[[Connection, TenantView], T]) -> T:
+    async def write(self, work: Callable[[Connection, TenantView], T], *, small: bool = False) -> T:
         """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
-        must be JSON, a run, or a tuple of these."""
+        must be JSON, a run, or a tuple of these. `small` says that it writes a few rows, if its body is not large."""
         once = work if self.repeat is None else self.repeat.once(work)
         until = self.server.database.deadline()
         try:
             async with self.server.shares.of_write(self.scope.tenant, self.size):
-                return await self.server.database.write(lambda connection: once(connection, self.scope), until=until)
+                written = self.server.database.write
+                brief = small and self.size <= LARGE
+                return await written(lambda connection: once(connection, self.scope), small=brief, until=until)
         finally:
             self.written()
 

@@ -23,6 +23,7 @@ from ..runs import FairScheduler, Peers, Runs
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.event_log import Entry
+from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
@@ -109,12 +110,14 @@ async def _open(
 def assembled(deployment: Deployment, database: Database, how: Serving, limits: UsageLimits) -> Server:
     """Wire the parts of a server."""
     begun: set[asyncio.Task[None]] = set()
+    awaited: set[str] = set()  # threads for which a run waited when they became free
 
     def ended(run: RunRow) -> None:
         limits.spent(run.key_id, run.usage.total_tokens if run.usage else 0)
         if memory.is_wanted(run):
             driven.beside("bringing a memory up to date", partial(memory.catch_up, run))
-        if run.thread_id is not None:
+        if run.thread_id is not None and run.thread_id in awaited:
+            awaited.discard(run.thread_id)
             work = partial(_begin_next, server, run.thread_id)
             task = asyncio.create_task(supervise("starting a thread's next run", work))
             begun.add(task)
@@ -126,6 +129,8 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
         items(connection, run, log)
         memory.conclude(connection, run, log)
+        if run.thread_id is not None and not run.holds and next_waiting_run(connection, run.thread_id) is not None:
+            awaited.add(run.thread_id)
 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))

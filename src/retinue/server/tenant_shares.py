@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 _REST = 3.0  # times as long as work took, before the next of the same tenant, but no more than
-_LARGE = 100_000  # bytes that take a while to be written
+LARGE = 100_000  # bytes that take a while to be written
 _LONGEST = 1.0  # seconds: it may have waited for something
 
 
@@ -56,4 +56,4 @@ class TenantShares:
 
     def of_write(self, tenant: str, size: float) -> AbstractAsyncContextManager[None]:
         """A tenant's share for a write of `size` bytes: after a large one, others' writes come first."""
-        return self.large.rested(tenant) if size > _LARGE else self.writing.of(tenant)
+        return self.large.rested(tenant) if size > LARGE else self.writing.of(tenant)
