@@ -139,6 +139,19 @@ async def test_a_small_read_sees_what_was_written_and_one_that_the_file_refuses_
     await until_async(read_here)
 
 
+async def test_whoever_waits_for_a_lock_does_so_after_a_small_read_that_failed(on_file: Database) -> None:
+    def fail(connection: Connection) -> None:
+        connection.exec_driver_sql("SELECT nothing")
+
+    with pytest.raises(StoreUnavailable):
+        await on_file.read(fail, small=True)
+    engine = on_file.engine.execution_options(isolation_level="AUTOCOMMIT")
+    connections = [engine.connect() for _ in range(4)]
+    assert all(one.exec_driver_sql("PRAGMA busy_timeout").scalar() for one in connections)
+    for one in connections:
+        one.close()
+
+
 async def test_after_a_read_that_took_long_the_loop_reads_nothing_for_a_while(on_file: Database) -> None:
     here = threading.current_thread().name
     await on_file.read(lambda connection: time.sleep(0.01), small=True)
