@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -82,15 +82,19 @@ async def test_of_those_that_are_written_together_only_the_faulty_fail(database:
 
 
 async def test_the_loop_executes_small_writes_and_a_thread_those_after_one_that_was_not(on_file: Database) -> None:
-    async def executed_here() -> bool:
-        threads = await asyncio.gather(*(on_file.submit(thread_of) for _ in range(2)))
-        return threads == [threading.current_thread().name] * 2
+    def slow(connection: Connection) -> str:
+        time.sleep(0.02)
+        return thread_of(connection)
 
-    await until_async(executed_here)
-    slow = [on_file.submit(lambda connection: time.sleep(0.02)), on_file.submit(thread_of)]
-    await asyncio.gather(*slow)
-    assert not await executed_here()
-    await until_async(executed_here)
+    async def threads_of(*works: Callable[[Connection], str]) -> list[str]:
+        return await asyncio.gather(*map(on_file.submit, works))
+
+    async def after_a_slow_one() -> list[str]:
+        here = threading.current_thread().name
+        there = await threads_of(slow, thread_of)
+        return await threads_of(thread_of, thread_of) if there == [here, here] else []
+
+    assert await until_async(after_a_slow_one) == ["retinue-store"] * 2
 
 
 async def test_what_is_submitted_before_the_end_is_written(any_url: str) -> None:
@@ -139,7 +143,20 @@ async def test_a_small_read_sees_what_was_written_and_one_that_the_file_refuses_
     await until_async(read_here)
 
 
+async def test_whoever_waits_for_a_lock_does_so_after_a_small_read_that_failed(on_file: Database) -> None:
+    def fail(connection: Connection) -> None:
+        connection.exec_driver_sql("SELECT nothing")
+
+    with pytest.raises(StoreUnavailable):
+        await on_file.read(fail, small=True)
+    engine = on_file.engine.execution_options(isolation_level="AUTOCOMMIT")
+    connections = [engine.connect() for _ in range(4)]
+    assert all(one.exec_driver_sql("PRAGMA busy_timeout").scalar() for one in connections)
+    for one in connections:
+        one.close()
+
+
 async def test_after_a_read_that_took_long_the_loop_reads_nothing_for_a_while(on_file: Database) -> None:
-    here = threading.current_thread().name
+    here, began = threading.current_thread().name, time.monotonic()
     await on_file.read(lambda connection: time.sleep(0.01), small=True)
-    assert await on_file.read(thread_of, small=True) != here
+    assert await on_file.read(thread_of, small=True) != here or time.monotonic() > began + 1

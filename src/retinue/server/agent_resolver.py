@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Text, bindparam, cast, func, select
 
 from .._internal.thread_pool import run_in_thread
 from ..agent import Agent
@@ -22,7 +22,7 @@ from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.images import images_of_run
 from ..store.prepared_statements import Prepared
-from ..store.run_conversation import conversation_of
+from ..store.run_conversation import conversation_of, is_beside
 from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tables import messages
@@ -46,6 +46,15 @@ _ON_THREAD = Prepared(
     .where(messages.c.thread_id == bindparam("thread"))
     .order_by(messages.c.number)
 )
+_FEW = 10  # messages
+_BEGINNING = (
+    select(messages.c.run_id, func.length(cast(messages.c.body, Text)).label("size"))
+    .where(messages.c.thread_id == bindparam("thread"))
+    .limit(_FEW + 1)
+    .subquery()
+)
+_TOTALS: tuple[Any, ...] = (func.count(), func.count(_BEGINNING.c.run_id), func.sum(_BEGINNING.c.size))
+_SIZE = Prepared(select(*_TOTALS))
 _LARGE = 8_000  # characters of schemas that take more than a few milliseconds to parse
 
 
@@ -99,10 +108,20 @@ async def _said(database: Database, loader: ImageLoader, agent: Agent, run: RunR
     """Return the conversation to which a run's agent replies: the request's own, or that of its thread."""
     said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
     if said is None:
-        said, there = await database.read(partial(_kept, run=run))
+        first = None if database.is_shared else await database.read(partial(_first_messages, run=run), small=True)
+        said, there = (None, first) if first is not None else await database.read(partial(_kept, run=run))
     if said is not None:
         return said
     return [*await with_shown_parts(loader, agent, run.id, there), *(run.request.get("since") or ())]
+
+
+def _first_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]] | None:
+    """Return the thread's conversation if no run has answered in it and it is short, which is read at once; otherwise
+    `None`."""
+    number, answered, size = _SIZE.rows(connection, {"thread": run.thread_id})[0]
+    if is_beside(run) or number > _FEW or answered or (size or 0) > _LARGE:
+        return None
+    return thread_messages(connection, run)
 
 
 def _kept(
