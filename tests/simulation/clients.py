@@ -12,9 +12,11 @@ from typing import Any
 from retinue.errors import StoreConflict, StoreUnavailable
 from retinue.runs import Followed
 from retinue.server.assistants import runs as routes
+from retinue.server.assistants.run_creation import start_run
 from retinue.server.assistants.schemas import RunCreate, SubmitToolOutputs
 from retinue.server.context import Context
 from retinue.server.middleware.idempotency import Repeat
+from retinue.server.run_session import RunSession
 from retinue.server.wire.api_errors import ApiError
 from retinue.server.wire.objects import call_id
 from retinue.store.event_log import Entry
@@ -62,6 +64,7 @@ class Clients:
         self.servers = servers
         self.machine = Machine(world, "clients")
         self.orders: list[Order] = []
+        self.first_streams: list[tuple[Order, SimulatedServer, list[Followed]]] = []  # of servers that may have died
         self._loses = loses  # the part of messages that is lost
 
     def begin(self, order: Order) -> None:
@@ -72,8 +75,7 @@ class Clients:
     async def _see_through(self, order: Order) -> None:
         world = self.world
         await world.wait(world.dice.random() * 0.5)
-        created = await self._insist(partial(self._create, order), key=f"key {order.number}")
-        order.run_id = created["id"]
+        order.run_id = await self._insist(partial(self._create, order), key=f"key {order.number}")
         world.note(f"order {order.number} ({order.agent}: {order.steps}) is {order.run_id}")
         beside = [self.machine.begin(self._read(order)) for _ in range(order.reads)]
         if order.cancels_after is not None:
@@ -156,7 +158,18 @@ class Clients:
             instructions=f"Order {order.number}: {order.steps}",
             multitask_strategy=order.strategy,  # type: ignore[arg-type]
         )
-        return await routes.create(order.thread, body, context)
+        start = partial(start_run, server=context.server, thread_id=order.thread, asked=body)
+        run, halted = await context.write(start)
+        RunSession(context.server, run).begin(halted=halted)  # as the route does
+        if order.reads and self.world.chance(0.5):  # a client that has asked for a stream
+            server = next(one for one in self.servers if one.server is context.server)
+            server.machine.loop.call_soon(partial(self._stream, order, server, run))
+        return run.id
+
+    def _stream(self, order: Order, server: SimulatedServer, run: RunRow) -> None:
+        found: list[Followed] = []
+        self.first_streams.append((order, server, found))
+        server.follow(run.id, 0, lambda item: None if item is None else found.append(item), run)
 
     async def _insist(self, handler: Handler, key: str = "") -> Any:
         """Ask one server or the other, until one answers. Raises `ApiError`."""

@@ -66,13 +66,13 @@ class SimulatedDatabase(Database):
     def deadline(self) -> float:
         return self._machine.world.now + _PATIENCE
 
-    async def write(self, work: Work[T], *, alone: bool = False, until: float | None = None) -> T:
+    async def write(self, work: Work[T], *, alone: bool = False, small: bool = False, until: float | None = None) -> T:
         return await self._begin_write(work, until, alone=alone, may_refuse=True)
 
     def submit(self, work: Work[T], *, large: bool = False) -> asyncio.Future[T]:
         return self._begin_write(work, None, large=large)
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T], *, small: bool = False) -> T:
         world = self._machine.world
         if world.chance(0.8) and self._current() and (key := self._key(work)) in self._store.known:
             return self._store.known[key]  # type: ignore[no-any-return]

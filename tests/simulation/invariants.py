@@ -9,6 +9,7 @@ from typing import Any
 
 from retinue.core.events import Called, Event, Finished, Observed, Paused, Replied, Stopped
 from retinue.core.serialization import load
+from retinue.runs import Followed
 from retinue.store.event_log import Entry
 from retinue.store.run_row import ACTIVE
 
@@ -82,7 +83,10 @@ def check_end(world: World, store: Store, clients: Clients, ledger: Ledger) -> N
             world.failed(f"the member {run_id} is {status} although its caller has ended")
     for order in clients.orders:
         _check_order(world, order, rows, ledger)
-        _check_streams(world, order, [entry for entry, _ in logs.get(order.run_id, ())])
+        for stream in order.streams:
+            _check_stream(world, order, stream, [entry for entry, _ in logs.get(order.run_id, ())], whole=True)
+    for order, server, found in clients.first_streams:
+        _check_stream(world, order, found, [entry for entry, _ in logs.get(order.run_id, ())], whole=server.answers)
     _check_budgets(world, clients, rows, logs)
     creations = store.rows("SELECT count(*) FROM runs WHERE parent_id IS NULL")[0][0]
     if creations > len(clients.orders):
@@ -159,12 +163,12 @@ def _check_effects(world: World, order: Order, status: str, ledger: Ledger) -> N
             world.failed(f"{tool} {what} was not done, and its run {order.run_id} is completed")
 
 
-def _check_streams(world: World, order: Order, log: Sequence[Entry]) -> None:
-    for found in order.streams:
-        told = [one for one in found if isinstance(one, Entry)]
-        if order.done and not order.abandons and told != list(log):
-            numbers = [one.seq for one in told]
-            world.failed(f"a stream of {order.run_id} told {numbers} of {len(log)} entries, or others than the log's")
+def _check_stream(world: World, order: Order, found: Sequence[Followed], log: Sequence[Entry], *, whole: bool) -> None:
+    """Check what a stream told. If it is not `whole`, it may have broken off."""
+    told = [one for one in found if isinstance(one, Entry)]
+    if order.done and not order.abandons and told != list(log if whole else log[: len(told)]):
+        numbers = [one.seq for one in told]
+        world.failed(f"a stream of {order.run_id} told {numbers} of {len(log)} entries, or others than the log's")
 
 
 def _check_budgets(

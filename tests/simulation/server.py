@@ -113,12 +113,14 @@ class SimulatedServer:
         else:
             self.world.later(self.world.delay(), partial(_settle, answer, result, error))
 
-    def follow(self, run_id: str, after: int, told: Callable[[Followed | None], None]) -> asyncio.Task[Any]:
-        """Stream a run to a client, who is told `None` at the end."""
+    def follow(
+        self, run_id: str, after: int, told: Callable[[Followed | None], None], run: RunRow | None = None
+    ) -> asyncio.Task[Any]:
+        """Stream a run to a client, who is told `None` at the end. `run` is its row, if it was just created here."""
 
         async def stream() -> None:
             last = self.world.now
-            items: AsyncGenerator[Followed, None] = self.runs.followers.follow(run_id, after)
+            items: AsyncGenerator[Followed, None] = self.runs.followers.follow(run_id, after, run=run)
             async with aclosing(items):
                 async for item in items:
                     last = max(last, self.world.now + self.world.delay())
