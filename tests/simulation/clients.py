@@ -97,14 +97,14 @@ class Clients:
             waiting = "" if row.status != "requires_action" else str(len(row.submissions))
             if waiting:
                 outputs = said.setdefault(waiting, self._decided(order, row))
-                await world.wait(world.delay() * 5)
+                await world.wait(world.delay())
                 await self._submit(order, outputs)
                 if world.chance(0.3):
                     world.fault("answer of a person sent again")
                     await self._submit(order, outputs)
                 if world.chance(0.1):
                     self.machine.begin(self._late(order, outputs))
-            await world.wait(0.1 + world.dice.random() * 1.5)
+            await world.wait(world.dice.choice((0.02, 0.1 + world.dice.random() * 1.5)))
 
     def _decided(self, order: Order, row: RunRow) -> list[tuple[str, str]]:
         """What a truthful person says of each call: one that happened is answered for, else it is approved."""

@@ -18,6 +18,7 @@ from retinue.runs.log_writer import LogWriter
 from retinue.server.middleware.idempotency import Repeat
 from retinue.store import event_log, processes, run_queries, run_store
 from retinue.store.prepared_statements import Prepared
+from retinue.store.run_row import RunRow
 from retinue.store.tables import events, runs
 
 Patch = tuple[Any, str, Any]
@@ -89,16 +90,11 @@ def _reader_late() -> list[Patch]:
     """A reader misses what is written between its reading and its listening."""
 
     async def follow(
-        self: Subscriptions,
-        run_id: str,
-        after: int = 0,
-        *,
-        listens: bool = True,
-        request: Mapping[str, Any] | None = None,
+        self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
     ) -> AsyncGenerator[Followed, None]:
         with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
             while True:
-                run, entries = await self._database.read(partial(subscriptions._from, run_id, request, reader.after))
+                run, entries = await self._database.read(partial(subscriptions._from, run_id, None, reader.after))
                 reader.catch_up()
                 for entry in entries:
                     reader.after = entry.seq
@@ -110,10 +106,11 @@ def _reader_late() -> list[Patch]:
                 yield run
                 if not run.active:
                     return
-                async for item in reader.items():
-                    yield item
-                if reader.over:
-                    return
+                while (items := await reader.take()) is not None:
+                    for item in items:
+                        yield item
+                    if reader.over:
+                        return
 
     return [(Subscriptions, "follow", follow)]
 

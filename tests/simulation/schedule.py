@@ -51,6 +51,7 @@ class Plan:
     orders: tuple[Order, ...]
     faults: tuple[Fault, ...]
     loses: float
+    flaky: float
     options: Options
 
 
@@ -77,6 +78,7 @@ def planned(seed: int, drop: Collection[int] = ()) -> Plan:
         order.expires = expires
     faults = [_fault(dice) for _ in range(dice.choice((0, 1, 1, 2, 2, 3, 4)))]
     loses = dice.choice((0.0, 0.0, 0.05, 0.2))
+    flaky = dice.choice((0.0, 0.0, 0.0, 0.02, 0.2))
     kept = [order for at, order in enumerate(orders) if at not in drop]
     for order in kept:
         order.abandons = order.abandons and all(one is order or one.thread != order.thread for one in kept)
@@ -84,7 +86,7 @@ def planned(seed: int, drop: Collection[int] = ()) -> Plan:
     left = [fault for at, fault in enumerate(faults, len(orders)) if at not in drop]
     ttl = dice.choice((2, 8)) if expires else 10_000
     options = Options(run_ttl=ttl, human_ttl=ttl)
-    return Plan(seed, tuple(kept), tuple(left), loses, options)
+    return Plan(seed, tuple(kept), tuple(left), loses, flaky, options)
 
 
 def _order(dice: Random, number: int) -> Order:
@@ -142,6 +144,7 @@ class Schedule:
         """Do everything, and check it."""
         world, plan = self.world, self._plan
         self._store.begin(world)
+        self._store.flaky = plan.flaky
         LEDGER[:] = [self.ledger]
         with virtual_time(world), self._notifications.connected():
             try:

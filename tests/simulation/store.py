@@ -77,6 +77,7 @@ class Store:
         self.connection: Connection | None = None  # and on which connection
         self.reading = False
         self.away_until = 0.0
+        self.flaky = 0.0  # the part of commits whose answer is lost
         self.lose: str = ""  # what is lost next: "statement" (the connection), "answer" (of a commit)
         self.version = 0
         self.statements = 0
@@ -155,7 +156,8 @@ class Store:
             observer()
         if self.acting is not None:
             self.acting.burn()
-            if self.lose == "answer" and self.world is not None:
+            flaky = self.flaky and self.world is not None and self.world.chance(self.flaky)
+            if (self.lose == "answer" or flaky) and self.world is not None:
                 self.lose = ""
                 self.world.fault("answer of a commit lost")
                 raise sqlite3.OperationalError("the server closed the connection")

@@ -27,7 +27,7 @@ class Subscriptions:
     def __init__(self, database: Database, notifier: Notifier) -> None:
         self._database = database
         self._notifier = notifier
-        self._readers: dict[str, set[_Reader]] = {}
+        self._readers: dict[str, list[_Reader]] = {}
         self._starting: set[str] = set()
 
     def starts(self, run_id: str) -> None:
@@ -96,14 +96,14 @@ class Subscriptions:
 
     @contextmanager
     def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
-        self._readers.setdefault(run_id, set()).add(reader)
+        self._readers.setdefault(run_id, []).append(reader)
         self._notifier.subscribe(run_id, reader.fall_behind, listens=reader.listens)
         try:
             yield reader
         finally:
             self._notifier.unsubscribe(run_id, reader.fall_behind)
             readers = self._readers[run_id]
-            readers.discard(reader)
+            readers.remove(reader)
             if not readers:
                 del self._readers[run_id]
 
