@@ -1,5 +1,6 @@
 """Durable runs: each is driven from its event log by the process that holds its latest epoch."""
 
+from .dispatcher import Dispatcher, LocalDispatcher
 from .drive import RunInput
 from .driver import Runs
 from .fair_scheduler import FairScheduler
@@ -7,4 +8,14 @@ from .peers import Peers
 from .recovery import recover_runs
 from .subscriptions import Followed, Subscriptions
 
-__all__ = ["FairScheduler", "Followed", "Peers", "RunInput", "Runs", "Subscriptions", "recover_runs"]
+__all__ = [
+    "Dispatcher",
+    "FairScheduler",
+    "Followed",
+    "LocalDispatcher",
+    "Peers",
+    "RunInput",
+    "Runs",
+    "Subscriptions",
+    "recover_runs",
+]

@@ -23,6 +23,7 @@ from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
+from .dispatcher import Dispatcher, LocalDispatcher
 from .drive import Drive, DriveContext, DriveEnd, RunInput
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Runs:
-    """Drives the runs of one process.
+    """Drives the runs of one process, and has them driven: `dispatcher` may leave that to others.
 
     Args:
         assign: Resolves a run to its agent and input. Raises `RetinueError` if the run cannot be served.
@@ -56,17 +57,23 @@ class Runs:
     ) -> None:
         self.database = database
         self.turns = turns or FairScheduler()
+        self.dispatcher: Dispatcher = LocalDispatcher(self.start)
         self._live: dict[str, Drive] = {}
         self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
         self.snapshots = SnapshotWriter()
         self._context = DriveContext(
-            database, self.followers, assign, ended, human_ttl, conclude, self.start, self.interrupt_members
+            database, self.followers, assign, ended, human_ttl, conclude, self._start_next, self.interrupt_members
         )
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.here = self._tasks.keys()  # the runs that this process drives, or is about to
         self._wanted: set[str] = set()  # to be driven again
         self._interrupted: set[str] = set()
         self._beside: set[asyncio.Task[None]] = set()
+
+    def dispatch(self, run_id: str, run: RunRow | None = None) -> None:
+        """Have the run driven, or driven again, since it has news: by this process, or by another one. Passing its row
+        saves a query."""
+        self.dispatcher.dispatch(run_id, run)
 
     def start(self, run_id: str, run: RunRow | None = None) -> asyncio.Task[None]:
         """Drive the run in a background task once it is scheduled. If it is already being driven, drive it again
@@ -119,6 +126,14 @@ class Runs:
         await asyncio.gather(*parked.values(), return_exceptions=True)
         with suppress(StoreUnavailable):
             await self.database.write(partial(park_runs, run_ids=list(parked), process=self.database.process))
+
+    def _start_next(self, run_id: str, run: RunRow | None = None) -> None:
+        """Drive a member, or the caller, of a run that is driven here: here if there is room, which saves a
+        dispatch."""
+        if self.turns.driven < self.turns.at_once:
+            self.start(run_id, run)
+        else:
+            self.dispatch(run_id, run)
 
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:

@@ -72,7 +72,7 @@ class Server:
         driven = self.runs.interrupt(run.id)
         self.runs.interrupt_members()
         if run.status in ("in_progress", "cancelling") and not driven:
-            self.runs.start(run.id)  # nobody drives it: whoever did has died
+            self.runs.dispatch(run.id)  # nobody drives it: whoever did has died
 
 
 @dataclass(frozen=True, slots=True)

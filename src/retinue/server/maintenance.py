@@ -87,7 +87,7 @@ async def _begin_waiting(server: Server) -> None:
 async def _continue_runs(server: Server) -> None:
     for run_id in [*await server.database.read(continued_runs), *await server.database.read(left_callers)]:
         if run_id not in server.runs.here:
-            server.runs.start(run_id)
+            server.runs.dispatch(run_id)
 
 
 async def begin_next(server: Server, thread_id: str) -> None:
@@ -96,7 +96,7 @@ async def begin_next(server: Server, thread_id: str) -> None:
     while (run_id := await server.database.read(partial(next_waiting_run, thread_id=thread_id))) is not None:
         begun = await _of_run(server, run_id, partial(admit_waiting_run, run_id=run_id, options=server.options))
         if begun is True:
-            server.runs.start(run_id)
+            server.runs.dispatch(run_id)
         if not isinstance(begun, RunRow):
             return
         server.halted(begun)
