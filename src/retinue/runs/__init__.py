@@ -5,7 +5,7 @@ from .drive import RunInput
 from .driver import Runs
 from .fair_scheduler import FairScheduler
 from .peers import Peers
-from .recovery import recover_runs
+from .recovery import Recovery, recover_runs
 from .subscriptions import Followed, Subscriptions
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Followed",
     "LocalDispatcher",
     "Peers",
+    "Recovery",
     "RunInput",
     "Runs",
     "Subscriptions",

@@ -80,10 +80,12 @@ def unfinished_runs(
     still start."""
     free = runs_to_drive(connection, process, None if most is None else most + len(but))
     found = [run_id for run_id in free if run_id not in but]
-    return [(run_id, *_left(connection, run_id)) for run_id in found[:most]]
+    return [(run_id, *standing(connection, run_id)) for run_id in found[:most]]
 
 
-def _left(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:
+def standing(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:
+    """Return a run, or `None` if it is gone or cannot be read, and its number of drives since it last made
+    progress."""
     try:
         run = find_run(connection, run_id)
         return run, 0 if run is None else _tries(run, last_milestone(connection, run_id)[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import math
-import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from sqlalchemy import Connection
 from .._internal.supervision import supervise
 from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable, UsageError
-from ..runs import FairScheduler, Peers, Runs
+from ..runs import FairScheduler, Runs
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.event_log import Entry
@@ -28,22 +27,20 @@ from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
 from .agent_versions import AgentVersions
 from .app import create_app
+from .background import background, dispatch_by_temporal, stop_on_signals
 from .call_circles import ServerId
 from .context import Options, Server
-from .database_watch import watch
 from .deployment import Deployment
 from .files.vector_search import VectorSearch
 from .hosted_tools import Hosted
 from .idle_connections import HEADERS, SOCKETS, connections
 from .indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
-from .maintenance import begin_next, run_maintenance
+from .maintenance import begin_next
 from .middleware.usage_limits import Bounds, UsageLimits
 from .responses.response_lookup import concluding
 from .served_memory import ServedMemory
 from .tenant_shares import Shares
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class Serving:
     `database` is a URL; port 0 picks a free one. `keys` are accepted besides those in the database, under the host
     names `hosts`, and from browser pages of `origins`. `grace` is the seconds that runs get at shutdown. `bounds` are
     the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
-    `header_seconds` is the timeout for headers.
+    `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     """
 
     database: str
@@ -69,6 +66,7 @@ class Serving:
     connections: int = 1_000
     logging: LogOptions = field(default_factory=LogOptions)
     header_seconds: float = HEADERS
+    temporal: str = ""
 
 
 async def serve(
@@ -99,7 +97,7 @@ async def _open(
         server = assembled(deployment, database, how, limits)
         app = create_app(server, Keys(database, how.keys), (how.host, *how.hosts), how.origins)
         stop = asyncio.Event()
-        _on_signals(stop)
+        stop_on_signals(stop)
         await until(stop, app, server, listening, how, ready)
     finally:
         listening.close()
@@ -167,28 +165,23 @@ async def until(
         ),
         lambda: ready(_address(how.host, listening)),
     )
-    peers = Peers(server.runs)
-    await peers.join()
-    server.indexing.wake()
-    keeping = asyncio.create_task(supervise("maintenance of runs", partial(run_maintenance, server)), name="keep")
-    looking = partial(watch, server.database)
-    watching = asyncio.create_task(supervise("watching the database", looking), name="watch")
-    serving = asyncio.create_task(http.serve([listening]), name="serve")
-    stopping = asyncio.create_task(stop.wait(), name="stop")
-    try:
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        app.state.stopping = True
-        http.should_exit = True
-        for task in (keeping, watching, stopping):
-            task.cancel()
-        await asyncio.gather(keeping, watching, stopping, return_exceptions=True)
-        await server.runs.close(how.grace)
-        await server.indexing.close()
-        await peers.leave()
-        await serving
-        if left := set(http.server_state.tasks):  # streams of parked runs
-            await asyncio.wait(left, timeout=2.0)
+    recovery = None
+    if how.temporal:
+        from ..dispatch.redispatch import Redispatch
+
+        recovery = Redispatch(server.runs, await dispatch_by_temporal(server, how.temporal), drives=False)
+    async with background(server, how.grace, recovery):
+        serving = asyncio.create_task(http.serve([listening]), name="serve")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            app.state.stopping = True
+            http.should_exit = True
+            stopping.cancel()
+    await serving
+    if left := set(http.server_state.tasks):  # streams of parked runs
+        await asyncio.wait(left, timeout=2.0)
 
 
 class _Http(uvicorn.Server):
@@ -207,19 +200,6 @@ class _Http(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to our handlers."""
         yield
-
-
-def _on_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-
-    def stopped() -> None:
-        stop.set()
-        for one in _SIGNALS:
-            loop.remove_signal_handler(one)
-            signal.signal(one, signal.SIG_DFL)  # a second signal ends the process; the log survives that
-
-    for one in _SIGNALS:
-        loop.add_signal_handler(one, stopped)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,0 +1,90 @@
+"""A worker of Temporal: its activity drives a run with the agents of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+
+from ..runs import Recovery, Runs
+from ..runs.leases import standing
+from ..store.run_queries import DRIVEN
+from ..store.run_row import BY_MEMBERS, RunRow
+from ..store.run_store import find_run
+from .drive_workflow import DRIVE, RunWorkflow
+from .temporal_dispatcher import TemporalDispatcher
+
+_BEATS = 2.0  # seconds between heartbeats
+_SOON, _LATER = timedelta(seconds=0.05), timedelta(seconds=1)
+
+
+class DriveActivity:
+    """Drives runs. The drive itself goes on when Temporal gives an activity up (it was away, say): which process may
+    drive a run is decided by the database alone."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._recovery = Recovery(runs)
+
+    @activity.defn(name=DRIVE)
+    async def drive(self, run_id: str) -> str:
+        """Drive the run until it has ended, waits, or is suspended, and return which. Raises `ApplicationError`, upon
+        which Temporal tries again, anywhere, if it is still to be driven: this process parked it, or another living one
+        has it."""
+        beating = asyncio.create_task(_beat())
+        try:
+            run, tries = await self._runs.database.read(partial(standing, run_id=run_id))
+            task = await self._recovery.start(run, tries) if run is not None else self._runs.start(run_id)
+            await asyncio.wait([task])
+            end = _end(await self._runs.database.read(partial(find_run, run_id=run_id)))
+        finally:
+            beating.cancel()
+        if end in ("parked", "fenced"):
+            delay = _SOON if end == "parked" else _LATER
+            raise ApplicationError(f"the run {run_id} was {end}", next_retry_delay=delay)
+        return end
+
+
+def _end(run: RunRow | None) -> str:
+    """Return how a drive ended, from the row that it left."""
+    if run is None or not run.active:
+        return "ended"
+    if run.suspended:
+        return "suspended"
+    if run.status not in DRIVEN or not run.holds or run.driver == BY_MEMBERS:
+        return "waiting"
+    return "parked" if run.driver is None else "fenced"
+
+
+async def _beat() -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(_BEATS)
+
+
+@asynccontextmanager
+async def working(runs: Runs, dispatcher: TemporalDispatcher, grace: float) -> AsyncIterator[None]:
+    """Drive the runs of the dispatcher's queue while in the block. At its end no further run is taken; those under way
+    get `grace` seconds, and are parked for other workers."""
+    worker = Worker(
+        dispatcher.client,
+        task_queue=dispatcher.queue,
+        workflows=[RunWorkflow],
+        activities=[DriveActivity(runs).drive],
+        max_cached_workflows=0,  # a dead worker's cache would delay its workflows; their histories are a few lines
+        max_concurrent_activities=runs.turns.at_once,
+        graceful_shutdown_timeout=timedelta(seconds=grace + 5),
+    )
+    polling = asyncio.create_task(worker.run())
+    try:
+        yield
+    finally:
+        stopping = asyncio.create_task(worker.shutdown())
+        await runs.close(grace)
+        await asyncio.gather(stopping, polling, return_exceptions=True)
