@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -27,7 +28,7 @@ class Ensures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    at: float  # seconds of `time.monotonic`
+    at: float  # seconds of the clock
     wait: float
 
 
@@ -44,10 +45,13 @@ class Redispatch:
     for two seconds, then after twice as long each time; that a workflow is there costs Temporal nothing but the answer.
 
     Every process that `drives` tries each run once whose agent had changed: it may have the agent that the run began
-    with.
+    with. `clock` returns seconds.
     """
 
-    def __init__(self, runs: Runs, dispatcher: Ensures, *, drives: bool) -> None:
+    def __init__(
+        self, runs: Runs, dispatcher: Ensures, *, drives: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
         self._runs = runs
         self._dispatcher = dispatcher
         self._drives = drives
@@ -68,7 +72,7 @@ class Redispatch:
         return await self._ensure([one for one in left.free if one not in self._runs.here])
 
     async def _ensure(self, free: list[str]) -> int:
-        now = time.monotonic()
+        now = self._clock()
         self._due = {one: self._due.get(one) or _Due(now + _FIRST, _FIRST) for one in free}
         late = [one for one, due in self._due.items() if due.at <= now]
         for number, run_id in enumerate(late):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,7 +31,10 @@ async def background(server: Server, grace: float, recovery: Recoverer | None = 
     peers = Peers(server.runs, recovery)
     await peers.join()
     server.indexing.wake()
-    duties = {"maintenance of runs": partial(run_maintenance, server), "watching the database": _watching(server)}
+    duties: dict[str, Callable[[], Awaitable[None]]] = {
+        "maintenance of runs": partial(run_maintenance, server),
+        "watching the database": partial(watch, server.database),
+    }
     tasks = [asyncio.create_task(supervise(name, work), name=name) for name, work in duties.items()]
     try:
         yield
@@ -42,10 +45,6 @@ async def background(server: Server, grace: float, recovery: Recoverer | None = 
         await server.runs.close(grace)
         await server.indexing.close()
         await peers.leave()
-
-
-def _watching(server: Server) -> partial[object]:
-    return partial(watch, server.database)
 
 
 async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatcher:
