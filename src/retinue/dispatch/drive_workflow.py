@@ -12,7 +12,7 @@ from temporalio.common import RetryPolicy
 
 DRIVE = "drive"  # the activity
 LOOK = "look"  # the signal
-_BEAT = timedelta(seconds=6)  # without a heartbeat for so long, another worker gets the run
+_BEAT = timedelta(seconds=5)  # without a heartbeat for so long, another worker gets the run
 _LONGEST = timedelta(days=30)
 _AGAIN = RetryPolicy(initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=5))
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from ..runs import Runs
 from ..store.processes import is_leader
-from ..store.run_queries import runs_to_drive, suspended_runs
+from ..store.run_queries import runs_of_the_dead, runs_to_drive, suspended_runs
 
 _FIRST, _MOST = 2.0, 60.0  # seconds from one look at a run to the next dispatch, which doubles
 _AT_ONCE = 1_000
@@ -35,14 +35,16 @@ class _Due:
 class _Left(NamedTuple):
     leads: bool
     free: list[str]
+    orphans: frozenset[str]
     suspended: list[str]
 
 
 class Redispatch:
     """Dispatches the runs that are to be driven and that no living process has, if this process leads.
 
-    Most of them have a workflow, and wait in a queue of Temporal's. So a run is dispatched only once it has been found
-    for two seconds, then after twice as long each time; that a workflow is there costs Temporal nothing but the answer.
+    Most of them have a workflow, and wait in a queue of Temporal's. So a run is dispatched once it has been found for
+    two seconds, or at once if a process died that drove it, and then after twice as long each time. If it has a
+    workflow, this costs Temporal nothing but the answer.
 
     Every process that `drives` tries each run once whose agent had changed: it may have the agent that the run began
     with. `clock` returns seconds.
@@ -69,11 +71,12 @@ class Redispatch:
         if not left.leads:
             self._due.clear()
             return 0
-        return await self._ensure([one for one in left.free if one not in self._runs.here])
+        now, free = self._clock(), [one for one in left.free if one not in self._runs.here]
+        found = {one: _Due(now if one in left.orphans else now + _FIRST, _FIRST) for one in free}
+        self._due = {one: self._due.get(one) or due for one, due in found.items()}
+        return await self._ensure(now)
 
-    async def _ensure(self, free: list[str]) -> int:
-        now = self._clock()
-        self._due = {one: self._due.get(one) or _Due(now + _FIRST, _FIRST) for one in free}
+    async def _ensure(self, now: float) -> int:
         late = [one for one, due in self._due.items() if due.at <= now]
         for number, run_id in enumerate(late):
             if not await self._dispatcher.ensure(run_id):
@@ -87,4 +90,5 @@ def _left(connection: Connection, process: str) -> _Left:
     leads = is_leader(connection, process)
     suspended = [run.id for run in suspended_runs(connection)]
     free = runs_to_drive(connection, process, _AT_ONCE + len(suspended)) if leads else []
-    return _Left(leads, [one for one in free if one not in {*suspended}], suspended)
+    orphans = frozenset(runs_of_the_dead(connection, process) if leads else ())
+    return _Left(leads, [one for one in free if one not in {*suspended}], orphans, suspended)

@@ -18,6 +18,7 @@ from .drive_workflow import LOOK, RunWorkflow
 
 logger = logging.getLogger(__name__)
 _TIMEOUT = timedelta(seconds=5)
+_DECIDES = timedelta(seconds=2)  # for a worker to say what follows in a workflow; a frozen one never does
 _CONNECTS = 10.0  # seconds
 
 
@@ -79,6 +80,7 @@ class TemporalDispatcher:
             run_id,
             id=run_id,
             task_queue=self.queue,
+            task_timeout=_DECIDES,
             start_signal=signal,
             priority=priority,
             rpc_timeout=_TIMEOUT,

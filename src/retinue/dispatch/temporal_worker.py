@@ -9,9 +9,10 @@ from datetime import timedelta
 from functools import partial
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import Worker
 
+from ..errors import StoreUnavailable
 from ..runs import Recovery, Runs
 from ..runs.leases import standing
 from ..store.run_queries import DRIVEN
@@ -21,7 +22,8 @@ from .drive_workflow import DRIVE, RunWorkflow
 from .temporal_dispatcher import TemporalDispatcher
 
 _BEATS = 2.0  # seconds between heartbeats
-_SOON, _LATER = timedelta(seconds=0.05), timedelta(seconds=1)
+_LATER = timedelta(seconds=1)
+_DELAYS = {"parked": timedelta(seconds=0.05), "fenced": _LATER}
 
 
 class DriveActivity:
@@ -36,19 +38,28 @@ class DriveActivity:
     async def drive(self, run_id: str) -> str:
         """Drive the run until it has ended, waits, or is suspended, and return which. Raises `ApplicationError`, upon
         which Temporal tries again, anywhere, if it is still to be driven: this process parked it, or another living one
-        has it."""
+        has it, or the database is unavailable."""
         beating = asyncio.create_task(_beat())
         try:
-            run, tries = await self._runs.database.read(partial(standing, run_id=run_id))
-            task = await self._recovery.start(run, tries) if run is not None else self._runs.start(run_id)
-            await asyncio.wait([task])
-            end = _end(await self._runs.database.read(partial(find_run, run_id=run_id)))
+            end = await self._driven(run_id)
+        except StoreUnavailable as error:
+            raise _again(str(error), _LATER) from None
         finally:
             beating.cancel()
-        if end in ("parked", "fenced"):
-            delay = _SOON if end == "parked" else _LATER
-            raise ApplicationError(f"the run {run_id} was {end}", next_retry_delay=delay)
+        if end in _DELAYS:
+            raise _again(f"the run {run_id} was {end}", _DELAYS[end])
         return end
+
+    async def _driven(self, run_id: str) -> str:
+        database = self._runs.database
+        run, tries = await database.read(partial(standing, run_id=run_id))
+        task = await self._recovery.start(run, tries) if run is not None else self._runs.start(run_id)
+        await asyncio.wait([task])
+        return _end(await database.read(partial(find_run, run_id=run_id)))
+
+
+def _again(problem: str, delay: timedelta) -> ApplicationError:
+    return ApplicationError(problem, next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN)
 
 
 def _end(run: RunRow | None) -> str:

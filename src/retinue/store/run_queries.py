@@ -84,6 +84,13 @@ def runs_to_drive(connection: Connection, process: str, most: int | None = None)
     return list(connection.execute(query.limit(most)).scalars())
 
 
+def runs_of_the_dead(connection: Connection, process: str) -> list[str]:
+    """Return the ids of the runs that processes drove which are dead by now, oldest first."""
+    left = is_free(connection, runs.c.driver, process) & runs.c.driver.not_in((BY_MEMBERS, process))
+    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), left).order_by(runs.c.number)
+    return list(connection.execute(query).scalars())
+
+
 def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
     """Return the status of each run of a run's members that has not ended, by its id, oldest first."""
     return dict(_MEMBERS.rows(connection, {"run": run_id}))
