@@ -35,8 +35,9 @@ from .logs import Line, gaps, logs
 from .orders import Order, Tally, tally, work_off
 
 _BETWEEN = (0.5, 4.5)  # seconds from a kill to the next
-_STOPPED = (11.0, 16.0)  # seconds: the others take it for dead after ten
+_STOPPED = (13.0, 16.0)  # seconds: the others take it for dead after ten
 _RESTS = (0.5, 3.0)  # seconds from the end of a stop to the next
+_PROMISED = 15.0  # seconds until others go on with what a worker left
 _DOWN = (0.0, 4.0)  # seconds that a killed worker is away
 ASKS = [{"type": "function", "function": {"name": "ask", "parameters": {"type": "object", "properties": {"what": {}}}}}]
 
@@ -109,12 +110,13 @@ class Broken:
     gaps: int = 0
     taken: list[float] = field(default_factory=list)
     taken_stopped: list[float] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
     kinds: dict[str, int] = field(default_factory=dict)
 
     @property
     def broken(self) -> int:
         """Promises that were not kept."""
-        return self.tally.broken + self.gaps + sum(one > 15 for one in (*self.taken, *self.taken_stopped))
+        return self.tally.broken + self.gaps + len(self.late)
 
 
 class Breaking:
@@ -128,6 +130,7 @@ class Breaking:
         self._left: list[tuple[str, float, bool]] = []  # runs that a worker left when it died or was stopped
         self._over = asyncio.Event()
         self._least = 0
+        self._began = time.time()
         self.seen = Broken()
 
     async def all(self, least: int, kills: int, stops: int, at_once: int) -> Broken:
@@ -153,7 +156,11 @@ class Breaking:
             after = [at for _, at, _ in found.get(run_id, ()) if at > when]
             if after:
                 last[run_id, min(after)] = (when, stopped)
-        for (_, again), (when, stopped) in last.items():
+        for (run_id, again), (when, stopped) in last.items():
+            if again - when > _PROMISED:
+                kind = "stopped" if stopped else "killed"
+                told = f"{run_id}, {kind} at {when - self._began:.1f} s, went on {again - when:.1f} s later"
+                self.seen.late.append(told)
             (self.seen.taken_stopped if stopped else self.seen.taken).append(again - when)
 
     async def _kill(self, kills: int) -> None:
@@ -178,7 +185,7 @@ class Breaking:
             began = time.time()
             held = await asyncio.to_thread(self._driven, one)
             await asyncio.sleep(self._dice.uniform(*_STOPPED))
-            self._left += [(run_id, began, True) for run_id in held if time.time() - began > 14]
+            self._left += [(run_id, began, True) for run_id in held]
             one.process.send_signal(signal.SIGCONT)
             one.stopped = False
             self.seen.stops = number

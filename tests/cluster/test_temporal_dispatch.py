@@ -164,7 +164,7 @@ async def test_a_run_of_another_living_process_is_left_to_it_until_it_dies(at: S
         async with at.worker() as worker:
             server.driver.dispatch(run)
             await at.dispatcher.close()
-            await until_async(partial(tried_again, at, run))
+            await until_async(partial(is_asked_for, at, run))
             assert (await server.row(run)).driver == other.database.process
             await other.database.write(partial(leave, process=other.database.process))
             await until_async(partial(driven_by, server, run, worker))
@@ -173,9 +173,9 @@ async def test_a_run_of_another_living_process_is_left_to_it_until_it_dies(at: S
             await driving
 
 
-async def tried_again(at: Site, run: str) -> bool:
+async def is_asked_for(at: Site, run: str) -> bool:
     description = await at.dispatcher.client.get_workflow_handle(run).describe()
-    return any(one.attempt > 1 for one in description.raw_description.pending_activities)
+    return any(one.last_worker_identity for one in description.raw_description.pending_activities)
 
 
 async def driven_by(server: KeptRuns, run: str, worker: KeptRuns) -> bool:

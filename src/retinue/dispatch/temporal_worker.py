@@ -10,7 +10,7 @@ from functools import partial
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
-from temporalio.worker import Worker
+from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 
 from ..errors import StoreUnavailable
 from ..runs import Recovery, Runs
@@ -23,7 +23,9 @@ from .temporal_dispatcher import TemporalDispatcher
 
 _BEATS = 2.0  # seconds between heartbeats
 _LATER = timedelta(seconds=1)
+_EVERY, _LOOKS = 0.5, 60  # seconds between looks at a run that another process has, and how many
 _DELAYS = {"parked": timedelta(seconds=0.05), "fenced": _LATER}
+_POLLS = PollerBehaviorSimpleMaximum(1)  # what is given to a frozen worker's polls is lost for seconds
 
 
 class DriveActivity:
@@ -51,11 +53,18 @@ class DriveActivity:
         return end
 
     async def _driven(self, run_id: str) -> str:
+        """Drive the run. While another living process has it, wait here for its death: to give the run back would cost
+        seconds if it was given to a worker that is frozen next."""
         database = self._runs.database
-        run, tries = await database.read(partial(standing, run_id=run_id))
-        task = await self._recovery.start(run, tries) if run is not None else self._runs.start(run_id)
-        await asyncio.wait([task])
-        return _end(await database.read(partial(find_run, run_id=run_id)))
+        for _ in range(_LOOKS):
+            run, tries = await database.read(partial(standing, run_id=run_id))
+            task = await self._recovery.start(run, tries) if run is not None else self._runs.start(run_id)
+            await asyncio.wait([task])
+            end = _end(await database.read(partial(find_run, run_id=run_id)))
+            if end != "fenced" or activity.is_worker_shutdown():
+                break
+            await asyncio.sleep(_EVERY)
+        return end
 
 
 def _again(problem: str, delay: timedelta) -> ApplicationError:
@@ -90,6 +99,8 @@ async def working(runs: Runs, dispatcher: TemporalDispatcher, grace: float) -> A
         activities=[DriveActivity(runs).drive],
         max_cached_workflows=0,  # a dead worker's cache would delay its workflows; their histories are a few lines
         max_concurrent_activities=runs.turns.at_once,
+        activity_task_poller_behavior=_POLLS,
+        workflow_task_poller_behavior=_POLLS,
         graceful_shutdown_timeout=timedelta(seconds=grace + 5),
     )
     polling = asyncio.create_task(worker.run())
