@@ -21,6 +21,7 @@ _GROUPS = {
         "run": "Answer a question with an agent of a file.",
         "serve": "Serve a file's agents and pipelines to OpenAI clients.",
         "worker": "Drive the runs of servers that share a database.",
+        "up": "Try a file on a cluster on this machine.",
         "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
     },
     "Write a file of agents": {

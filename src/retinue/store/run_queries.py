@@ -228,6 +228,11 @@ def count_by_status(connection: Connection, scope: TenantView) -> dict[str, int]
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
+def count_all_by_status(connection: Connection) -> dict[str, int]:
+    """Return the number of all tenants' runs by status."""
+    return {row[0]: row[1] for row in connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))}
+
+
 def _conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]]:
     same = {
         "thread_id": wanted.thread_id,
