@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from statistics import median
+from typing import Any, TypeAlias
 
 from bench.loop import cpu, note
 from bench.persistence import new_run
@@ -23,6 +26,7 @@ from retinue.server.agent_versions import agent_at
 from retinue.store.database import Database
 from retinue.store.run_row import RunRow
 
+Work: TypeAlias = Callable[[], Awaitable[Any]]
 DEPTHS = (1, 2, 4, 8)
 _ROUNDS = 40
 _QUESTION = "What is there to note?"
@@ -70,32 +74,49 @@ def measure() -> str:
 async def _table(folder: Path) -> str:
     gc.freeze()
     lines = []
-    alone = await cpu(partial(team(0).run_async, _QUESTION), _ROUNDS)
-    kept_alone = await _kept(team(0), folder / "alone.db")
     for depth in DEPTHS:
-        nested = await cpu(partial(team(depth).run_async, _QUESTION), _ROUNDS)
-        kept = await _kept(team(depth), folder / f"{depth}.db")
-        hop, kept_hop = ((whole - (depth + 1) * one) / depth for whole, one in ((nested, alone), (kept, kept_alone)))
-        lines.append(f"| {depth} | {hop * 1e3:.3f} | {kept_hop * 1e3:.3f} |")
+        nested = await _hop(depth, _nested)
+        kept = await _hop(depth, partial(_kept, folder / f"{depth}.db"))
+        lines.append(f"| {depth} | {_row(nested)} | {_row(kept)} |")
     return (
         "CPU of the process for one hop: an agent calls another, which has a run of its own, and gets its answer. From "
-        "the CPU of a team of so many agents one below the other, that of as many runs of a single one is taken off "
-        f"({alone * 1e3:.2f} ms in memory, {kept_alone * 1e3:.2f} ms stored: a reply, a call, a reply). The model is "
-        "in the process and takes no time. Stored: SQLite, every commit synced; each member is a run in the database, "
-        f"and its caller rests meanwhile. Median of {_ROUNDS} runs.\n\n"
-        "| hops | in memory, ms a hop | stored, ms a hop |\n|---|---|---|\n" + "\n".join(lines) + "\n"
+        "the CPU of a team of so many agents one below the other, that of as many runs of a single one (a reply, a "
+        "call, a reply) is taken off; the two are measured in turn. The model is in the process and takes no time. "
+        "Stored: SQLite, every commit synced; each member is a run in the database, and its caller rests meanwhile. "
+        f"Medians of {_ROUNDS} runs.\n\n"
+        "| hops | in memory: a single run, ms | ms a hop | stored: a single run, ms | ms a hop |\n"
+        "|---|---|---|---|---|\n" + "\n".join(lines) + "\n"
     )
 
 
-async def _kept(agent: Agent, path: Path) -> float:
-    database = Database(f"sqlite:///{path}")
+def _row(taken: tuple[float, float]) -> str:
+    alone, hop = taken
+    return f"{alone * 1e3:.2f} | {hop * 1e3:.3f}"
+
+
+async def _hop(depth: int, running: Callable[[Agent], AbstractAsyncContextManager[Work]]) -> tuple[float, float]:
+    """Seconds of CPU of a single run, and of a hop in a team of this depth."""
+    async with running(team(0)) as alone, running(team(depth)) as whole:
+        taken = [(await cpu(alone, 1), await cpu(whole, 1)) for _ in range(_ROUNDS)]
+    single = median(one for one, _ in taken)
+    return single, (median(team for _, team in taken) - (depth + 1) * single) / depth
+
+
+@asynccontextmanager
+async def _nested(agent: Agent) -> AsyncIterator[Work]:
+    yield partial(agent.run_async, _QUESTION)
+
+
+@asynccontextmanager
+async def _kept(path: Path, agent: Agent) -> AsyncIterator[Work]:
+    database = Database(f"sqlite:///{path.with_stem(f'{path.stem}_{agent.name}')}")
     ended: dict[str, Callable[[], None]] = {}
 
     async def assign(run: RunRow) -> RunInput:
         return RunInput(agent_at({"agent": agent}, run.agent) or agent, run.request.get("question", _QUESTION))
 
     driven = Runs(database, assign, lambda run: ended.pop(run.id, lambda: None)())
-    rows = [await database.write(partial(new_run, number)) for number in range(1, _ROUNDS + 2)]
+    rows = [await database.write(partial(new_run, number)) for number in range(1, 2 * _ROUNDS + 1)]
     number = count()
 
     async def run() -> None:
@@ -105,8 +126,6 @@ async def _kept(agent: Agent, path: Path) -> float:
         driven.start(row.id, row)
         await over.wait()
 
-    work: Callable[[], Awaitable[None]] = run
-    taken = await cpu(work, _ROUNDS)
+    yield run
     await driven.close(10.0)
     await database.close_async()
-    return taken

@@ -24,7 +24,7 @@ from retinue.errors import StoreConflict
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.leases import acquire_epoch
 from retinue.runs.member_paths import member_run_id
-from retinue.runs.member_runs import Caller, find_or_add_member, settle_caller
+from retinue.runs.member_runs import Caller, begin_members, new_member, settle_caller
 from retinue.runs.run_status import final_values
 from retinue.runs.submissions import submit_decisions
 from retinue.store.database import Database
@@ -203,24 +203,28 @@ def test_a_cancel_of_the_caller_ends_its_member_whatever_it_does_meanwhile(postg
         assert member.status in ("cancelled", "cancelling", "completed")
 
 
+def member_of(connection: Connection, team: Team) -> tuple[RunRow, RunRow]:
+    """The caller, and the row of its member, which has not begun."""
+    delete_runs(connection, [MEMBER])
+    caller = Caller(team.row(connection), "a", Task("?"), {"w"}, {})
+    return caller.run, new_member(caller, MemberCall(Tool("w", print), "q", "call_1_0", Budget), Budget())
+
+
 def test_of_two_drives_that_call_a_member_one_begins_it(engine: Engine) -> None:
     team = Team(engine)
     with engine.begin() as connection:
-        delete_runs(connection, [MEMBER])
-    with engine.connect() as connection:
-        caller = Caller(team.row(connection), "a", Task("?"))
-    call = MemberCall(Tool("w", print), "q", "call_1_0", Budget)
+        caller, member = member_of(connection, team)
 
     def begin(connection: Connection) -> None:
-        assert find_or_add_member(connection, caller, call, Budget()) is not None
+        assert begin_members(connection, caller, [member], lambda _, row: row)
 
     if engine.dialect.name == "postgresql":
         (problem,) = at_once(engine, begin, begin)
-        assert isinstance(problem, StoreConflict)  # it is tried again, and finds the other's
-    assert in_order(engine, begin, begin) == []
+    else:
+        (problem,) = in_order(engine, begin, begin)
+    assert isinstance(problem, StoreConflict)
     with engine.begin() as connection:
         update_run(connection, team.row(connection), epoch=2)
-    with engine.begin() as connection:
         delete_runs(connection, [MEMBER])
     assert isinstance(in_order(engine, begin)[0], Fenced)  # by a drive that was overtaken
 
@@ -228,8 +232,30 @@ def test_of_two_drives_that_call_a_member_one_begins_it(engine: Engine) -> None:
 def test_no_member_begins_for_a_caller_that_was_cancelled(engine: Engine) -> None:
     team = Team(engine)
     with engine.begin() as connection:
-        delete_runs(connection, [MEMBER])
-        caller = Caller(team.row(connection), "a", Task("?"))
+        caller, member = member_of(connection, team)
         team.cancel(connection)
-        call = MemberCall(Tool("w", print), "q", "call_1_0", Budget)
-        assert find_or_add_member(connection, caller, call, Budget()) is None
+        assert begin_members(connection, caller, [member], lambda _, row: row) == []
+
+
+def test_a_caller_is_acquired_by_who_ends_its_last_member(engine: Engine) -> None:
+    team = Team(engine)
+    in_order(engine, team.hand_over)
+    with engine.begin() as connection:
+        update_run(connection, team.row(connection, MEMBER), status="completed", holds=False)
+        (after,) = settle_caller(connection, "run_1", 600, lambda *_: None, "p")
+    caller, _ = team.now()
+    assert caller == after
+    assert (caller.status, caller.driver, caller.epoch, caller.progress) == ("in_progress", "p", 2, 2)
+    with engine.begin() as connection:
+        assert list(settle_caller(connection, "run_1", 600, lambda *_: None, "p")) == []
+
+
+def test_a_caller_that_has_expired_is_acquired_by_nobody(engine: Engine) -> None:
+    team = Team(engine)
+    with engine.begin() as connection:
+        update_run(connection, team.row(connection), expires_at=1)
+    in_order(engine, team.hand_over)
+    with engine.begin() as connection:
+        update_run(connection, team.row(connection, MEMBER), status="completed", holds=False)
+        (after,) = settle_caller(connection, "run_1", 600, lambda *_: None, "p")
+        assert after.driver is None

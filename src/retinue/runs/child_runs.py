@@ -1,54 +1,103 @@
-"""Runs of members as stored runs: started, or found again, by the drive of their caller, which does not wait."""
+"""Runs of members as stored runs: begun, or found again, by the drive of their caller, which does not wait."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
+from sqlalchemy import Connection
+
 from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of
-from ..core.events import Observed, Replied
+from ..core.events import Asked, Called, Observed, Replied
 from ..core.run_result import result
-from ..core.values import StopReason, Usage
-from ..errors import DataError, StoreConflict, StoreUnavailable
+from ..core.values import StopReason
+from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Fenced
 from ..store.run_row import RunRow
-from .member_runs import Caller, Found, find_or_add_member
+from .log_writer import LogWriter
+from .member_runs import Acquire, Caller, Found, begin_members, insert_members, new_member
 
 
 class ChildRuns:
-    """Runs the members of `caller`; `start` drives a run in the background.
+    """Runs the members of `caller`, whose events `writer` writes.
 
-    `problem` is what kept a member from being started or found, for the caller's drive to raise: it is the database's
-    problem, and not an observation.
+    A new member's run is inserted by the transaction that writes its call and leaves the caller to its members
+    (`insert`). If the caller has other work in the same step, its members do not wait for that (`begin`).
+
+    Args:
+        acquire: Returns the row of a run that is inserted, acquired by this process if it has room.
+        start: Has a run driven, in the background.
     """
 
-    def __init__(self, database: Database, caller: Caller, start: Callable[[str, RunRow], object]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        caller: Caller,
+        writer: LogWriter,
+        acquire: Acquire,
+        start: Callable[[RunRow], object],
+    ) -> None:
         self._database = database
         self._caller = caller
+        self._writer = writer
+        self._acquire = acquire
         self._start = start
+        self.members = caller.members
+        self._new: list[RunRow] = []
+        self.settles = bool(caller.found)  # members may have ended before their caller is left to them
         self.problem: Exception | None = None
+        """What kept a member from being begun. It is the database's problem, not an observation."""
 
     def knows(self, call: str) -> bool:
         """Return `True`: the run is found by its id, or was never begun."""
         return True
 
     async def run(self, member: MemberCall) -> MemberAnswer:
-        """Return how the member's run ended. Raises `Pending` if it is under way, perhaps since now."""
+        """Return how the member's run ended. Raises `Pending` if it is under way, or is about to begin."""
         budget = member.budget(member.tool.something.run_spec().budget)
-        work = partial(find_or_add_member, by=self._caller, member=member, budget=budget)
+        found = self._caller.found.get(member.call)
+        if found is not None and not found.run.active:
+            return _answer(member, found)
+        if found is None:
+            self._new.append(new_member(self._caller, member, budget))
+            if self._works_beside():
+                await self._begin_at_once(member.tool.name)
+        elif found.run.driver is None:
+            self._start(found.run)
+        raise Pending(StopReason.AWAITING_MEMBER, f"{member.tool.name} is at work")
+
+    async def _begin_at_once(self, name: str) -> None:
         try:
-            found = await self._database.write(work)
-        except DataError as error:
-            return answer_of(member.tool.name, StopReason.ERROR, "", str(error), Usage(), 0.0)
+            await self.begin()
         except (StoreUnavailable, StoreConflict, Fenced) as error:
             self.problem = StoreUnavailable(str(error)) if isinstance(error, StoreConflict) else error
-            raise Pending(StopReason.AWAITING_MEMBER, f"{member.tool.name} cannot be reached") from error
-        if found is None or found.run.active:
-            if found is not None and found.run.driver is None:
-                self._start(found.run.id, found.run)
-            raise Pending(StopReason.AWAITING_MEMBER, f"{member.tool.name} is at work")
-        return _answer(member, found)
+            raise Pending(StopReason.AWAITING_MEMBER, f"{name} cannot be reached") from error
+
+    def _works_beside(self) -> bool:
+        """Whether the current step calls other tools, too."""
+        for entry in reversed(self._writer.log):
+            match entry.event:
+                case Called(action=action) if action.tool not in self.members:
+                    return True
+                case Asked() | Replied():
+                    return False
+        return False
+
+    async def begin(self) -> None:
+        """Begin the new runs, if there are any, after their calls were written."""
+        new, self._new = self._new, []
+        if not new:
+            return
+        self.settles = True
+        await self._writer.written()
+        caller = self._caller.run
+        for run in await self._database.write(partial(begin_members, caller=caller, new=new, acquire=self._acquire)):
+            self._start(run)
+
+    def insert(self, connection: Connection) -> list[RunRow]:
+        """Insert the new runs and return their rows, which are to be started after the commit."""
+        return insert_members(connection, self._new, self._acquire)
 
 
 def _answer(member: MemberCall, found: Found) -> MemberAnswer:
@@ -56,7 +105,7 @@ def _answer(member: MemberCall, found: Found) -> MemberAnswer:
     seconds = sum(event.reply.seconds for event in log if isinstance(event, Replied))
     seconds += sum(event.observation.seconds for event in log if isinstance(event, Observed))
     done = result(log, seconds)
-    problem = found.run.error.message if found.run.error else ""
+    problem = found.problem or (found.run.error.message if found.run.error else "")
     if done.answer and found.run.status not in ("completed", "incomplete"):  # such as one that was cancelled
         return answer_of(member.tool.name, done.stop_reason, "", found.run.status, done.usage, seconds)
     return answer_of(member.tool.name, done.stop_reason, done.answer, problem or done.error, done.usage, seconds)

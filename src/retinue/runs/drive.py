@@ -21,14 +21,15 @@ from ..core.values import Image, Message, StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..nested_runs import Earlier
 from ..store.database import Database
-from ..store.event_log import Change, Fenced, read_events
+from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import BY_MEMBERS, REGARDLESS, RunRow, RunValues
+from ..store.snapshots import SnapshotWriter
 from .cancellation import cancel_members, fail_drive
 from .child_runs import ChildRuns
 from .failpoints import failpoint
-from .leases import Lease, is_new, is_suspect
+from .leases import Lease, is_new, is_suspect, leased
 from .log_writer import LogWriter
-from .member_runs import Caller, Conclude, settle_caller
+from .member_runs import Caller, Conclude, Found, read_with_members, settle_caller
 from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
 from .suspension import suspend_run
@@ -56,8 +57,9 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True)
 class DriveContext:
-    """What drives have in common: `Runs` documents it. `start` drives another run in the background, and `left`
-    interrupts the members of a run that has ended. `parking` is set when the process stops."""
+    """What drives have in common: `Runs` documents it. `start` drives another run in the background, whose row says
+    whether this process has acquired it. `has_room` says whether it should acquire further ones. `left` interrupts the
+    members of a run that has ended. `parking` is set when the process stops."""
 
     database: Database
     followers: Subscriptions
@@ -65,16 +67,24 @@ class DriveContext:
     ended: Callable[[RunRow], None]
     human_ttl: int
     conclude: Conclude
-    start: Callable[..., object]
+    snapshots: SnapshotWriter
+    start: Callable[[RunRow], object]
+    has_room: Callable[[], bool]
     left: Callable[[], None]
     parking: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def settling(self, run_id: str) -> tuple[Callable[..., None], list[RunRow]]:
-        """Return what updates a run that its members have, in a transaction, and the rows that this changes."""
+    def acquire(self, connection: Connection, run: RunRow) -> RunRow:
+        """Return the row of a run that is to be inserted, acquired by this process if it has room."""
+        return leased(connection, run, self.database.process, self.snapshots) if self.has_room() else run
+
+    def settling(self, run_id: str, *, acquires: bool = False) -> tuple[Callable[..., None], list[RunRow]]:
+        """Return what updates a run that its members have, in a transaction, and the rows that this changes. With
+        `acquires`, this process acquires a run that goes on, if it has room."""
         changed: list[RunRow] = []
 
-        def settle(connection: Connection, after: RunRow | None = None) -> None:
-            changed[:] = settle_caller(connection, run_id, self.human_ttl, self.conclude)
+        def settle(connection: Connection) -> None:
+            process = self.database.process if acquires and self.has_room() else None
+            changed[:] = settle_caller(connection, run_id, self.human_ttl, self.conclude, process)
 
         return settle, changed
 
@@ -82,8 +92,8 @@ class DriveContext:
         """See to what follows from changes of runs that their members have, or had."""
         for row in changed:
             self.followers.look(row.id)
-            if row.driver is None:
-                self.start(row.id, row)
+            if row.status == "in_progress":
+                self.start(row)
 
 
 class Drive:
@@ -95,6 +105,7 @@ class Drive:
         self._give_up = lease.give_up
         self._live: Run | None = None
         self._cancelled = False
+        self._found: Mapping[str, Found] = {}  # its members that are at work, or have ended since
         self.caller = lease.run.parent_id
 
     def cancel(self) -> None:
@@ -107,7 +118,9 @@ class Drive:
         """Drive the run. Raises `Fenced` if another drive has it by now, and `StoreUnavailable`."""
         run = self._run
         try:
-            log = [] if is_new(run) else await self._context.database.read(partial(read_events, run_id=run.id))
+            log: list[Entry] = []
+            if not is_new(run):
+                log, self._found = await self._context.database.read(partial(read_with_members, run_id=run.id))
         except DataError as error:
             logger.error("the run %s failed: %s", run.id, error)
             failed = await self._context.database.write(partial(fail_drive, held=run, problem=str(error)))
@@ -132,7 +145,7 @@ class Drive:
         if run.status == "cancelling" or run.ending:
             return await self._end(writer, Stopped(StopReason.CANCELLED))
         try:
-            live, tools = await self._begin(writer)
+            live, tools, children = await self._begin(writer)
         except StoreUnavailable:
             raise
         except AgentChanged as error:
@@ -144,7 +157,7 @@ class Drive:
         if self._cancelled:
             live.cancel()
         try:
-            return await self._follow(writer, live, tools)
+            return await self._follow(writer, live, tools, children)
         except (StoreUnavailable, StoreConflict, Fenced):
             raise
         except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
@@ -153,8 +166,8 @@ class Drive:
             logger.warning("the run %s failed: %s", run.id, error)
             return await self._end(writer, stopped_by(error))
 
-    async def _begin(self, writer: LogWriter) -> tuple[Run, Mapping[str, Tool]]:
-        """Return the replayed run and its tools."""
+    async def _begin(self, writer: LogWriter) -> tuple[Run, Mapping[str, Tool], ChildRuns]:
+        """Return the replayed run, its tools, and what runs its members."""
         run = self._run
         assigned = await self._context.assign(run)
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
@@ -166,35 +179,55 @@ class Drive:
         live.regardless = run.snapshot == REGARDLESS
         task = Task(asked.question, history=tuple(asked.history))
         path = assigned.path or run.agent
-        live.delegate = ChildRuns(self._context.database, Caller(run, path, task), self._context.start)
-        return live, {tool.name: tool for tool in assigned.agent.tools}
+        tools = {tool.name: tool for tool in assigned.agent.tools}
+        members = {name for name, one in tools.items() if is_member(one)}
+        context = self._context
+        caller = Caller(run, path, task, members, self._found)
+        children = ChildRuns(context.database, caller, writer, context.acquire, context.start)
+        live.delegate = children
+        return live, tools, children
 
-    async def _follow(self, writer: LogWriter, live: Run, tools: Mapping[str, Tool]) -> DriveEnd:
+    async def _follow(self, writer: LogWriter, live: Run, tools: Mapping[str, Tool], children: ChildRuns) -> DriveEnd:
         """Persist the events of `live` as they occur."""
         trusted = not is_suspect(self._run.attempts)  # else calls are written first: one of them kills the process
-        free = {name for name, one in tools.items() if one.effects == "read" and trusted and not is_member(one)}
+        free = {name for name, one in tools.items() if one.effects == "read" and trusted} - children.members
         async with aclosing(live.events()) as events:
             async for event in events:
-                if self._context.parking.is_set() and isinstance(event, Stopped):
-                    break
-                if isinstance(event, Stopped) and event.reason is StopReason.AWAITING_MEMBER:
-                    return await self._hand_over(writer, live)
-                if isinstance(event, Finished | Stopped):
-                    return await self._end(writer, event, tools=tools)
-                if not await writer.note(event, free):
-                    live.cancel()
+                match event:
+                    case Stopped(reason=StopReason.AWAITING_MEMBER):
+                        return await self._hand_over(writer, children)
+                    case Stopped() if self._context.parking.is_set():
+                        break
+                    case Stopped(reason=StopReason.AWAITING_HUMAN):
+                        await children.begin()  # they do not wait for the person
+                        return await self._end(writer, event, tools=tools)
+                    case Finished() | Stopped():
+                        return await self._end(writer, event, tools=tools)
+                    case _:
+                        if not await writer.note(event, free, children.members):
+                            live.cancel()
         return "parked"
 
-    async def _hand_over(self, writer: LogWriter, live: Run) -> DriveEnd:
+    async def _hand_over(self, writer: LogWriter, children: ChildRuns) -> DriveEnd:
         """Leave the run to its members, holding nothing. Whatever ends them lets it go on."""
-        if isinstance(live.delegate, ChildRuns) and live.delegate.problem is not None:
-            raise live.delegate.problem
+        if children.problem is not None:
+            raise children.problem
         failpoint("before members have it")
-        also, settled = self._context.settling(self._run.id)
+        settle, settled = self._context.settling(self._run.id)
+        begun: list[RunRow] = []
+
+        def also(connection: Connection, after: RunRow) -> None:
+            if after.status == "in_progress" and not after.ending:
+                begun[:] = children.insert(connection)
+            if children.settles:  # they may have ended by now, or ask something
+                settle(connection)
+
         after = await writer.written(lambda now: Change(RunValues(driver=BY_MEMBERS), (), also))
         if after.status == "cancelling" or after.ending:
             return await self._end(writer, Stopped(StopReason.CANCELLED))
         failpoint("after members have it")
+        for row in begun:
+            self._context.start(row)
         self._context.settled(settled)
         return "waiting"
 
@@ -220,7 +253,7 @@ class Drive:
         failpoint("before the end")
         run = self._run
         writer.put(event)
-        settle, settled = self._context.settling(run.parent_id or "")
+        settle, settled = self._context.settling(run.parent_id or "", acquires=True)
         left = [False]  # members that were still at work
         teams = isinstance(event, Stopped) and (tools is None or any(map(is_member, tools.values())))
 
@@ -235,7 +268,7 @@ class Drive:
             self._context.conclude(connection, after, writer.log)
             left[0] = teams and not after.active and cancel_members(connection, run.id)
             if run.parent_id is not None:
-                settle(connection, after)
+                settle(connection)
 
         after = await writer.written(change)
         failpoint("after the end")

@@ -62,9 +62,19 @@ class Runs:
         self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
         self.snapshots = SnapshotWriter()
         self._context = DriveContext(
-            database, self.followers, assign, ended, human_ttl, conclude, self._start_next, self.interrupt_members
+            database,
+            self.followers,
+            assign,
+            ended,
+            human_ttl,
+            conclude,
+            self.snapshots,
+            self._go_on,
+            self._has_room,
+            self.interrupt_members,
         )
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._acquired: dict[str, Lease] = {}  # by the transactions that let these runs begin, or go on
         self.here = self._tasks.keys()  # the runs that this process drives, or is about to
         self._wanted: set[str] = set()  # to be driven again
         self._interrupted: set[str] = set()
@@ -85,6 +95,17 @@ class Runs:
             task = self._tasks[run_id] = asyncio.create_task(work, name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return task
+
+    def _go_on(self, run: RunRow) -> None:
+        """Have a run driven that may begin, or go on. If this process has acquired it already, it drives it."""
+        if run.driver == self.database.process:
+            self._acquired[run.id] = Lease(run)
+            self.start(run.id, run)
+        else:
+            self.dispatch(run.id, run)
+
+    def _has_room(self) -> bool:
+        return not self.turns.waiting and not self._context.parking.is_set()
 
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run background work beside the runs; `close` cancels it."""
@@ -127,14 +148,6 @@ class Runs:
         with suppress(StoreUnavailable):
             await self.database.write(partial(park_runs, run_ids=list(parked), process=self.database.process))
 
-    def _start_next(self, run_id: str, run: RunRow | None = None) -> None:
-        """Drive a member, or the caller, of a run that is driven here: here if there is room, which saves a
-        dispatch."""
-        if self.turns.driven < self.turns.at_once:
-            self.start(run_id, run)
-        else:
-            self.dispatch(run_id, run)
-
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
             del self._tasks[run_id]
@@ -175,11 +188,7 @@ class Runs:
         took it over ("fenced"); this process stops and leaves it to the next one ("parked"); or its agent changed
         ("suspended"). Raises `StoreUnavailable` if the database is unavailable; the run can be resumed."""
         failpoint("before claim")
-        lease: Lease | None = None
-        with suppress(StoreConflict):
-            process, snapshots = self.database.process, self.snapshots
-            claim = partial(acquire_epoch, run_id=run_id, process=process, request=request, snapshots=snapshots)
-            lease = await self.database.submit(claim)
+        lease = self._acquired.pop(run_id, None) or await self._claim(run_id, request)
         if lease is None:
             settle, settled = self._context.settling(run_id)
             await self.database.write(settle)
@@ -198,3 +207,10 @@ class Runs:
             return "fenced"
         finally:
             self._live.pop(run_id, None)
+
+    async def _claim(self, run_id: str, request: Mapping[str, Any] | None) -> Lease | None:
+        process, snapshots = self.database.process, self.snapshots
+        claim = partial(acquire_epoch, run_id=run_id, process=process, request=request, snapshots=snapshots)
+        with suppress(StoreConflict):
+            return await self.database.submit(claim)
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -62,6 +63,20 @@ def acquire_epoch(
     most = _DEATHS if kind == "called" else _ELSEWHERE
     reason = f"the process that drove this run ended {most} times without making progress" if attempts > most else ""
     return Lease(update_run(connection, run, **values), reason)
+
+
+def leased(connection: Connection, run: RunRow, process: str, snapshots: SnapshotWriter) -> RunRow:
+    """Return the row of a run that is to be inserted in this transaction, acquired by `process`."""
+    values = RunValues(status="in_progress", driver=process, attempts=1, progress=0, epoch=1)
+    values["started_at"] = int(time.time())
+    values["snapshot"] = snapshots.write(connection, run)
+    return replace(run, **values)
+
+
+def lease_again(connection: Connection, run: RunRow, process: str) -> RunValues:
+    """Return the values with which `process` acquires a run that has begun, and that nobody drives."""
+    now, _ = last_milestone(connection, run.id)
+    return RunValues(driver=process, attempts=1, progress=now, epoch=run.epoch + 1)
 
 
 def park_runs(connection: Connection, run_ids: Sequence[str], process: str) -> None:

@@ -45,10 +45,10 @@ class LogWriter:
         self._late = False  # deltas became due during another write
         self._said_at = 0.0  # in loop time
 
-    async def note(self, event: Event | Delta, free: Set[str]) -> bool:
+    async def note(self, event: Event | Delta, free: Set[str], members: Set[str]) -> bool:
         """Append an event of the run as it occurs, and write it when it must be: what a call may do to the world only
-        after its intent is persisted, unless its tool is one of `free`. Return whether the run may go on: no, if
-        another process has cancelled it before that call."""
+        after its intent is persisted, unless its tool is one of `free`; calls of `members` are written with the
+        members' runs. Return whether the run may go on: no, if another process has cancelled it before that call."""
         goes_on = True
         match event:
             case Delta():
@@ -66,7 +66,7 @@ class LogWriter:
                 self.put(event)
                 if action.tool in free:
                     self.write()
-                else:  # the intent is persisted before the effect
+                elif action.tool not in members:  # the intent is persisted before the effect
                     failpoint("before intent")
                     goes_on = await self.may_act()
                     failpoint("after intent")

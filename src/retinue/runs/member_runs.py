@@ -7,7 +7,7 @@ path of their calls (`call_1_0/call_2_0`), so that the client of the run at the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -15,53 +15,72 @@ from sqlalchemy import Connection
 
 from ..core.budgets import Budget
 from ..core.delegation import MemberCall
-from ..core.events import Called, Event, Paused, Stopped
+from ..core.events import Called, Event, Observed, Paused, Stopped
 from ..core.protocols import Task
 from ..core.values import AgentAction, StopReason
+from ..errors import DataError
 from ..store.clock import CLOCK
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
 from ..store.run_queries import active_members
-from ..store.run_row import BY_MEMBERS, RunRow
+from ..store.run_row import BY_MEMBERS, RunRow, RunValues
 from ..store.run_store import find_run, insert_run, update_run
+from .leases import lease_again
 from .member_paths import member_run_id
 from .run_status import final_values
 from .thread_messages import messages_of
 
 Conclude = Callable[[Connection, RunRow, Sequence[Entry]], None]
+Acquire = Callable[[Connection, RunRow], RunRow]
+
+
+class Found(NamedTuple):
+    """A member's run, and its log if it has ended; `problem` says why that cannot be read."""
+
+    run: RunRow
+    log: Sequence[Entry] = ()
+    problem: str = ""
 
 
 class Caller(NamedTuple):
-    """A run that calls members: its row as it was acquired, the path of its agent, and its task."""
+    """A run that calls members: its row as it was acquired, the path of its agent, its task, the names of its members,
+    and by their calls the runs of members of which it has not observed how they ended."""
 
     run: RunRow
     path: str
     task: Task
+    members: Set[str]
+    found: Mapping[str, Found]
 
 
-class Found(NamedTuple):
-    """A member's run, and its log if it has ended."""
+def read_with_members(connection: Connection, run_id: str) -> tuple[list[Entry], dict[str, Found]]:
+    """Return the log of a run, and the members that its drive finds (`Caller.found`). Raises `DataError` if a row of
+    the log holds no valid event."""
+    log = read_events(connection, run_id)
+    called = [entry.event.action.id for entry in log if isinstance(entry.event, Called)]
+    observed = {entry.event.observation.call_id for entry in log if isinstance(entry.event, Observed)}
+    found: dict[str, Found] = {}
+    for call in called:
+        member = None if call in observed else find_run(connection, member_run_id(run_id, call))
+        if member is not None:
+            found[call] = Found(member) if member.active else _ended(connection, member)
+    return log, found
 
-    run: RunRow
-    log: Sequence[Entry] = ()
+
+def _ended(connection: Connection, member: RunRow) -> Found:
+    try:
+        return Found(member, read_events(connection, member.id))
+    except DataError as error:
+        return Found(member, problem=str(error))
 
 
-def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, budget: Budget) -> Found | None:
-    """Return the run of a member, which begins unless it is there. Return `None` if its caller has to end. Raises
-    `Fenced` if another drive has the caller's run by now."""
+def new_member(by: Caller, member: MemberCall, budget: Budget) -> RunRow:
+    """Return the row of a member's run, which has yet to be inserted."""
     caller = by.run
-    run = find_run(connection, member_run_id(caller.id, member.call))
-    if run is not None:
-        return Found(run, () if run.active else read_events(connection, run.id))
-    now = find_run(connection, caller.id, caller.request, lock=True)
-    if now is None or now.epoch != caller.epoch:
-        raise Fenced(caller.id)
-    if now.status != "in_progress" or now.ending:
-        return None
     agent = f"{by.path}/{member.tool.name}"
     task = by.task if member.passes_conversation else Task(member.question)
     history = [{"role": one.role, "content": one.content} for one in task.history]
     asked = {"question": task.question, "history": history, "budget": asdict(budget)}
-    run = RunRow(
+    return RunRow(
         id=member_run_id(caller.id, member.call),
         tenant=caller.tenant,
         thread_id=None,
@@ -78,8 +97,23 @@ def find_or_add_member(connection: Connection, by: Caller, member: MemberCall, b
         call_id=member.call,
         stored=True,
     )
-    insert_run(connection, run)
-    return Found(run)
+
+
+def begin_members(connection: Connection, caller: RunRow, new: Sequence[RunRow], acquire: Acquire) -> list[RunRow]:
+    """Insert the runs of members while the run acquired as `caller` goes on, unless it has to end. Return their rows.
+    Raises `Fenced` if another drive has the caller's run by now."""
+    now = find_run(connection, caller.id, caller.request, lock=True)
+    if now is None or now.epoch != caller.epoch:
+        raise Fenced(caller.id)
+    return insert_members(connection, new, acquire) if now.status == "in_progress" and not now.ending else []
+
+
+def insert_members(connection: Connection, new: Sequence[RunRow], acquire: Acquire) -> list[RunRow]:
+    """Insert the runs of members. Return their rows, which `acquire` may have changed."""
+    rows = [acquire(connection, run) for run in new]
+    for row in rows:
+        insert_run(connection, row)
+    return rows
 
 
 def _origin(caller: RunRow) -> dict[str, Any]:
@@ -88,15 +122,21 @@ def _origin(caller: RunRow) -> dict[str, Any]:
     return came | ({"callers": said} if (said := caller.request.get("callers")) else {})
 
 
-def settle_caller(connection: Connection, run_id: str, human_ttl: int, conclude: Conclude) -> Iterator[RunRow]:
+def settle_caller(
+    connection: Connection, run_id: str, human_ttl: int, conclude: Conclude, process: str | None = None
+) -> Iterator[RunRow]:
     """Update a run whose members have it: it goes on once none of them is active, and waits for a person when they
-    do. Yield the new rows of this run and of those above it, as far as they changed."""
+    do. `process` then acquires it, if one is given. Yield the new rows of this run and of those above it, as far as
+    they changed."""
     run = find_run(connection, run_id, lock=True)
     if run is None or run.driver != BY_MEMBERS or not run.active:
         return
     members = active_members(connection, run_id)
     if not members:
-        yield update_run(connection, run, status="in_progress", driver=None, attempts=0, progress=None, waiting=())
+        values = RunValues(driver=None, attempts=0, progress=None)
+        if process is not None and (run.expires_at is None or run.expires_at > CLOCK.now()):
+            values = lease_again(connection, run, process)
+        yield update_run(connection, run, **(values | RunValues(status="in_progress", waiting=())))
         return
     if run.status == "requires_action":  # further questions wait until its client has answered those that it was told
         return

@@ -26,17 +26,18 @@ _APPEND = Prepared(
         .with_for_update(key_share=True),  # PostgreSQL: no other holder meanwhile; SQLite has one writer
     )
 )
-_READ = (
+_LATER = (
     select(events.c.seq, events.c.at, events.c.kind, events.c.payload, events.c.version)
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
-_PAGE = _READ.limit(100)
+_PAGE = _LATER.limit(100)
+_READ = Prepared(_LATER)
 _VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
 _PAGE_SIZE = 100_000  # characters after which a page ends
-_LENGTH = select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run"))
-_DONE = (
+_LENGTH = Prepared(select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run")))
+_DONE = Prepared(
     select(events.c.seq, events.c.kind)
     .where(events.c.run_id == bindparam("run"), events.c.kind != Said.__name__.lower())
     .order_by(events.c.seq.desc())
@@ -109,8 +110,7 @@ def append_entries(
 
 def read_events(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
     """Return the events after number `after`. Raises `DataError` if a row holds no valid event."""
-    rows = connection.execute(_READ, {"run": run_id, "after": after}).all()  # a cursor left open would pin its snapshot
-    return [_entry(*row) for row in rows]
+    return [_entry(*row) for row in _READ.rows(connection, {"run": run_id, "after": after})]
 
 
 def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
@@ -141,13 +141,13 @@ def read_kinds(connection: Connection, run_ids: Iterable[str], kinds: Sequence[s
 
 def length(connection: Connection, run_id: str) -> int:
     """Return the number of the log's last event; 0 if the log is empty."""
-    return connection.execute(_LENGTH, {"run": run_id}).scalar() or 0
+    return _LENGTH.rows(connection, {"run": run_id})[0][0] or 0
 
 
 def last_milestone(connection: Connection, run_id: str) -> tuple[int, str]:
     """Return the number and kind of the last event that is not a reply delta; (0, "") if there is none."""
-    row = connection.execute(_DONE, {"run": run_id}).first()
-    return (0, "") if row is None else (row.seq, row.kind)
+    rows = _DONE.rows(connection, {"run": run_id})
+    return rows[0] if rows else (0, "")
 
 
 def _entry(seq: int, at: float, kind: str, payload: str, version: int) -> Entry:

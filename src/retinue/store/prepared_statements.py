@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Dialect, Insert, Select, Update
+from sqlalchemy import Connection, Dialect, Float, Insert, Select, Update
+from sqlalchemy.types import TypeEngine
 
 _Convert = Callable[[Any], Any]
 
 
 class _Plan(NamedTuple):
-    """A statement compiled for one dialect: its text, the bind processors, and the result processors by column
-    index."""
+    """A statement compiled for one dialect: its text, its own values, the bind processors of the others, and the result
+    processors by column index."""
 
     text: str
+    fixed: Mapping[str, Any]
     given: Sequence[tuple[str, _Convert]]
     found: Sequence[tuple[int, _Convert]]
 
@@ -32,18 +34,18 @@ class Prepared:
     def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Execute a SELECT and return all rows, in the order of its columns."""
         plan = self._plan(connection.dialect)
-        found = _execute(connection, plan.text, _converted(values, plan.given)).fetchall()
+        found = _execute(connection, plan.text, _converted(values, plan)).fetchall()
         return [_read(row, plan.found) for row in found]
 
     def run(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """Execute a write once. Return the number of rows written."""
         plan = self._plan(connection.dialect)
-        return int(_execute(connection, plan.text, _converted(values, plan.given)).rowcount)
+        return int(_execute(connection, plan.text, _converted(values, plan)).rowcount)
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute a write for each of `rows` (at least one). Return the number of rows written."""
         plan = self._plan(connection.dialect)
-        return int(_execute(connection, plan.text, [_converted(values, plan.given) for values in rows]).rowcount)
+        return int(_execute(connection, plan.text, [_converted(values, plan) for values in rows]).rowcount)
 
     def _plan(self, dialect: Dialect) -> _Plan:
         return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
@@ -52,17 +54,25 @@ class Prepared:
 def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
     compiled: Any = statement.compile(dialect=dialect)
     given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in compiled.binds.items()}
+    fixed = {name: value for name, value in compiled.params.items() if value is not None}
     columns = statement.selected_columns if isinstance(statement, Select) else ()
-    found = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
+    found = [_reads(column.type, dialect) for column in columns]
     return _Plan(
         str(compiled),
-        [(name, convert) for name, convert in given.items() if convert is not None],
+        {name: convert(fixed[name]) if (convert := given[name]) else fixed[name] for name in fixed},
+        [(name, convert) for name, convert in given.items() if convert is not None and name not in fixed],
         [(place, convert) for place, convert in enumerate(found) if convert is not None],
     )
 
 
-def _converted(values: Mapping[str, Any], given: Sequence[tuple[str, _Convert]]) -> dict[str, Any]:
-    return {**values, **{name: convert(values[name]) for name, convert in given}}
+def _reads(type_: TypeEngine[Any], dialect: Dialect) -> _Convert | None:
+    if isinstance(type_, Float):  # what the drivers return is a float already
+        return None
+    return type_.dialect_impl(dialect).result_processor(dialect, None)
+
+
+def _converted(values: Mapping[str, Any], plan: _Plan) -> dict[str, Any]:
+    return {**plan.fixed, **values, **{name: convert(values[name]) for name, convert in plan.given}}
 
 
 def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[Any, ...]:
