@@ -81,6 +81,14 @@ class Cluster:
     temporal: Temporal
     workers: list[WorkerProcess]
 
+    async def ready(self) -> None:
+        """Wait until all workers are at work."""
+
+        async def all_work() -> bool:
+            return all(one.works for one in self.workers)
+
+        await until_async(all_work, 60)
+
 
 @contextmanager
 def cluster(workers: int, *, delay: float = 0.05) -> Iterator[Cluster]:
@@ -148,6 +156,25 @@ class Breaking:
         self.seen.gaps = sum(map(gaps, found.values()))
         self._time_takeovers(found)
         return self.seen
+
+    async def die(self, times: int, *, stop: bool) -> list[float]:
+        """Let a worker die, or stop it, and wait for its runs; so many times. Seconds until each went on."""
+        async with client_of(self._of.at) as client:
+            for number in range(times):
+                await self._of.ready()
+                working = [asyncio.create_task(self._thread(client)) for _ in range(12)]
+                await asyncio.sleep(self._dice.uniform(0.8, 1.6))
+                one = self._of.workers[number % 3]
+                one.process.send_signal(signal.SIGSTOP if stop else signal.SIGKILL)
+                began = time.time()
+                self._left += [(run_id, began, stop) for run_id in await asyncio.to_thread(self._driven, one)]
+                await asyncio.wait(working, timeout=30 if stop else 60)
+                await asyncio.to_thread(one.kill)
+                await asyncio.to_thread(one.start)
+                await asyncio.gather(*working)
+                self._told(f"{number + 1} deaths, {len(self._left)} runs left")
+        self._time_takeovers(logs(self._of.at.db))
+        return [*self.seen.taken, *self.seen.taken_stopped]
 
     def _time_takeovers(self, found: Mapping[str, Sequence[Line]]) -> None:
         """Of a run that was left twice before it went on, the last time counts."""
@@ -271,6 +298,13 @@ def break_all(
             return asyncio.run(Breaking(of, random.Random(seed), told).all(least, kills, stops, at_once))
         finally:
             _keep_log(of.at.server.db.parent / "workers.log")
+
+
+def time_deaths(times: int, *, stop: bool = False, told: Callable[[str], None]) -> list[float]:
+    """Let one of three workers die, or stop it, so many times while the others work, and do not start it again until
+    others have gone on with its runs. Seconds until they did, of each run."""
+    with cluster(3) as of:
+        return asyncio.run(Breaking(of, random.Random(0), told).die(times, stop=stop))
 
 
 def _keep_log(file: Path) -> None:
