@@ -34,11 +34,11 @@ from .kills import SHAPES
 from .logs import Line, gaps, logs
 from .orders import Order, Tally, tally, work_off
 
-_BETWEEN = (0.5, 4.5)  # seconds from a kill to the next
+_BETWEEN = (1.0, 6.0)  # seconds from a kill to the next
 _STOPPED = (13.0, 16.0)  # seconds: the others take it for dead after ten
 _RESTS = (0.5, 3.0)  # seconds from the end of a stop to the next
 _PROMISED = 15.0  # seconds until others go on with what a worker left
-_DOWN = (0.0, 4.0)  # seconds that a killed worker is away
+_DOWN = (0.0, 3.0)  # seconds that a killed worker is away
 ASKS = [{"type": "function", "function": {"name": "ask", "parameters": {"type": "object", "properties": {"what": {}}}}}]
 
 
@@ -218,10 +218,11 @@ class Breaking:
             self.seen.stops = number
 
     async def _working(self) -> WorkerProcess:
-        """A worker that is at work."""
+        """A worker that is at work, beside another one that can go on with its runs."""
 
         async def there() -> list[WorkerProcess]:
-            return [one for one in self._of.workers if one.works]
+            found = [one for one in self._of.workers if one.works]
+            return found if len(found) > 1 else []
 
         return self._dice.choice(await until_async(there, 60))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from .option_types import COUNTED
 
 if TYPE_CHECKING:
     from ..server.context import Options
@@ -31,6 +32,23 @@ _OPTIONS = (
     ),
     click.option("--runs-at-once", type=click.IntRange(1), default=200, show_default=True, help="Others are queued."),
     click.option("--limit-runs", type=click.IntRange(1), help="Active runs per key; others are queued."),
+    click.option(
+        "--tenant-runs", type=click.IntRange(1), metavar="N", help="Runs driven at once per tenant, anywhere."
+    ),
+    click.option(
+        "--agent-runs",
+        type=COUNTED,
+        multiple=True,
+        metavar="AGENT=N",
+        help="Runs of an agent driven at once, anywhere.",
+    ),
+    click.option(
+        "--model-runs",
+        type=COUNTED,
+        multiple=True,
+        metavar="HOST:PORT=N",
+        help="Runs of agents with a model at this address, or of this name, driven at once, anywhere.",
+    ),
     click.option(
         "--tenant-bytes", type=click.IntRange(0), default=10_000_000_000, help="Bytes per tenant.  [default: 10 GB]"
     ),
@@ -96,6 +114,12 @@ def logging_of(given: Mapping[str, Any], access: Any = None) -> LogOptions:
     from ..server.log_output import LogOptions
 
     return LogOptions(given["log_level"], given["log_format"], access)
+
+
+def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits of runs that are driven at once by all processes, as `Serving` has them."""
+    both = {name: dict(given[name]) for name in ("agent_runs", "model_runs")}
+    return {"tenant_runs": given["tenant_runs"], **both}
 
 
 def temporal_of(given: Mapping[str, Any], database: str) -> str:

@@ -12,7 +12,7 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import FORMATS, MISSING, driving_options, logging_of, options_of, temporal_of
+from .driving_options import FORMATS, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
 from .option_types import PER_MINUTE
 from .server_database import database_url
 
@@ -84,6 +84,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         connections=given["connections"],
         logging=logging_of(given, _form(given["access_log"])),
         temporal=_temporal(given, database),
+        **limits_of(given),
     )
     run_to_completion(serve(deployment, how, _ready, _made))
     return 0

@@ -10,7 +10,7 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import MISSING, driving_options, logging_of, options_of, temporal_of
+from .driving_options import MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
 from .server_database import database_url
 
 
@@ -43,6 +43,7 @@ def command(file: Path, **given: Any) -> int:
         at_once=given["runs_at_once"],
         logging=logging_of(given),
         temporal=temporal,
+        **limits_of(given),
     )
     run_to_completion(work(Deployment.load(file), how, _ready))
     return 0

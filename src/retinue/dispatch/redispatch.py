@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from sqlalchemy import Connection
 
 from ..runs import Runs
+from ..runs.concurrency_limits import ConcurrencyLimits
 from ..store.processes import is_leader
 from ..store.run_queries import runs_of_the_dead, runs_to_drive, suspended_runs
 
@@ -62,7 +63,8 @@ class Redispatch:
 
     async def recover(self) -> int:
         """Dispatch the runs that are due. Return their number."""
-        left = await self._runs.database.read(partial(_left, process=self._runs.database.process))
+        process, limits = self._runs.database.process, self._runs.limits
+        left = await self._runs.database.read(partial(_left, process=process, limits=limits))
         if self._drives:
             for run_id in {*left.suspended} - self._tried:
                 self._runs.start(run_id)
@@ -86,9 +88,15 @@ class Redispatch:
         return len(late)
 
 
-def _left(connection: Connection, process: str) -> _Left:
+def _left(connection: Connection, process: str, limits: ConcurrencyLimits | None) -> _Left:
     leads = is_leader(connection, process)
     suspended = [run.id for run in suspended_runs(connection)]
-    free = runs_to_drive(connection, process, _AT_ONCE + len(suspended)) if leads else []
-    orphans = frozenset(runs_of_the_dead(connection, process) if leads else ())
+    free: list[str] = []
+    orphans: frozenset[str] = frozenset()
+    if leads and limits is not None:  # nobody else dispatches a run that gets room since a worker died
+        free = limits.next_runs(connection, process, _AT_ONCE + len(suspended))
+        orphans = frozenset(free)
+    elif leads:
+        free = runs_to_drive(connection, process, _AT_ONCE + len(suspended))
+        orphans = frozenset(runs_of_the_dead(connection, process))
     return _Left(leads, [one for one in free if one not in {*suspended}], orphans, suspended)

@@ -46,6 +46,8 @@ class DriveActivity:
             end = await self._driven(run_id)
         except StoreUnavailable as error:
             raise _again(str(error), _LATER) from None
+        except asyncio.CancelledError:
+            raise _again(f"the run {run_id} is driven no longer for this activity", _LATER) from None
         finally:
             beating.cancel()
         if end in _DELAYS:
@@ -53,14 +55,17 @@ class DriveActivity:
         return end
 
     async def _driven(self, run_id: str) -> str:
-        """Drive the run. While another living process has it, wait here for its death: to give the run back would cost
-        seconds if it was given to a worker that is frozen next."""
+        """Drive the run. One for which there is no room is dispatched again once there is. While another living process
+        has it, wait here for its death: to give the run back would cost seconds if it was given to a worker that is
+        frozen next."""
         database = self._runs.database
         for _ in range(_LOOKS):
             run, tries = await database.read(partial(standing, run_id=run_id))
             task = await self._recovery.start(run, tries) if run is not None else self._runs.start(run_id)
             await asyncio.wait([task])
             end = _end(await database.read(partial(find_run, run_id=run_id)))
+            if end == "parked" and self._runs.limits is not None and not activity.is_worker_shutdown():
+                return "queued"
             if end != "fenced" or activity.is_worker_shutdown():
                 break
             await asyncio.sleep(_EVERY)

@@ -35,7 +35,7 @@ class Recovery:
         runs = self._runs
         but = {*runs.here, *self._suspects, *self._suspended}
         most = max(0, runs.turns.at_once - len(but)) if runs.database.is_shared else None
-        left = partial(unfinished_runs, process=runs.database.process, but=but, most=most)
+        left = partial(unfinished_runs, process=runs.database.process, but=but, most=most, limits=runs.limits)
         found = await runs.database.read(left)
         self._suspended |= {run.id for _, run, _ in found if run is not None and run.suspended}
         suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import math
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,13 +19,14 @@ from .._internal.supervision import supervise
 from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable, UsageError
 from ..runs import FairScheduler, Runs
+from ..runs.concurrency_limits import ConcurrencyLimits
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
-from .agent_versions import AgentVersions
+from .agent_versions import AgentVersions, names_at
 from .app import create_app
 from .background import background, dispatch_by_temporal, stop_on_signals
 from .call_circles import ServerId
@@ -51,6 +52,7 @@ class Serving:
     names `hosts`, and from browser pages of `origins`. `grace` is the seconds that runs get at shutdown. `bounds` are
     the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
+    `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
     """
 
     database: str
@@ -67,6 +69,9 @@ class Serving:
     logging: LogOptions = field(default_factory=LogOptions)
     header_seconds: float = HEADERS
     temporal: str = ""
+    tenant_runs: int | None = None
+    agent_runs: Mapping[str, int] = field(default_factory=dict)
+    model_runs: Mapping[str, int] = field(default_factory=dict)
 
 
 async def serve(
@@ -133,8 +138,15 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     assign = make_resolver(versions, memory, hosted, large, how.options, server_id)
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, turns)
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
+    driven.limits = _limits(how, versions)
     server = Server(deployment, database, driven, how.options, indexing, server_id, limits, large)
     return server
+
+
+def _limits(how: Serving, versions: AgentVersions) -> ConcurrencyLimits | None:
+    if how.tenant_runs is None and not how.agent_runs and not how.model_runs:
+        return None
+    return ConcurrencyLimits(how.tenant_runs, how.agent_runs, how.model_runs, partial(names_at, versions))
 
 
 async def _begin_next(server: Server, thread_id: str) -> None:
