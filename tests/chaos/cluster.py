@@ -51,7 +51,7 @@ class WorkerProcess:
         self._env = {**os.environ, "CHAOS_WORLD": at.world, "PYTHONDONTWRITEBYTECODE": ""}
         self._log = folder / "workers.log"
         self._said = folder / f"worker {id(self)}"
-        self.stopped = False
+        self.stopped = self.down = False
         self.start()
 
     def start(self) -> None:
@@ -145,11 +145,12 @@ class Breaking:
         """Break everything under at least so many runs, and count."""
         async with client_of(self._of.at) as client:
             working = [asyncio.create_task(self._keep_ordering(client)) for _ in range(at_once)]
+            supervising = asyncio.create_task(self._supervise())
             await asyncio.gather(self._kill(kills), self._stop(stops), self._restart())
             self._least = least
             self._over.set()
             _, late = await asyncio.wait(working, timeout=300)
-            for task in late:
+            for task in (*late, supervising):
                 task.cancel()
             self.seen.tally = await tally(client, self._orders)
         found = logs(self._of.at.db)
@@ -195,10 +196,12 @@ class Breaking:
             await asyncio.sleep(self._dice.uniform(*_BETWEEN))
             one = await self._working()
             held = await asyncio.to_thread(self._driven, one)
+            one.down = True
             await asyncio.to_thread(one.kill)
             self._left += [(run_id, time.time(), False) for run_id in held]
             await asyncio.sleep(self._dice.uniform(*_DOWN))
             await asyncio.to_thread(one.start)
+            one.down = False
             self.seen.kills = number
             if number % 5 == 0:
                 self._told(f"{number} kills, {self.seen.stops} stops, {len(self._orders)} runs")
@@ -225,6 +228,14 @@ class Breaking:
             return found if len(found) > 1 else []
 
         return self._dice.choice(await until_async(there, 60))
+
+    async def _supervise(self) -> None:
+        """Start workers again that ended by themselves, since the database was away when they started."""
+        while True:
+            await asyncio.sleep(1)
+            for one in self._of.workers:
+                if not one.down and one.process.poll() is not None:
+                    await asyncio.to_thread(one.start)
 
     async def _restart(self) -> None:
         """Restart PostgreSQL twice, and Temporal once."""

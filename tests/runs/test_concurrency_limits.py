@@ -55,6 +55,10 @@ async def statuses(kept: KeptRuns, *run_ids: str) -> list[str]:
     return [(await kept.row(one)).status for one in run_ids]
 
 
+async def drives_nothing(kept: KeptRuns) -> bool:
+    return not kept.driver.here
+
+
 async def test_a_run_without_room_waits_and_begins_when_another_ends(any_url: str, work: Work) -> None:
     async with kept_runs(any_url, work.agent) as kept:
         await kept.database.write(partial(enter, process=kept.database.process))
@@ -72,6 +76,7 @@ async def test_a_run_without_room_waits_and_begins_when_another_ends(any_url: st
         for one in runs:
             assert (await kept.rests(one)).status == "completed"
         assert work.most == 2
+        await until_async(partial(drives_nothing, kept))
 
 
 async def test_a_cancelled_run_needs_no_room(any_url: str, work: Work) -> None:
@@ -114,6 +119,7 @@ async def test_another_process_goes_on_when_there_is_room(a_postgres: Postgres, 
         work.gate.opened.set()
         await driving
         assert (await second.rests("run_2")).status == "completed"  # by the first one, which made room
+        await until_async(partial(drives_nothing, first))
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
