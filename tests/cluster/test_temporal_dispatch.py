@@ -58,7 +58,7 @@ class Site:
         """A process that others see to be alive, and that drives nothing by itself."""
         async with kept_runs(self.url, self.agent) as kept:
             await kept.database.write(partial(enter, process=kept.database.process))
-            kept.driver.dispatcher = self.dispatcher
+            kept.driver.dispatch = self.dispatcher.dispatch
             yield kept
 
     @asynccontextmanager
@@ -66,7 +66,7 @@ class Site:
         """A process that drives what Temporal gives it."""
         dispatcher = TemporalDispatcher(await connect(self.address), self.dispatcher.queue)
         async with self.process() as kept:
-            kept.driver.dispatcher = dispatcher
+            kept.driver.dispatch = dispatcher.dispatch
             async with working(kept.driver, dispatcher, grace):
                 yield kept
 

@@ -71,9 +71,8 @@ def _watch(cluster: LocalCluster, stop: threading.Event) -> None:
             shown = [*(f"  {name:<10} {state}" for name, state in cluster.states.items()), _runs(cluster.database)]
             click.echo(up + "\n".join(shown))
         else:
-            for name, state in cluster.states.items():
-                if before.get(name) != state:
-                    click.echo(f"{name} {state}")
+            changes = dict(cluster.states.items() - before.items())
+            click.echo("".join(f"{name} {state}\n" for name, state in changes.items()), nl=False)
         before = dict(cluster.states)
 
 

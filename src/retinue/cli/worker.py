@@ -28,7 +28,7 @@ def command(file: Path, **given: Any) -> int:
         from ..server.deployment import Deployment
         from ..server.middleware.usage_limits import Bounds
         from ..server.process import Serving
-        from ..server.worker import work
+        from ..server.run_worker import work
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     database = database_url(given["db"])

@@ -1,6 +1,6 @@
 """Durable runs: each is driven from its event log by the process that holds its latest epoch."""
 
-from .dispatcher import Dispatcher, LocalDispatcher
+from .dispatcher import Dispatcher
 from .drive import RunInput
 from .driver import Runs
 from .fair_scheduler import FairScheduler
@@ -12,7 +12,6 @@ __all__ = [
     "Dispatcher",
     "FairScheduler",
     "Followed",
-    "LocalDispatcher",
     "Peers",
     "Recovery",
     "RunInput",

@@ -1,12 +1,18 @@
-"""Dispatchers see to it that runs are driven: by this process, or by any of several workers."""
+"""Dispatchers see to it that runs are driven: by this process (`Runs.start`), or by any of several workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from ..store.run_row import RunRow
+
+
+class Dispatch(Protocol):
+    """Has a run driven: see `Dispatcher`."""
+
+    def __call__(self, run_id: str, run: RunRow | None = None) -> object:
+        """Have it driven."""
+        ...
 
 
 class Dispatcher(Protocol):
@@ -30,14 +36,3 @@ class Recoverer(Protocol):
     async def recover(self) -> int:
         """Have them driven. Return their number. Called once when a process joins, and then every second."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class LocalDispatcher:
-    """Has runs driven by this process; `start` drives one in the background."""
-
-    start: Callable[[str, RunRow | None], object]
-
-    def dispatch(self, run_id: str, run: RunRow | None = None) -> object:
-        """Drive the run in the background once it is scheduled."""
-        return self.start(run_id, run)

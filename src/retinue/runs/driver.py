@@ -24,7 +24,7 @@ from ..store.run_store import find_run
 from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits
-from .dispatcher import Dispatcher, LocalDispatcher
+from .dispatcher import Dispatch
 from .drive import Drive, DriveContext, DriveEnd, RunInput
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 
 class Runs:
-    """Drives the runs of one process, and has them driven: `dispatcher` may leave that to others.
+    """Drives the runs of one process. `dispatch` has a run driven: by this process, unless it is replaced by that of
+    another `Dispatcher`.
 
     Args:
         assign: Resolves a run to its agent and input. Raises `RetinueError` if the run cannot be served.
@@ -58,7 +59,7 @@ class Runs:
     ) -> None:
         self.database = database
         self.turns = turns or FairScheduler()
-        self.dispatcher: Dispatcher = LocalDispatcher(self.start)
+        self.dispatch: Dispatch = self.start
         self._live: dict[str, Drive] = {}
         self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
         self.snapshots = SnapshotWriter()
@@ -81,11 +82,6 @@ class Runs:
         self._wanted: set[str] = set()  # to be driven again
         self._interrupted: set[str] = set()
         self._beside: set[asyncio.Task[None]] = set()
-
-    def dispatch(self, run_id: str, run: RunRow | None = None) -> None:
-        """Have the run driven, or driven again, since it has news: by this process, or by another one. Passing its row
-        saves a query."""
-        self.dispatcher.dispatch(run_id, run)
 
     def start(self, run_id: str, run: RunRow | None = None) -> asyncio.Task[None]:
         """Drive the run in a background task once it is scheduled. If it is already being driven, drive it again

@@ -55,7 +55,7 @@ async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatch
     except ModuleNotFoundError as error:
         raise UsageError("Temporal needs the extra 'temporal': pip install 'retinue[temporal]'") from error
     dispatcher = TemporalDispatcher(await connect(address), f"retinue-{await server.id.get()}")
-    server.runs.dispatcher = dispatcher
+    server.runs.dispatch = dispatcher.dispatch
     return dispatcher
 
 
