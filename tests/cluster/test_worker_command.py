@@ -76,6 +76,14 @@ def test_combinations_that_cannot_work_are_refused(
     assert unreachable in failed(capsys, *serve, "--temporal", "127.0.0.1:1")
 
 
+def test_limits_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "agents.yml"
+    file.write_text(AGENTS)
+    for wrong in ("agent", "agent=", "=3", "agent=0", "agent=some"):
+        assert main(["worker", str(file), "--agent-runs", wrong]) == 2
+        assert f"{wrong!r} is not a name and a number, such as researcher=5" in capsys.readouterr().err
+
+
 class Cluster:
     """A server, and workers beside it."""
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from temporalio.client import Client
 from temporalio.common import Priority
+from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
@@ -22,11 +23,13 @@ _DECIDES = timedelta(seconds=2)  # for a worker to say what follows in a workflo
 _CONNECTS = 10.0  # seconds
 
 
-async def connect(address: str, namespace: str = "default") -> Client:
-    """Connect to Temporal at `HOST:PORT`. Raises `UsageError` if it cannot be reached."""
+async def connect(address: str) -> Client:
+    """Connect to Temporal at `HOST:PORT`. Temporal's own environment variables (`TEMPORAL_NAMESPACE`,
+    `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…`) say how. Raises `UsageError` if it cannot be reached."""
     try:
+        how = ClientConfig.load_client_connect_config(disable_file=True) | {"target_host": address}
         async with asyncio.timeout(_CONNECTS):
-            return await Client.connect(address, namespace=namespace)
+            return await Client.connect(**how)
     except (RuntimeError, RPCError, ValueError, TimeoutError) as error:
         problem = str(error).partition("\n")[0] or "it does not answer"
         raise UsageError(f"Temporal cannot be reached at {address}: {problem[:200]}") from error
