@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import Any
 
@@ -21,12 +21,14 @@ from retinue.core.events import Resumed
 
 from .harness import ENDED, Client, Gone, Json, Refused, Site, again, client_of, path_of, two_servers
 from .kills import SHAPES
+from .lag import lags
 from .logs import Line, gaps, logs
 from .orders import Order, Tally, decided, tally
 
 _BETWEEN = (1.0, 6.0)  # seconds from ready to the next kill
 _LONGEST = 1.0  # seconds from the start of a run to its cancel
 _OVERTAKEN = 0.05  # seconds: an effect that was just about to begin may be overtaken by the answer to a cancel
+_LAGS = 0.25  # seconds by which an event may come later from the other server, also on a busy machine
 _LATE = 1.0  # seconds after a cancel was answered within which its driver must have heard of it
 
 
@@ -34,8 +36,8 @@ _LATE = 1.0  # seconds after a cancel was answered within which its driver must 
 class Shared:
     """What came of it. `broken_keys`: keys that made another run at one server than at the other; `twice`: threads on
     which both servers began a run at once; `begun`: tools that only read and began after a cancel was answered, by
-    seconds after it; `acted`: those with effects that did;
-    `both`: runs that two servers drove at a time; `told_otherwise`: streams that were not what is told later."""
+    seconds after it; `acted`: those with effects that did; `both`: runs that two servers drove at a time;
+    `told_otherwise`: streams that were not what is told later."""
 
     kills: int = 0
     cancels: int = 0
@@ -55,6 +57,7 @@ class Shared:
     told_otherwise: list[str] = field(default_factory=list)
     wrong_approvals: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # from a cancel until the run had ended
+    lags: list[float] = field(default_factory=list)  # seconds by which an event came later from the other server
 
     def problems(self) -> list[str]:
         """Promises that were not kept."""
@@ -68,6 +71,9 @@ class Shared:
             "told otherwise": self.told_otherwise,
             "approved otherwise than once": self.wrong_approvals,
         }
+        late += [
+            f"an event came {seconds:.2f} s later from the other server" for seconds in self.lags if seconds > _LAGS
+        ]
         return [*self.tally.problems, *late, *(f"{what}: {one}" for what, some in named.items() for one in some)]
 
     @property
@@ -93,7 +99,8 @@ def share(
             return share(runs, cancels, approvals, kills, url=server.database(), at_once=at_once, seed=seed, told=told)
     work = ["run"] * runs + ["cancel"] * cancels + ["approve"] * approvals
     with two_servers(url) as at:
-        return asyncio.run(Sharing(at, random.Random(seed), told).all(work, kills, at_once))
+        later = asyncio.run(lags(at))
+        return replace(asyncio.run(Sharing(at, random.Random(seed), told).all(work, kills, at_once)), lags=later)
 
 
 class Sharing:

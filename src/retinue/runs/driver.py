@@ -61,7 +61,8 @@ class Runs:
         self.turns = turns or FairScheduler()
         self.dispatch: Dispatch = self.start
         self._live: dict[str, Drive] = {}
-        self.followers = Subscriptions(database, notifier_of(database, self._live.keys()))
+        self.notifier = notifier_of(database, self._live.keys())
+        self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
         self.limits: ConcurrencyLimits | None = None
         self._context = DriveContext(

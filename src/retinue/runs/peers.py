@@ -14,6 +14,7 @@ from ..errors import StoreUnavailable
 from ..store.processes import EVERY, enter, forget_ended, leave, show_life
 from .dispatcher import Recoverer
 from .driver import Runs
+from .notifier import SharedNotifier
 from .recovery import Recovery
 
 logger = logging.getLogger(__name__)
@@ -35,8 +36,13 @@ class Peers:
         started."""
         await self._runs.database.write(partial(enter, process=self._process))
         await self._recovery.recover()
-        if self._runs.database.is_shared:
-            for name, work in (("signs of life", self._live), ("the watch of other servers", self._heed)):
+        if isinstance(self._runs.notifier, SharedNotifier):
+            works = {
+                "signs of life": self._live,
+                "the watch of other servers": self._heed,
+                "notifications of other servers": self._runs.notifier.keep_listening,
+            }
+            for name, work in works.items():
                 self._tasks.append(asyncio.create_task(supervise(name, work), name=name))
 
     async def leave(self) -> None:

@@ -32,6 +32,7 @@ class Subscriptions:
         """Publish committed items to the run's subscribers."""
         for reader in self._readers.get(run_id, ()):
             reader.put(items)
+        self._notifier.announce(run_id)
 
     def look(self, run_id: str) -> None:
         """Make subscribers reread the log, after a write that came from outside a drive."""
@@ -39,7 +40,7 @@ class Subscriptions:
 
     def listen(self, run_id: str) -> bool:
         """Whether any subscriber wants deltas while the model generates."""
-        return any(reader.listens for reader in self._readers.get(run_id, ()))
+        return any(reader.listens for reader in self._readers.get(run_id, ())) or self._notifier.listened(run_id)
 
     async def follow(
         self, run_id: str, after: int = 0, *, listens: bool = True, request: Mapping[str, Any] | None = None
@@ -77,7 +78,7 @@ class Subscriptions:
     @contextmanager
     def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
         self._readers.setdefault(run_id, set()).add(reader)
-        self._notifier.subscribe(run_id, reader.fall_behind)
+        self._notifier.subscribe(run_id, reader.fall_behind, listens=reader.listens)
         try:
             yield reader
         finally:
