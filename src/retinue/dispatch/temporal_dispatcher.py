@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 _TIMEOUT = timedelta(seconds=5)
 _DECIDES = timedelta(seconds=2)  # for a worker to say what follows in a workflow; a frozen one never does
 _CONNECTS = 10.0  # seconds
+_USUAL = 3  # of five; the lower, the sooner
+_TIERS = {"priority": 2, "flex": 4}
 
 
 async def connect(address: str) -> Client:
@@ -71,7 +73,7 @@ class TemporalDispatcher:
 
     async def _signal(self, run_id: str, run: RunRow | None) -> None:
         try:
-            await self._start(run_id, LOOK, Priority(fairness_key=run.tenant[:64]) if run else Priority.default)
+            await self._start(run_id, LOOK, _priority(run) if run is not None else Priority.default)
         except RPCError as error:
             self._note(error)
         else:
@@ -96,3 +98,8 @@ class TemporalDispatcher:
         if error is None and self._away:
             logger.warning("Temporal takes runs again")
         self._away = error is not None
+
+
+def _priority(run: RunRow) -> Priority:
+    """Return which of the runs in a queue comes first: tenants take turns, and OpenAI's `service_tier` counts."""
+    return Priority(_TIERS.get(run.request.get("service_tier"), _USUAL), run.tenant[:64])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from sqlalchemy import Connection
@@ -24,6 +24,11 @@ from .tenant_shares import Shares
 T = TypeVar("T")
 
 _LARGE = 100_000  # bytes of a body that take a while to be written
+
+
+def tier_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is stored of a request's `service_tier`: which of the runs that wait comes first, if it says so."""
+    return {"service_tier": tier} if (tier := asked.get("service_tier")) in ("priority", "flex") else {}
 
 
 @dataclass(frozen=True, slots=True)
