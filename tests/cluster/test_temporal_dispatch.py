@@ -291,14 +291,17 @@ async def test_the_environment_says_how_temporal_is_reached(
 ) -> None:
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "agents")
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
-    assert (await connect(a_temporal.address)).namespace == "agents"
+    with pytest.raises(UsageError, match=r"Temporal cannot be used at \S+: Namespace agents is not found"):
+        await connect(a_temporal.address)
+    monkeypatch.delenv("TEMPORAL_NAMESPACE")
+    assert (await connect(a_temporal.address)).namespace == "default"
     monkeypatch.setenv("TEMPORAL_TLS", "true")
-    with pytest.raises(UsageError, match="Temporal cannot be reached"):
+    with pytest.raises(UsageError, match="Temporal cannot be used"):
         await connect(a_temporal.address)
 
 
 async def test_temporal_that_cannot_be_reached_is_named() -> None:
-    with pytest.raises(UsageError, match=r"Temporal cannot be reached at 127\.0\.0\.1:1: "):
+    with pytest.raises(UsageError, match=r"Temporal cannot be used at 127\.0\.0\.1:1: "):
         await connect("127.0.0.1:1")
 
 

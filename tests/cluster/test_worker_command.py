@@ -70,7 +70,7 @@ def test_combinations_that_cannot_work_are_refused(
     assert shared in failed(capsys, "serve", str(file), "--dispatch", "temporal", "--temporal", "127.0.0.1:7233")
     assert shared in failed(capsys, "worker", str(file), "--temporal", "127.0.0.1:7233")
     assert "a worker needs the database of its servers" in failed(capsys, "worker", str(file))
-    unreachable = "Temporal cannot be reached at 127.0.0.1:1: "
+    unreachable = "Temporal cannot be used at 127.0.0.1:1: "
     assert unreachable in failed(capsys, "worker", str(file), "--db", url, "--temporal", "127.0.0.1:1")
     serve = ("serve", str(file), "--port", "0", "--db", url, "--api-key", "sk-1", "--dispatch", "temporal")
     assert unreachable in failed(capsys, *serve, "--temporal", "127.0.0.1:1")

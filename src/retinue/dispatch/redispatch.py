@@ -68,7 +68,6 @@ class Redispatch:
         if self._drives:
             for run_id in {*left.suspended} - self._tried:
                 self._runs.start(run_id)
-        self._tried &= {*left.suspended}
         self._tried |= {*left.suspended}
         if not left.leads:
             self._due.clear()

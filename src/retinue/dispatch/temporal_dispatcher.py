@@ -7,6 +7,7 @@ import logging
 from contextvars import Context
 from datetime import timedelta
 
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import Priority
 from temporalio.envconfig import ClientConfig
@@ -27,14 +28,17 @@ _TIERS = {"priority": 2, "flex": 4}
 
 async def connect(address: str) -> Client:
     """Connect to Temporal at `HOST:PORT`. Temporal's own environment variables (`TEMPORAL_NAMESPACE`,
-    `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…`) say how. Raises `UsageError` if it cannot be reached."""
+    `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…`) say how. Raises `UsageError` if it cannot be reached or has no such
+    namespace."""
     try:
         how = ClientConfig.load_client_connect_config(disable_file=True) | {"target_host": address}
         async with asyncio.timeout(_CONNECTS):
-            return await Client.connect(**how)
+            client = await Client.connect(**how)
+            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+            return client
     except (RuntimeError, RPCError, ValueError, TimeoutError) as error:
         problem = str(error).partition("\n")[0] or "it does not answer"
-        raise UsageError(f"Temporal cannot be reached at {address}: {problem[:200]}") from error
+        raise UsageError(f"Temporal cannot be used at {address}: {problem[:200]}") from error
 
 
 class TemporalDispatcher:
@@ -102,4 +106,4 @@ class TemporalDispatcher:
 
 def _priority(run: RunRow) -> Priority:
     """Return which of the runs in a queue comes first: tenants take turns, and OpenAI's `service_tier` counts."""
-    return Priority(_TIERS.get(run.request.get("service_tier"), _USUAL), run.tenant[:64])
+    return Priority(_TIERS.get(str(run.request.get("service_tier")), _USUAL), run.tenant[:64])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 
-from ..errors import StoreUnavailable
+from ..errors import StoreUnavailable, UsageError
 from ..runs import Recovery, Runs
 from ..runs.leases import standing
 from ..store.run_queries import DRIVEN
@@ -94,9 +95,12 @@ async def _beat() -> None:
 
 
 @asynccontextmanager
-async def working(runs: Runs, dispatcher: TemporalDispatcher, grace: float) -> AsyncIterator[None]:
-    """Drive the runs of the dispatcher's queue while in the block. At its end no further run is taken; those under way
-    get `grace` seconds, and are parked for other workers."""
+async def working(
+    runs: Runs, dispatcher: TemporalDispatcher, grace: float
+) -> AsyncIterator[Callable[[], Coroutine[Any, Any, None]]]:
+    """Drive the runs of the dispatcher's queue while in the block. What it gives waits for the worker's end, and raises
+    `UsageError` if Temporal refuses it. At the end of the block no further run is taken; those under way get `grace`
+    seconds, and are parked for other workers."""
     worker = Worker(
         dispatcher.client,
         task_queue=dispatcher.queue,
@@ -109,8 +113,15 @@ async def working(runs: Runs, dispatcher: TemporalDispatcher, grace: float) -> A
         graceful_shutdown_timeout=timedelta(seconds=grace + 5),
     )
     polling = asyncio.create_task(worker.run())
+
+    async def ended() -> None:
+        try:
+            await asyncio.shield(polling)
+        except RuntimeError as error:  # while it is away, it is asked again
+            raise UsageError(f"Temporal refuses this worker: {str(error).partition(chr(10))[0][:300]}") from error
+
     try:
-        yield
+        yield ended
     finally:
         stopping = asyncio.create_task(worker.shutdown())
         await runs.close(grace)

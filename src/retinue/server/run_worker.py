@@ -44,7 +44,12 @@ async def _until(stop: asyncio.Event, server: Server, how: Serving, ready: Calla
     from ..dispatch.temporal_worker import working
 
     recovery = Redispatch(server.runs, dispatcher, drives=True)
-    async with background(server, how.grace, recovery), working(server.runs, dispatcher, how.grace):
+    async with background(server, how.grace, recovery), working(server.runs, dispatcher, how.grace) as ended:
         ready()
-        await stop.wait()
+        waiting = {asyncio.create_task(stop.wait()), asyncio.create_task(ended())}
+        done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in left:
+            task.cancel()
     await dispatcher.close()
+    for task in done:
+        task.result()
