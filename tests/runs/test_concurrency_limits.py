@@ -21,7 +21,7 @@ from retinue.runs.concurrency_limits import ConcurrencyLimits
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.store.database import Database
 from retinue.store.processes import enter
-from retinue.store.run_counts import Driven, Waiting
+from retinue.store.run_counts import Driven, Waiting, runs_that_wait
 
 pytestmark = pytest.mark.anyio
 
@@ -120,6 +120,21 @@ async def test_another_process_goes_on_when_there_is_room(a_postgres: Postgres, 
         await driving
         assert (await second.rests("run_2")).status == "completed"  # by the first one, which made room
         await until_async(partial(drives_nothing, first))
+
+
+async def test_of_many_runs_that_wait_those_that_begin_first_are_considered(any_url: str, work: Work) -> None:
+    async with kept_runs(any_url, work.agent) as kept:
+        request = {"model": "m", "service_tier": "priority"}
+        for number in range(203):
+            await kept.add(f"run_{number}", request=request if number == 202 else {"model": "m"}, thread_id=None)
+        await kept.add("other", agent="n", status="cancelling", epoch=1)
+        process = kept.database.process
+        waiting = await kept.database.read(partial(runs_that_wait, process=process))
+        assert [one.run_id for one in waiting] == [*(f"run_{number}" for number in range(199)), "run_202", "other"]
+        assert [(one.tier, one.ends) for one in waiting[-2:]] == [("priority", False), (None, True)]
+        limits = ConcurrencyLimits(tenant=2)
+        chosen = await kept.database.read(partial(limits.next_runs, process=process))
+        assert chosen == ["other", "run_202", "run_0"]
 
 
 NAMES = st.sampled_from(["a", "b", "c"])

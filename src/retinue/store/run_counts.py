@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, case, func, select, text
 
 from .processes import is_free
 from .run_queries import DRIVEN
@@ -12,6 +12,7 @@ from .run_row import BY_MEMBERS
 from .tables import runs
 
 _ONE_AT_A_TIME = 7_373_061_896  # an arbitrary number for an advisory lock
+_OF_EACH = 200  # runs of a tenant and an agent among which the next one is chosen
 
 
 class Driven(NamedTuple):
@@ -47,10 +48,15 @@ def driven_runs(connection: Connection, but: str = "") -> list[Driven]:
 
 
 def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
-    """Return the runs that no living process drives, except `process` itself, oldest first."""
+    """Return the runs that no living process drives, except `process` itself, oldest first: of each tenant and agent
+    not all, but those that should begin first."""
     free = is_free(connection, runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
-    ends = (runs.c.status == "cancelling") | runs.c.ending.is_not(None)
+    ends = case(((runs.c.status == "cancelling") | runs.c.ending.is_not(None), 1), else_=0)
     tier = runs.c.request["service_tier"].as_string()
-    query = select(runs.c.id, runs.c.tenant, runs.c.agent, ends, tier)
-    found = connection.execute(query.where(runs.c.holds, runs.c.status.in_(DRIVEN), free).order_by(runs.c.number))
-    return [Waiting(*row) for row in found]
+    turn = (ends.desc(), case((tier == "priority", 0), (tier == "flex", 2), else_=1), runs.c.number)
+    place = func.row_number().over(partition_by=(runs.c.tenant, runs.c.agent), order_by=turn)
+    columns = (runs.c.id, runs.c.tenant, runs.c.agent, ends.label("ends"), tier.label("tier"))
+    query = select(*columns, runs.c.number, place.label("place"))
+    ranked = query.where(runs.c.holds, runs.c.status.in_(DRIVEN), free).subquery()
+    first = select(*ranked.c[:5]).where(ranked.c.place <= _OF_EACH).order_by(ranked.c.number)
+    return [Waiting(*row[:3], bool(row.ends), row.tier) for row in connection.execute(first)]
