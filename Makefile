@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis chaos simulate bench lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis chaos chaos-cluster simulate bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -94,6 +94,9 @@ schemathesis: setup ## Try every operation of the server with more than 10,000 r
 
 chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, into docs/reliability.md (half an hour; CHAOS=kills for a part)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)
+
+chaos-cluster: setup ## Kill, stop and restart workers, PostgreSQL and Temporal under 500 runs, into docs/reliability.md (half an hour; CHAOS=deaths for a part)
+	PYTHONPATH=tests $(BIN)/python -m chaos.cluster_report $(CHAOS)
 
 SIMULATION := PYTHONPATH=tests $(BIN)/python -m simulation
 

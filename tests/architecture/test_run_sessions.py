@@ -13,7 +13,7 @@ SERVER = Path(retinue.server.__file__).parent
 PLACES = {  # who may do what with runs
     "followers.follow": {"run_session.py"},
     "wait_for_disconnect": {"run_session.py"},
-    "runs.start": {"run_session.py", "context.py", "maintenance.py"},
+    "runs.dispatch": {"run_session.py", "context.py", "maintenance.py"},
     "runs.interrupt": {"run_session.py", "context.py", "threads.py"},
 }
 

@@ -110,14 +110,21 @@ class Client:
         self._making = asyncio.Lock()
 
     async def once(
-        self, method: str, path: str, body: Any = None, *, server: Served | None = None, key: str = ""
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        server: Served | None = None,
+        key: str = "",
+        seconds: float = 20,
     ) -> Json:
-        """An answer. `key` is an `Idempotency-Key`. Raises `Gone` or `Refused`."""
+        """An answer within so many seconds. `key` is an `Idempotency-Key`. Raises `Gone` or `Refused`."""
         asked = server or self._at.server
         headers = {"Authorization": f"Bearer {asked.key}", **({"Idempotency-Key": key} if key else {})}
         try:
-            url = f"{asked.url}{path}"
-            async with self._session.request(method, url, json=body, headers=headers) as response:
+            url, limit = f"{asked.url}{path}", aiohttp.ClientTimeout(total=seconds)
+            async with self._session.request(method, url, json=body, headers=headers, timeout=limit) as response:
                 said: Json = await response.json()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise Gone(str(error)) from error
@@ -199,6 +206,11 @@ class Client:
     async def steps(self, run: Json) -> list[Json]:
         """A run's steps, oldest first."""
         return list((await self.ask("GET", f"{path_of(run)}/steps?order=asc&limit=100"))["data"])
+
+    async def act(self, tool: str, what: str) -> None:
+        """An effect of the client itself."""
+        async with self._session.post(f"{self._at.world}/effects", json={"tool": tool, "what": what}) as response:
+            response.raise_for_status()
 
     async def effects(self, order: str = "") -> list[Json]:
         """What the ledger has: of one order, or of all."""

@@ -6,11 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .harness import Client, Json, waiting
 from .world import shared_out
 
-_WAYS = {"look": "read", "note": "idempotent", "pay": "once", "sign": "once"}
+_WAYS = {"look": "read", "note": "idempotent", "pay": "once", "sign": "once", "ask": "once"}
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Order:
     happened: int = 0  # calls whose outcome was not known, and that had taken effect
     missing: int = 0  # likewise, and that had not
     team: bool = False
+    said: list[str] | None = None  # what it said, if not on a thread
 
     @property
     def model(self) -> str:
@@ -74,10 +76,10 @@ class _Share:
         return f"Order {self.number} is done: {'; '.join(f'{tool} {what}' for tool, what in self.effects)}."
 
 
-async def work_off(client: Client, order: Order) -> None:
-    """Start a run for an order and see it through, whatever happens to the server."""
+async def work_off(client: Client, order: Order, **asked: Any) -> None:
+    """Start a run for an order and see it through, whatever happens to the server. `asked` is more of its request."""
     thread = await client.thread(order.question)
-    order.run = await client.start(thread, model=order.model)
+    order.run = await client.start(thread, model=order.model, **asked)
     while (run := await client.rests(order.run))["status"] == "requires_action":
         order.run = await client.submit(run, await decided(client, order, run))
     order.run = run
@@ -91,7 +93,10 @@ async def decided(client: Client, order: Order, run: Json) -> dict[str, str]:
         assert call in steps
         what = json.loads(function["arguments"])["what"]
         there = any(one["what"] == what for one in await client.effects(order.number))
-        if function["name"] != "sign" or there:
+        if function["name"] == "ask":  # of the client itself, which may be asked by a run only once
+            await client.act(function["name"], what)
+            there = True
+        elif function["name"] != "sign" or there:
             order.happened += there
             order.missing += not there
         outputs[call] = f"{function['name']} {what}" if there else "approve"
@@ -122,7 +127,9 @@ async def tally(client: Client, orders: Sequence[Order]) -> Tally:
     counted = Tally(len(orders))
     for order in orders:
         there = Counter((one["tool"], one["what"]) for one in effects if one["what"].partition(".")[0] == order.number)
-        said = await client.messages(order.run["thread_id"]) if order.run else []
+        said = order.said
+        if said is None:
+            said = await client.messages(order.run["thread_id"]) if order.run else []
         fine = order.run.get("status") == "completed" and said == [order.answer] and set(there) == set(order.wanted)
         doubled = [tool for (tool, _), times in there.items() if times > 1 and _WAYS[tool] != "read"]
         counted.lost += not fine

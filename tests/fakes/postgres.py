@@ -32,6 +32,12 @@ class Postgres:
         """Let it die, and start it again: it recovers."""
         self._control("-m", "immediate", "restart")
 
+    def processes(self) -> list[int]:
+        """The first process, and those that it has."""
+        first = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+        tasks = Path(f"/proc/{first}/task").iterdir()
+        return [first, *(int(one) for task in tasks for one in (task / "children").read_text().split())]
+
     def database(self) -> str:
         """The URL of a new database."""
         name = f"test_{next(self._numbers)}"

@@ -22,11 +22,12 @@ from retinue.core.events import Called
 from retinue.core.values import Decision
 from retinue.runs import FairScheduler, Followed, Peers, RunInput, Runs
 from retinue.runs.leases import Lease, acquire_epoch
+from retinue.runs.log_writer import LogWriter
 from retinue.runs.recovery import Recovery
 from retinue.server.index_queue import finish_file, index_again, next_files, take_files
 from retinue.store.clock import CLOCK
 from retinue.store.database import Database
-from retinue.store.event_log import Entry
+from retinue.store.event_log import Entry, Fenced
 from retinue.store.processes import database_time, enter, forget_ended, is_alive, show_life
 from retinue.store.run_row import RunRow
 from retinue.store.tables import processes, vector_store_files
@@ -130,6 +131,22 @@ async def test_who_shows_life_again_in_time_keeps_its_runs(two: tuple[KeptRuns, 
     working.gate.opened.set()
     await driving
     assert working.began == 1
+
+
+async def test_no_effect_begins_at_a_process_that_was_frozen_after_its_intent_was_written(
+    two: tuple[KeptRuns, KeptRuns],
+) -> None:
+    first, second = two
+    await first.add()
+    held = await first.database.write(partial(acquire_epoch, run_id="run_1", process=first.database.process))
+    assert held is not None
+    writer = LogWriter(first.database, first.driver.followers, held.run, [])
+    assert await writer.may_act()
+    await die(first)
+    taken = await second.database.write(partial(acquire_epoch, run_id="run_1", process=second.database.process))
+    assert taken is not None
+    with pytest.raises(Fenced):
+        await writer.may_act()
 
 
 async def test_of_two_that_claim_a_run_at_once_one_has_it(url: str, two: tuple[KeptRuns, KeptRuns]) -> None:

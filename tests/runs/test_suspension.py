@@ -16,11 +16,12 @@ from retinue.core.events import Stopped
 from retinue.core.values import Decision
 from retinue.errors import AgentChanged, StoreConflict, UsageError
 from retinue.runs import RunInput, Runs, recover_runs
+from retinue.runs.run_fork import fork_run
 from retinue.runs.suspension import continue_run, suspend_run
 from retinue.store.api_keys import create_key
 from retinue.store.event_log import Fenced
 from retinue.store.run_queries import continued_runs, count_of_key, suspended_runs
-from retinue.store.run_row import RunRow
+from retinue.store.run_row import REGARDLESS, RunRow
 from retinue.store.run_store import find_run, update_run
 from retinue.store.snapshots import SnapshotWriter, find_snapshot
 from retinue.store.tables import snapshots
@@ -115,6 +116,42 @@ async def test_a_suspended_run_is_as_it_was_and_says_why(firm: Firm) -> None:
     assert row.decisions == APPROVED
     assert await firm.kept.log() == log
     assert [run.id for run in await firm.kept.database.read(suspended_runs)] == ["run_1"]
+
+
+async def forked(firm: Firm, step: int | None = None) -> RunRow:
+    return await firm.kept.database.write(partial(fork_run, run_id="run_1", ttl=600, step=step))
+
+
+@pytest.mark.parametrize("step", [None, 1])
+async def test_a_fork_goes_on_in_its_place_with_the_agent_of_today(firm: Firm, step: int | None) -> None:
+    before = await firm.suspended()
+    fork = await forked(firm, step)
+    old = await firm.kept.row()
+    assert (old.status, old.holds, fork.thread_id) == ("cancelled", False, before.thread_id)
+    assert (fork.status, fork.snapshot, fork.suspended) == ("queued", REGARDLESS, False)
+    log = await firm.kept.log(fork.id)
+    assert log == (await firm.kept.log())[: len(log)]
+    assert not any(isinstance(event, Stopped) for event in log)
+    firm.gone = False
+    await firm.another().start(fork.id)
+    assert (await firm.kept.row(fork.id)).status == "requires_action"  # the person is asked again
+    await firm.kept.decide(APPROVED, fork.id)
+    await firm.another().start(fork.id)
+    assert (await firm.kept.row(fork.id)).status == "completed"
+    assert (await firm.kept.said(fork.id))[-1] == "Done."
+
+
+async def test_what_cannot_be_forked_is_named(firm: Firm) -> None:
+    with pytest.raises(UsageError, match="there is no run 'run_1'"):
+        await forked(firm)
+    await firm.waiting()
+    with pytest.raises(UsageError, match="is not suspended"):
+        await forked(firm)
+    firm.gone = True
+    await firm.kept.driver.drive("run_1")
+    with pytest.raises(UsageError, match="the run has no step 7: its last one is 1"):
+        await forked(firm, 7)
+    assert (await firm.kept.row()).suspended
 
 
 async def test_it_goes_on_when_its_agent_is_back_and_a_process_starts(firm: Firm) -> None:

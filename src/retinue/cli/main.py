@@ -20,6 +20,8 @@ _GROUPS = {
         "ask": "Answer a question with an agent that calculates and searches.",
         "run": "Answer a question with an agent of a file.",
         "serve": "Serve a file's agents and pipelines to OpenAI clients.",
+        "worker": "Drive the runs of servers that share a database.",
+        "up": "Try a file on a cluster on this machine.",
         "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
     },
     "Write a file of agents": {
@@ -54,7 +56,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             near = nearest(cmd_name, _COMMANDS)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
-        if cmd_name != "serve":  # `serve` has options for logging
+        if cmd_name not in ("serve", "worker"):  # which have options for logging
             _show_warnings()
         command: click.Command = import_module(f".{_MODULES.get(cmd_name, cmd_name)}", __package__).command
         return command

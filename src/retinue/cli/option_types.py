@@ -1,4 +1,4 @@
-"""Option types shared by several commands: rates and durations."""
+"""Option types shared by several commands: rates, durations and numbers by name."""
 
 from __future__ import annotations
 
@@ -30,5 +30,18 @@ class _Span(click.ParamType):  # type: ignore[type-arg] # newer versions of clic
         return int(said[1]) * _SECONDS[said[2]]
 
 
+class _Counted(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
+    name = "NAME=N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, _, number = str(value).rpartition("=")
+        if not name or not number.isascii() or not number.isdigit() or not 0 < int(number) < 10**9:
+            self.fail(f"{value!r} is not a name and a number, such as researcher=5", param, ctx)
+        return name, int(number)
+
+
 PER_MINUTE = _PerMinute()
+COUNTED = _Counted()  # a name and a number
 SPAN = _Span()  # in seconds

@@ -12,6 +12,7 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
+from .driving_options import FORMATS, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
 from .option_types import PER_MINUTE
 from .server_database import database_url
 
@@ -19,61 +20,34 @@ if TYPE_CHECKING:
     from ..server.deployment import Deployment
 
 _GARBAGE = 10_000  # new objects before a collection: runs under way have thousands that live on, and few are cycles
-_LEVELS = ("debug", "info", "warning", "error")
-_FORMATS = ("text", "json")
-_MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 
 
 @click.command("serve")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="The port; 0 picks a free one.  [default: 8000]")
-@click.option("--db", default="retinue.db", show_default=True, help="A file or a PostgreSQL URL.")
+@driving_options
 @click.option("--api-key", "keys", multiple=True, metavar="KEY", help="A key that clients may use; may be repeated.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name of the server.")
 @click.option("--cors", "origins", multiple=True, metavar="ORIGIN", help="An origin whose pages may use it.")
-@click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Maximum seconds per run.")
-@click.option(
-    "--human-ttl", type=click.IntRange(1), default=86_400, show_default=True, help="Seconds to wait for a person."
-)
-@click.option("--retention", type=click.IntRange(0), default=0, help="Seconds to keep runs that ended.  [default: all]")
-@click.option("--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds for runs to finish.")
-@click.option("--runs-at-once", type=click.IntRange(1), default=200, show_default=True, help="Others are queued.")
 @click.option("--connections", type=click.IntRange(1), default=1_000, show_default=True, help="Per address.")
 @click.option("--limit-requests", type=PER_MINUTE, metavar="N/min", help="Requests per key; ten reads count as one.")
 @click.option("--limit-tokens", type=PER_MINUTE, metavar="N/min", help="Tokens per key.")
-@click.option("--limit-runs", type=click.IntRange(1), help="Active runs per key; others are queued.")
 @click.option("--limit-queue", type=click.IntRange(0), help="Queued runs per key.")
 @click.option("--limit-streams", type=click.IntRange(1), help="Open streams per key.")
 @click.option(
-    "--tenant-bytes", type=click.IntRange(0), default=10_000_000_000, help="Bytes per tenant.  [default: 10 GB]"
-)
-@click.option("--tenant-files", type=click.IntRange(0), default=100_000, show_default=True, help="Files per tenant.")
-@click.option(
-    "--tenant-memory", type=click.IntRange(0), default=100_000_000, help="Bytes remembered.  [default: 100 MB]"
-)
-@click.option("--tenant-stores", type=click.IntRange(0), default=10_000, show_default=True, help="Stores per tenant.")
-@click.option(
-    "--image-host", "image_hosts", multiple=True, metavar="HOST:PORT", help="A private server with images; repeatable."
-)
-@click.option(
-    "--tool-host", "tool_hosts", multiple=True, metavar="HOST:PORT", help="A private server of registered tools."
-)
-@click.option(
-    "--hosted-tools",
-    default="file_search",
-    show_default=True,
-    metavar="NAMES",
-    help="The hosted tools that runs may use, separated by commas: file_search, code_interpreter.",
-)
-@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True, help="Minimum level.")
-@click.option("--log-format", type=click.Choice(_FORMATS), default="json", show_default=True, help="Log format.")
-@click.option(
     "--access-log",
-    type=click.Choice(["off", *_FORMATS]),
+    type=click.Choice(["off", *FORMATS]),
     default="off",
     show_default=True,
     help="One line per request.",
+)
+@click.option(
+    "--dispatch",
+    type=click.Choice(["local", "temporal"]),
+    default="local",
+    show_default=True,
+    help="Drive runs here, or by workers.",
 )
 @click.option("--strict", is_flag=True, help="Refuse unknown parameters.")
 def command(file: Path | None, **given: Any) -> int:
@@ -91,40 +65,37 @@ def command(file: Path | None, **given: Any) -> int:
 
 def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     try:
-        from ..server.context import Options
-        from ..server.log_output import LogOptions
         from ..server.middleware.usage_limits import NAMES, Bounds
         from ..server.process import Serving, serve
-        from ..store.tenant_view import Quota
     except ModuleNotFoundError as error:
-        raise UsageError(_MISSING) from error
+        raise UsageError(MISSING) from error
     deployment = _deployment(file)
     port = given["port"] if given["port"] is not None else _port(file)
+    database = database_url(given["db"])
     how = Serving(
-        database=database_url(given["db"]),
+        database=database,
         host=given["host"],
         port=port,
         keys=_keys(given["keys"]),
         hosts=given["hosts"],
         origins=given["origins"],
         grace=given["grace"],
-        options=Options(
-            given["run_ttl"],
-            given["human_ttl"],
-            given["retention"],
-            given["strict"],
-            hosted_tools=tuple(filter(None, (name.strip() for name in given["hosted_tools"].split(",")))),
-            quota=Quota(given["tenant_bytes"], given["tenant_files"], given["tenant_stores"], given["tenant_memory"]),
-            image_hosts=given["image_hosts"],
-            tool_hosts=given["tool_hosts"],
-        ),
+        options=options_of(given, strict=given["strict"]),
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],
         connections=given["connections"],
-        logging=LogOptions(given["log_level"], given["log_format"], _form(given["access_log"])),
+        logging=logging_of(given, _form(given["access_log"])),
+        temporal=_temporal(given, database),
+        **limits_of(given),
     )
     run_to_completion(serve(deployment, how, _ready, _made))
     return 0
+
+
+def _temporal(given: Mapping[str, Any], database: str) -> str:
+    if (given["dispatch"] == "temporal") != bool(given["temporal"]):
+        raise UsageError("--dispatch temporal and --temporal HOST:PORT go together: workers then drive the runs")
+    return temporal_of(given, database)
 
 
 def _form(said: str) -> Any:

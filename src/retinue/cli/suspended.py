@@ -64,5 +64,27 @@ def continue_(run_id: str, db: str, regardless: bool, run_ttl: int) -> int:
     return 0
 
 
+@command.command("fork")
+@click.argument("run_id", metavar="RUN")
+@click.option("--step", type=click.IntRange(0), help="The last step that is kept.  [default: all]")
+@click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Seconds for the run.")
+@DB_OPTION
+def fork_(run_id: str, db: str, step: int | None, run_ttl: int) -> int:
+    """Cancel RUN, and let a new one go on where it was, with the agent as it is served now.
+
+    The new run begins with the log of RUN, up to the end of a step. What was done until then stays done. A person who
+    was asked about a call of that step is asked again.
+    """
+    with server_database(db) as connection:
+        from ..runs.run_fork import fork_run
+
+        try:
+            fork = fork_run(connection, run_id, run_ttl, step)
+        except StoreConflict as error:
+            raise UsageError(f"{error}; try again") from error
+    click.echo(f"{fork.id} goes on in place of {run_id}, which is cancelled")
+    return 0
+
+
 def _date(seconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

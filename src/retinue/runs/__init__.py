@@ -1,10 +1,21 @@
 """Durable runs: each is driven from its event log by the process that holds its latest epoch."""
 
+from .dispatcher import Dispatcher
 from .drive import RunInput
 from .driver import Runs
 from .fair_scheduler import FairScheduler
 from .peers import Peers
-from .recovery import recover_runs
+from .recovery import Recovery, recover_runs
 from .subscriptions import Followed, Subscriptions
 
-__all__ = ["FairScheduler", "Followed", "Peers", "RunInput", "Runs", "Subscriptions", "recover_runs"]
+__all__ = [
+    "Dispatcher",
+    "FairScheduler",
+    "Followed",
+    "Peers",
+    "Recovery",
+    "RunInput",
+    "Runs",
+    "Subscriptions",
+    "recover_runs",
+]

@@ -23,6 +23,8 @@ from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
+from .concurrency_limits import ConcurrencyLimits
+from .dispatcher import Dispatch
 from .drive import Drive, DriveContext, DriveEnd, RunInput
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
@@ -35,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 
 class Runs:
-    """Drives the runs of one process.
+    """Drives the runs of one process. `dispatch` has a run driven: by this process, unless it is replaced by that of
+    another `Dispatcher`.
 
     Args:
         assign: Resolves a run to its agent and input. Raises `RetinueError` if the run cannot be served.
@@ -56,10 +59,12 @@ class Runs:
     ) -> None:
         self.database = database
         self.turns = turns or FairScheduler()
+        self.dispatch: Dispatch = self.start
         self._live: dict[str, Drive] = {}
         self.notifier = notifier_of(database, self._live.keys())
         self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
+        self.limits: ConcurrencyLimits | None = None
         self._context = DriveContext(
             database,
             self.followers,
@@ -92,13 +97,24 @@ class Runs:
         return task
 
     def _go_on(self, run: RunRow) -> None:
-        """Drive a run that may begin, or go on; this process may have acquired it already."""
+        """Have a run driven that may begin, or go on. If this process has acquired it already, it drives it."""
         if run.driver == self.database.process:
             self._acquired[run.id] = Lease(run)
-        self.start(run.id, run)
+            self.start(run.id, run)
+        else:
+            self.dispatch(run.id, run)
 
     def _has_room(self) -> bool:
-        return not self.turns.waiting and not self._context.parking.is_set()
+        """Whether this process should acquire a run without asking for its turn, and whether there is room for it."""
+        return self.limits is None and not self.turns.waiting and not self._context.parking.is_set()
+
+    async def _dispatch_next(self, limits: ConcurrencyLimits) -> None:
+        """Have the runs driven for which there is room by now."""
+        chosen = partial(limits.next_runs, process=self.database.process, most=self.turns.at_once)
+        with suppress(StoreUnavailable):  # the next end of a run, or recovery, tries again
+            for run_id in await self.database.read(chosen):
+                if run_id not in self._live and not self._context.parking.is_set():
+                    self.dispatch(run_id)
 
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run background work beside the runs; `close` cancels it."""
@@ -161,6 +177,8 @@ class Runs:
                 async with self.turns.turn(run, waits=waits):
                     self._wanted.discard(run_id)
                     await self.drive(run_id, run.request)
+                if self.limits is not None:
+                    await self._dispatch_next(self.limits)
             except StoreUnavailable as error:
                 seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
                 tries += 1
@@ -203,8 +221,14 @@ class Runs:
             self._live.pop(run_id, None)
 
     async def _claim(self, run_id: str, request: Mapping[str, Any] | None) -> Lease | None:
-        process, snapshots = self.database.process, self.snapshots
-        claim = partial(acquire_epoch, run_id=run_id, process=process, request=request, snapshots=snapshots)
+        claim = partial(
+            acquire_epoch,
+            run_id=run_id,
+            process=self.database.process,
+            request=request,
+            snapshots=self.snapshots,
+            limits=self.limits,
+        )
         with suppress(StoreConflict):
             return await self.database.submit(claim)
         return None

@@ -16,6 +16,7 @@ from ..store.run_queries import DRIVEN, runs_to_drive
 from ..store.run_row import BY_MEMBERS, UNREADABLE, RunRow, RunValues
 from ..store.run_store import find_run, update_run
 from ..store.snapshots import SnapshotWriter
+from .concurrency_limits import ConcurrencyLimits
 
 _DEATHS = 5  # drives in a row that died in the same tool call: the tool kills the process
 _ELSEWHERE = 10  # drives in a row without progress outside a tool call: other runs kill processes, too
@@ -36,14 +37,19 @@ def acquire_epoch(
     process: str,
     request: Mapping[str, Any] | None = None,
     snapshots: SnapshotWriter | None = None,
+    limits: ConcurrencyLimits | None = None,
 ) -> Lease | None:
     """Acquire the run's next epoch for `process`. Return its row, `in_progress`; `None` if there is nothing to drive,
-    or another living process drives it. Passing its `request` saves reading it. The row of a run that begins gets its
-    snapshot of `snapshots`. Raises `StoreConflict` if another process acquired the same epoch first."""
+    another living process drives it, or `limits` leave no room for it. Passing its `request` saves reading it. The row
+    of a run that begins gets its snapshot of `snapshots`. Raises `StoreConflict` if another process acquired the same
+    epoch first."""
+    claim = limits.claim(connection, run_id) if limits is not None else None
     run = find_run(connection, run_id, request, lock=True)
     if run is None or run.status not in DRIVEN or not run.holds or run.driver == BY_MEMBERS:
         return None
     if run.driver not in (None, process) and is_alive(connection, run.driver):
+        return None
+    if claim is not None and not claim.admits(run):
         return None
     now, kind = last_milestone(connection, run_id) if run.epoch else (0, "")
     attempts = run.attempts
@@ -88,17 +94,27 @@ def park_runs(connection: Connection, run_ids: Sequence[str], process: str) -> N
 
 
 def unfinished_runs(
-    connection: Connection, process: str, but: Collection[str], most: int | None = None
+    connection: Connection,
+    process: str,
+    but: Collection[str],
+    most: int | None = None,
+    limits: ConcurrencyLimits | None = None,
 ) -> list[tuple[str, RunRow | None, int]]:
-    """Return the runs that `process` may drive, except those in `but`, oldest first, and at most so many: id, row, and
-    number of drives since it last made progress. An unreadable row is `None`: the driver handles it, and the other runs
-    still start."""
-    free = runs_to_drive(connection, process, None if most is None else most + len(but))
+    """Return the runs that `process` may drive, except those in `but`, oldest first, or as `limits` choose, and at most
+    so many: id, row, and number of drives since it last made progress. An unreadable row is `None`: the driver handles
+    it, and the other runs still start."""
+    beside = None if most is None else most + len(but)
+    if limits is None:
+        free = runs_to_drive(connection, process, beside)
+    else:
+        free = limits.next_runs(connection, process, beside)
     found = [run_id for run_id in free if run_id not in but]
-    return [(run_id, *_left(connection, run_id)) for run_id in found[:most]]
+    return [(run_id, *standing(connection, run_id)) for run_id in found[:most]]
 
 
-def _left(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:
+def standing(connection: Connection, run_id: str) -> tuple[RunRow | None, int]:
+    """Return a run, or `None` if it is gone or cannot be read, and its number of drives since it last made
+    progress."""
     try:
         run = find_run(connection, run_id)
         return run, 0 if run is None else _tries(run, last_milestone(connection, run_id)[0])

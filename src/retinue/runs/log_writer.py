@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import overload
@@ -12,7 +13,7 @@ from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retrie
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.event_log import Change, Entry, append_entries
+from ..store.event_log import Change, Entry, Fenced, append_entries
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
@@ -24,6 +25,7 @@ BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between retries while the database is
 _SAYS = 0.02  # minimum seconds between two writes of streamed deltas
 _TELLS = 0.01  # seconds within which readers are told of a call that needs no intent on the disk; most end sooner
 _LARGE = 50_000  # characters that take more than a few milliseconds to write
+_STALE = 1.0  # seconds after which what was read of a run is read again before an effect
 
 
 class LogWriter:
@@ -152,12 +154,19 @@ class LogWriter:
 
     async def may_act(self) -> bool:
         """Wait until all events are persisted, such as the intent of an effect. Return whether the effect may follow:
-        no, if another process has cancelled the run by then."""
+        no, if another process has cancelled the run by then. Raises `Fenced` if another process has taken the run over:
+        this one may have been frozen since the intent was written."""
         await self.written()
-        if not self._database.is_shared:
-            return True
-        run = await self._database.read(partial(find_run, run_id=self.run.id, request=self.run.request))
-        return run is not None and run.status != "cancelling" and run.ending is None
+        fresh = not self._database.is_shared
+        while not fresh:
+            began = time.monotonic()
+            run = await self._database.read(partial(find_run, run_id=self.run.id, request=self.run.request))
+            if run is None or run.status == "cancelling" or run.ending is not None:
+                return False
+            if run.epoch != self.run.epoch:
+                raise Fenced(self.run.id)
+            fresh = time.monotonic() - began < _STALE  # else it was frozen after the row was read
+        return True
 
     @overload
     async def written(self) -> None: ...

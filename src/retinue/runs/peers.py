@@ -13,6 +13,7 @@ from .._internal.supervision import supervise
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.processes import EVERY, database_time, enter, forget_ended, leave, show_life
+from .dispatcher import Recoverer
 from .driver import Runs
 from .notifier import SharedNotifier
 from .recovery import Recovery
@@ -22,12 +23,13 @@ _HEEDS, _RECOVERS = 0.5, 1.0  # seconds
 
 
 class Peers:
-    """This process of `runs` among those that have the database open. On SQLite it is the only one."""
+    """This process of `runs` among those that have the database open. On SQLite it is the only one. `recovery` has the
+    runs driven that others left; by default, this process does so."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, recovery: Recoverer | None = None) -> None:
         self._runs = runs
         self._process = runs.database.process
-        self._recovery = Recovery(runs)
+        self._recovery: Recoverer = recovery or Recovery(runs)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def join(self) -> None:

@@ -27,6 +27,7 @@ class Recovery:
         self._runs = runs
         self._suspects: set[str] = set()  # that wait for one another
         self._suspended: set[str] = set()  # that were tried once: their agents had changed
+        self._alone = asyncio.Lock()
 
     async def recover(self) -> int:
         """Start what may be driven and is not: of a database that others share, as much as this process has room for.
@@ -34,7 +35,7 @@ class Recovery:
         runs = self._runs
         but = {*runs.here, *self._suspects, *self._suspended}
         most = max(0, runs.turns.at_once - len(but)) if runs.database.is_shared else None
-        left = partial(unfinished_runs, process=runs.database.process, but=but, most=most)
+        left = partial(unfinished_runs, process=runs.database.process, but=but, most=most, limits=runs.limits)
         found = await runs.database.read(left)
         self._suspended |= {run.id for _, run, _ in found if run is not None and run.suspended}
         suspects = [(run, tries) for _, run, tries in found if run is not None and is_suspect(tries)]
@@ -42,18 +43,30 @@ class Recovery:
             if run is None or not is_suspect(tries):
                 runs.start(run_id, run)
         if suspects:
-            in_turn = [run for run, _ in sorted(suspects, key=itemgetter(1))]
-            self._suspects |= {run.id for run in in_turn}
+            in_turn = sorted(suspects, key=itemgetter(1))
+            self._suspects |= {run.id for run, _ in in_turn}
             runs.beside("starting the runs that may kill the process", partial(self._one_by_one, in_turn))
         return len(found)
 
-    async def _one_by_one(self, suspects: Sequence[RunRow]) -> None:
-        for run in suspects:
+    async def start(self, run: RunRow, tries: int) -> asyncio.Task[None]:
+        """Start a run that was driven `tries` times without progress. If it may be what kills processes, wait until the
+        one before it has made progress, and then until it has made some. Return its task."""
+        if not is_suspect(tries):
+            return self._runs.start(run.id, run)
+        async with self._alone:
             further = asyncio.create_task(self._further(run))
             try:
-                await asyncio.wait([self._runs.start(run.id, run), further], return_when=asyncio.FIRST_COMPLETED)
+                task = self._runs.start(run.id, run)
+                await asyncio.wait([task, further], return_when=asyncio.FIRST_COMPLETED)
+                return task
             finally:
                 further.cancel()
+
+    async def _one_by_one(self, suspects: Sequence[tuple[RunRow, int]]) -> None:
+        for run, tries in suspects:
+            try:
+                await self.start(run, tries)
+            finally:
                 self._suspects.discard(run.id)
 
     async def _further(self, run: RunRow) -> None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from .._internal.thread_pool import run_in_thread
 from ..agent import Agent
@@ -67,6 +68,17 @@ class AgentVersions:
             self._rebuilt = dict([*self._rebuilt.items(), (key, rebuilt)][-_KEPT:])
             return rebuilt
         return self._rebuilt[key]
+
+
+def names_at(versions: AgentVersions, path: str) -> tuple[str, str]:
+    """Return the name of the agent at a path, and the address of its model (`HOST:PORT`), or the model's name if it has
+    none."""
+    agent = versions.at(path)
+    if agent is None:
+        return path, ""
+    given: Mapping[str, Any] = getattr(agent.model, "given", {})
+    address = urlsplit(str(given.get("base_url") or "")).netloc.rpartition("@")[2]
+    return agent.name, address or str(given.get("model_name_or_path") or "")
 
 
 def agent_at(agents: Mapping[str, Agent], path: str) -> Agent | None:

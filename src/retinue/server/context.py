@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from sqlalchemy import Connection
@@ -23,6 +23,11 @@ from .middleware.usage_limits import UsageLimits, room
 from .tenant_shares import LARGE, TenantShares
 
 T = TypeVar("T")
+
+
+def tier_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is stored of a request's `service_tier`: which of the runs that wait comes first, if it says so."""
+    return {"service_tier": tier} if (tier := asked.get("service_tier")) in ("priority", "flex") else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class Server:
         driven = self.runs.interrupt(run.id)
         self.runs.interrupt_members()
         if run.status in ("in_progress", "cancelling") and not driven:
-            self.runs.start(run.id)  # nobody drives it: whoever did has died
+            self.runs.dispatch(run.id)  # nobody drives it: whoever did has died
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.images import delete_unused_images
+from ..store.processes import is_leader
 from ..store.run_queries import (
     continued_runs,
     delete_old_runs,
@@ -42,20 +43,30 @@ _AT_ONCE = 500
 
 async def run_maintenance(server: Server) -> None:
     """Run all maintenance tasks forever: expire runs, start runs whose thread is free, and occasionally delete old
-    ones. Exceptions are logged, and affect neither the other tasks nor the next round."""
+    ones. Of several processes on one database, the leader does what concerns all. Exceptions are logged, and affect
+    neither the other tasks nor the next round."""
     now_and_then = _Seldom(server)
-    duties: dict[str, Callable[[], Awaitable[None]]] = {
+    own: dict[str, Callable[[], Awaitable[None]]] = {
         "adjusting run expiry to the clock": partial(_follow_clock, server.database),
+        "indexing what other servers left": partial(_index_left, server),
+    }
+    shared: dict[str, Callable[[], Awaitable[None]]] = {
         "expiring runs": partial(_end_late, server),
         "starting queued runs": partial(_begin_waiting, server),
-        "indexing what other servers left": partial(_index_left, server),
         "continuing runs that nobody drives": partial(_continue_runs, server),
         "deleting old data": now_and_then.forget,
     }
     said: dict[str, str] = {}
+
+    async def lead() -> None:
+        if await server.database.read(partial(is_leader, process=server.database.process)):
+            for name, duty in shared.items():
+                await _do(name, duty, said)
+
     while True:
-        for name, duty in duties.items():
+        for name, duty in own.items():
             await _do(name, duty, said)
+        await _do("finding out who leads", lead, said)
         await asyncio.sleep(_EVERY)
 
 
@@ -85,9 +96,10 @@ async def _begin_waiting(server: Server) -> None:
 
 
 async def _continue_runs(server: Server) -> None:
-    for run_id in [*await server.database.read(continued_runs), *await server.database.read(left_callers)]:
+    continued = [] if server.database.is_shared else await server.database.read(continued_runs)  # else peers have them
+    for run_id in [*continued, *await server.database.read(left_callers)]:
         if run_id not in server.runs.here:
-            server.runs.start(run_id)
+            server.runs.dispatch(run_id)
 
 
 async def begin_next(server: Server, thread_id: str) -> None:
@@ -96,7 +108,7 @@ async def begin_next(server: Server, thread_id: str) -> None:
     while (run_id := await server.database.read(partial(next_waiting_run, thread_id=thread_id))) is not None:
         begun = await _of_run(server, run_id, partial(admit_waiting_run, run_id=run_id, options=server.options))
         if begun is True:
-            server.runs.start(run_id)
+            server.runs.dispatch(run_id)
         if not isinstance(begun, RunRow):
             return
         server.halted(begun)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import math
-import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +18,8 @@ from sqlalchemy import Connection
 from .._internal.supervision import supervise
 from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable, UsageError
-from ..runs import FairScheduler, Peers, Runs
+from ..runs import FairScheduler, Runs
+from ..runs.concurrency_limits import ConcurrencyLimits
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.event_log import Entry
@@ -27,24 +27,22 @@ from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
-from .agent_versions import AgentVersions
+from .agent_versions import AgentVersions, names_at
 from .app import create_app
+from .background import background, dispatch_by_temporal, stop_on_signals
 from .call_circles import ServerId
 from .context import Options, Server
-from .database_watch import watch
 from .deployment import Deployment
 from .files.vector_search import VectorSearch
 from .hosted_tools import Hosted
 from .idle_connections import HEADERS, SOCKETS, connections
 from .indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
-from .maintenance import begin_next, run_maintenance
+from .maintenance import begin_next
 from .middleware.usage_limits import Bounds, UsageLimits
 from .responses.response_lookup import concluding
 from .served_memory import ServedMemory
 from .tenant_shares import TenantShares
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,8 @@ class Serving:
     `database` is a URL; port 0 picks a free one. `keys` are accepted besides those in the database, under the host
     names `hosts`, and from browser pages of `origins`. `grace` is the seconds that runs get at shutdown. `bounds` are
     the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
-    `header_seconds` is the timeout for headers.
+    `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
+    `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
     """
 
     database: str
@@ -70,6 +69,10 @@ class Serving:
     connections: int = 1_000
     logging: LogOptions = field(default_factory=LogOptions)
     header_seconds: float = HEADERS
+    temporal: str = ""
+    tenant_runs: int | None = None
+    agent_runs: Mapping[str, int] = field(default_factory=dict)
+    model_runs: Mapping[str, int] = field(default_factory=dict)
 
 
 async def serve(
@@ -100,7 +103,7 @@ async def _open(
         server = assembled(deployment, database, how, limits)
         app = create_app(server, Keys(database, how.keys), (how.host, *how.hosts), how.origins)
         stop = asyncio.Event()
-        _on_signals(stop)
+        stop_on_signals(stop)
         await until(stop, app, server, listening, how, ready)
     finally:
         listening.close()
@@ -140,8 +143,15 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     assign = make_resolver(versions, memory, hosted, shares, how.options, server_id)
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, turns)
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
+    driven.limits = _limits(how, versions)
     server = Server(deployment, database, driven, how.options, indexing, server_id, limits, shares)
     return server
+
+
+def _limits(how: Serving, versions: AgentVersions) -> ConcurrencyLimits | None:
+    if how.tenant_runs is None and not how.agent_runs and not how.model_runs:
+        return None
+    return ConcurrencyLimits(how.tenant_runs, how.agent_runs, how.model_runs, partial(names_at, versions))
 
 
 async def _begin_next(server: Server, thread_id: str) -> None:
@@ -172,28 +182,23 @@ async def until(
         ),
         lambda: ready(_address(how.host, listening)),
     )
-    peers = Peers(server.runs)
-    await peers.join()
-    server.indexing.wake()
-    keeping = asyncio.create_task(supervise("maintenance of runs", partial(run_maintenance, server)), name="keep")
-    looking = partial(watch, server.database)
-    watching = asyncio.create_task(supervise("watching the database", looking), name="watch")
-    serving = asyncio.create_task(http.serve([listening]), name="serve")
-    stopping = asyncio.create_task(stop.wait(), name="stop")
-    try:
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        app.state.stopping = True
-        http.should_exit = True
-        for task in (keeping, watching, stopping):
-            task.cancel()
-        await asyncio.gather(keeping, watching, stopping, return_exceptions=True)
-        await server.runs.close(how.grace)
-        await server.indexing.close()
-        await peers.leave()
-        await serving
-        if left := set(http.server_state.tasks):  # streams of parked runs
-            await asyncio.wait(left, timeout=2.0)
+    recovery = None
+    if how.temporal:
+        from ..dispatch.redispatch import Redispatch
+
+        recovery = Redispatch(server.runs, await dispatch_by_temporal(server, how.temporal), drives=False)
+    async with background(server, how.grace, recovery):
+        serving = asyncio.create_task(http.serve([listening]), name="serve")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            app.state.stopping = True
+            http.should_exit = True
+            stopping.cancel()
+    await serving
+    if left := set(http.server_state.tasks):  # streams of parked runs
+        await asyncio.wait(left, timeout=2.0)
 
 
 class _Http(uvicorn.Server):
@@ -212,19 +217,6 @@ class _Http(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to our handlers."""
         yield
-
-
-def _on_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-
-    def stopped() -> None:
-        stop.set()
-        for one in _SIGNALS:
-            loop.remove_signal_handler(one)
-            signal.signal(one, signal.SIG_DFL)  # a second signal ends the process; the log survives that
-
-    for one in _SIGNALS:
-        loop.add_signal_handler(one, stopped)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -76,8 +76,8 @@ class RunSession:
         self.server.halted(halted)
         if new and self.run.holds:
             for run_id in decided_members(self.run):
-                self.server.runs.start(run_id)
-            self.server.runs.start(self.run.id, self.run)
+                self.server.runs.dispatch(run_id)
+            self.server.runs.dispatch(self.run.id, self.run)
 
     async def follow(self, projection: StreamProjection) -> AsyncGenerator[str, None]:
         """Yield the frames of the run's event stream, live, until everything was told."""

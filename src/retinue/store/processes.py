@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, TextClause, delete, or_, select, text
+from sqlalchemy import ColumnElement, Connection, TextClause, delete, func, or_, select, text
 
 from .tables import processes
 
@@ -92,6 +92,13 @@ def is_alive(connection: Connection, process: str | None) -> bool:
     """Whether a server has shown recently that it is alive."""
     query = select(processes.c.id).where(processes.c.id == process, _recent(connection))
     return connection.execute(query).first() is not None
+
+
+def is_leader(connection: Connection, process: str) -> bool:
+    """Whether `process` leads: it does what one of the living servers has to do. A leader that died is replaced once
+    others see that. For a moment there may be two, so what a leader does must bear being done twice."""
+    first = connection.execute(select(func.min(processes.c.id)).where(_recent(connection))).scalar()
+    return first in (None, process)
 
 
 def _recent(connection: Connection) -> TextClause:

@@ -116,6 +116,13 @@ def runs_to_drive(connection: Connection, process: str, most: int | None = None)
     return list(connection.execute(query.limit(most)).scalars())
 
 
+def runs_of_the_dead(connection: Connection, process: str) -> list[str]:
+    """Return the ids of the runs that processes drove which are dead by now, oldest first."""
+    left = is_free(connection, runs.c.driver, process) & runs.c.driver.not_in((BY_MEMBERS, process))
+    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), left).order_by(runs.c.number)
+    return list(connection.execute(query).scalars())
+
+
 def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
     """Return the status of each run of a run's members that has not ended, by its id, oldest first."""
     return dict(_MEMBERS.rows(connection, {"run": run_id}))
@@ -237,6 +244,11 @@ def count_by_status(connection: Connection, scope: TenantView) -> dict[str, int]
     """Return the number of the tenant's runs by status."""
     query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)
     return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def count_all_by_status(connection: Connection) -> dict[str, int]:
+    """Return the number of all tenants' runs by status."""
+    return {row[0]: row[1] for row in connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))}
 
 
 def _conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]]:

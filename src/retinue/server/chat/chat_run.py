@@ -15,7 +15,7 @@ from ..assistants.messages import add_messages
 from ..assistants.run_creation import NewRun, add_run
 from ..assistants.schemas import ImageUrl, ImageUrlPart, MessageCreate, TextPart
 from ..assistants.threads import find_or_add_thread
-from ..context import Options
+from ..context import Options, tier_of
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..image_parts import Shown, images_in
 from ..tool_outputs import parse_submission, submission_digest
@@ -68,6 +68,7 @@ def chat_run(
     }
     request |= {"user": user} if (user := asked.get("user") or asked.get("safety_identifier")) else {}
     request |= {"stream": True} if asked.get("stream") else {}
+    request |= tier_of(asked)
     thread_id = None
     if thread_key is not None:
         thread_id = find_or_add_thread(connection, scope, thread_key)

@@ -16,7 +16,7 @@ from ...store.run_row import RunRow
 from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..assistants.run_creation import NewRun, add_run
-from ..context import Server
+from ..context import Server, tier_of
 from ..conversations.compaction import expand_compactions
 from ..conversations.items import found_conversation, items_of
 from ..image_intake import Place
@@ -93,6 +93,7 @@ def start_response(
     halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
     request = {
         **options_of(sent),
+        **tier_of(sent),
         "model": sent["model"],
         "asked": asked,
         "input": items,

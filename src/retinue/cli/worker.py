@@ -1,0 +1,54 @@
+"""`retinue worker`: drives the runs that servers of the same database accept."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .._internal.sync_bridge import run_to_completion
+from ..errors import UsageError
+from .driving_options import MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .server_database import database_url
+
+
+@click.command("worker")
+@click.argument("file", type=click.Path(path_type=Path))
+@driving_options
+def command(file: Path, **given: Any) -> int:
+    """Drive the runs of the agents of FILE that servers of the same PostgreSQL database accept.
+
+    FILE is that of the servers. With --temporal, which the servers then have as well (retinue serve --dispatch
+    temporal), Temporal gives each run to a worker that has room. Without it, this worker takes runs that no server or
+    worker drives from the database, every second. Any number of workers may run, and end at any time.
+    """
+    try:
+        from ..server.deployment import Deployment
+        from ..server.middleware.usage_limits import Bounds
+        from ..server.process import Serving
+        from ..server.run_worker import work
+    except ModuleNotFoundError as error:
+        raise UsageError(MISSING) from error
+    database = database_url(given["db"])
+    temporal = temporal_of(given, database)
+    if not database.startswith("postgresql"):
+        raise UsageError("a worker needs the database of its servers: --db postgresql://USER@HOST/NAME")
+    how = Serving(
+        database=database,
+        options=options_of(given),
+        grace=given["grace"],
+        bounds=Bounds(runs=given["limit_runs"]),
+        at_once=given["runs_at_once"],
+        logging=logging_of(given),
+        temporal=temporal,
+        **limits_of(given),
+    )
+    run_to_completion(work(Deployment.load(file), how, _ready))
+    return 0
+
+
+def _ready() -> None:
+    gc.freeze()  # objects created so far stay, so collections may skip them
+    click.echo("Retinue is at work")

@@ -1,0 +1,1 @@
+"""A cluster on one machine, for trying it: what `retinue up` starts, watches and stops."""

@@ -1,0 +1,55 @@
+"""The worker process: it drives runs that servers accept, and listens to nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ..store.api_keys import all_keys
+from ..store.database import Database
+from .background import background, dispatch_by_temporal, stop_on_signals
+from .context import Server
+from .deployment import Deployment
+from .log_output import set_up, workers_logged
+from .middleware.usage_limits import UsageLimits
+from .process import Serving, assembled
+
+
+async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
+    """Drive runs until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called once it does.
+    Runs come from Temporal at `how.temporal`, or, without that, are taken from the database every second. Raises
+    `UsageError` if Temporal cannot be reached, and what `Database` raises."""
+    set_up(how.logging)
+    with workers_logged():
+        database = Database(how.database)
+        try:
+            limits = UsageLimits(how.bounds)
+            for key in await database.read(all_keys):
+                limits.know(key)
+            stop = asyncio.Event()
+            stop_on_signals(stop)
+            await _until(stop, assembled(deployment, database, how, limits), how, ready)
+        finally:
+            await database.close_async()
+
+
+async def _until(stop: asyncio.Event, server: Server, how: Serving, ready: Callable[[], None]) -> None:
+    if not how.temporal:
+        async with background(server, how.grace):
+            ready()
+            await stop.wait()
+        return
+    dispatcher = await dispatch_by_temporal(server, how.temporal)
+    from ..dispatch.redispatch import Redispatch
+    from ..dispatch.temporal_worker import working
+
+    recovery = Redispatch(server.runs, dispatcher, drives=True)
+    async with background(server, how.grace, recovery), working(server.runs, dispatcher, how.grace) as ended:
+        ready()
+        waiting = {asyncio.create_task(stop.wait()), asyncio.create_task(ended())}
+        done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in left:
+            task.cancel()
+    await dispatcher.close()
+    for task in done:
+        task.result()

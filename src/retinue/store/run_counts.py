@@ -1,0 +1,62 @@
+"""Counts of the runs that are driven, and the runs that wait for room, by what limits concern."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import Connection, case, func, select, text
+
+from .processes import is_free
+from .run_queries import DRIVEN
+from .run_row import BY_MEMBERS
+from .tables import runs
+
+_ONE_AT_A_TIME = 7_373_061_896  # an arbitrary number for an advisory lock
+_OF_EACH = 200  # runs of a tenant and an agent among which the next one is chosen
+
+
+class Driven(NamedTuple):
+    """How many runs of a tenant and an agent, by its path, living processes drive."""
+
+    tenant: str
+    agent: str
+    number: int
+
+
+class Waiting(NamedTuple):
+    """A run that nobody drives. `tier` is the `service_tier` of its request."""
+
+    run_id: str
+    tenant: str
+    agent: str
+    ends: bool  # it only has to end
+    tier: str | None
+
+
+def claim_one_at_a_time(connection: Connection) -> None:
+    """Make other transactions that call this wait until this one ends. Call it before a run's row is locked. SQLite has
+    one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ONE_AT_A_TIME})
+
+
+def driven_runs(connection: Connection, but: str = "") -> list[Driven]:
+    """Return how many runs are driven, except the run `but`."""
+    taken = ~is_free(connection, runs.c.driver, "") & (runs.c.driver != BY_MEMBERS) & (runs.c.id != but)
+    query = select(runs.c.tenant, runs.c.agent, func.count()).where(runs.c.status.in_(("in_progress", "cancelling")))
+    return [Driven(*row) for row in connection.execute(query.where(taken).group_by(runs.c.tenant, runs.c.agent))]
+
+
+def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
+    """Return the runs that no living process drives, except `process` itself, oldest first: of each tenant and agent
+    not all, but those that should begin first."""
+    free = is_free(connection, runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
+    ends = case(((runs.c.status == "cancelling") | runs.c.ending.is_not(None), 1), else_=0)
+    tier = runs.c.request["service_tier"].as_string()
+    turn = (ends.desc(), case((tier == "priority", 0), (tier == "flex", 2), else_=1), runs.c.number)
+    place = func.row_number().over(partition_by=(runs.c.tenant, runs.c.agent), order_by=turn)
+    columns = (runs.c.id, runs.c.tenant, runs.c.agent, ends.label("ends"), tier.label("tier"))
+    query = select(*columns, runs.c.number, place.label("place"))
+    ranked = query.where(runs.c.holds, runs.c.status.in_(DRIVEN), free).subquery()
+    first = select(*ranked.c[:5]).where(ranked.c.place <= _OF_EACH).order_by(ranked.c.number)
+    return [Waiting(row.id, row.tenant, row.agent, bool(row.ends), row.tier) for row in connection.execute(first)]

@@ -1,0 +1,171 @@
+"""`retinue worker` and `retinue serve --dispatch temporal` as programs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from openai import OpenAI
+
+from fakes.served import Served, serving
+from fakes.temporal import Temporal
+from fakes.until import until
+from retinue.cli import main
+
+AGENTS = """
+retinue: 1
+components:
+  - name: model
+    type: PromptModel
+    params:
+      engine: scripted
+      script:
+        - {when: "worked 1", finish: Done.}
+        - {when: Begin, call: {tool: work, input: {}}}
+        - {finish: Hello.}
+tools:
+  work: {description: Works., callable_api: "tools.py:work", effects: idempotent}
+agents:
+  - name: agent
+    params: {model: model, strategy: tool_calling, tools: [work]}
+"""
+TOOLS = """
+import asyncio, os
+from pathlib import Path
+
+async def work() -> str:
+    "Work until the file `go` is there."
+    here = Path(__file__).parent
+    with (here / "began").open("a") as file:
+        file.write(f"{os.getpid()}\\n")
+    while not (here / "go").exists():
+        await asyncio.sleep(0.02)
+    return "worked 1"
+"""
+
+
+def failed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What the command says that it cannot do."""
+    assert main(list(words)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_combinations_that_cannot_work_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "agents.yml"
+    file.write_text(AGENTS)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    together = "--dispatch temporal and --temporal HOST:PORT go together"
+    assert together in failed(capsys, "serve", str(file), "--dispatch", "temporal")
+    assert together in failed(capsys, "serve", str(file), "--temporal", "127.0.0.1:7233")
+    shared = "--temporal needs a database that servers and workers share: --db "
+    assert shared in failed(capsys, "serve", str(file), "--dispatch", "temporal", "--temporal", "127.0.0.1:7233")
+    assert shared in failed(capsys, "worker", str(file), "--temporal", "127.0.0.1:7233")
+    assert "a worker needs the database of its servers" in failed(capsys, "worker", str(file))
+    unreachable = "Temporal cannot be used at 127.0.0.1:1: "
+    assert unreachable in failed(capsys, "worker", str(file), "--db", url, "--temporal", "127.0.0.1:1")
+    serve = ("serve", str(file), "--port", "0", "--db", url, "--api-key", "sk-1", "--dispatch", "temporal")
+    assert unreachable in failed(capsys, *serve, "--temporal", "127.0.0.1:1")
+
+
+def test_limits_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "agents.yml"
+    file.write_text(AGENTS)
+    for wrong in ("agent", "agent=", "=3", "agent=0", "agent=some"):
+        assert main(["worker", str(file), "--agent-runs", wrong]) == 2
+        assert f"{wrong!r} is not a name and a number, such as researcher=5" in capsys.readouterr().err
+
+
+class Cluster:
+    """A server, and workers beside it."""
+
+    def __init__(self, folder: Path, server: Served, words: list[str]) -> None:
+        self.folder = folder
+        self.server = server
+        self._words = words
+
+    @contextmanager
+    def worker(self) -> Iterator[subprocess.Popen[str]]:
+        """One more worker, while in the block."""
+        words = [sys.executable, "-m", "retinue", "worker", str(self.folder / "agents.yml"), *self._words]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "Retinue is at work\n"
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    @property
+    def began(self) -> list[int]:
+        """The processes in which the tool began."""
+        file = self.folder / "began"
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def begin(self) -> str:
+        """Have a response made in the background, and wait until its tool has begun. The id."""
+        created = self.client.responses.create(model="agent", input="Begin", background=True)
+        until(lambda: self.began)
+        return created.id
+
+    def answer(self, response: str) -> str:
+        """Let the tool end; the answer."""
+        (self.folder / "go").touch()
+        until(lambda: self.client.responses.retrieve(response).status == "completed")
+        return self.client.responses.retrieve(response).output_text
+
+    @property
+    def client(self) -> OpenAI:
+        return self.server.client()
+
+
+@pytest.fixture(params=["temporal", "database"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path, url: str) -> Iterator[Cluster]:
+    """A server that drives nothing, on Temporal; or one of those that share a database."""
+    (tmp_path / "tools.py").write_text(TOOLS)
+    words = ["--db", url, "--grace", "0.2"]
+    more: list[str] = []
+    if request.param == "temporal":
+        temporal: Temporal = request.getfixturevalue("a_temporal")
+        words += ["--temporal", temporal.address]
+        more = ["--dispatch", "temporal"]
+    with serving(tmp_path, AGENTS, args=[*words, *more]) as server:
+        yield Cluster(tmp_path, server, words)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cluster", ["temporal"], indirect=True)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+def test_another_worker_goes_on_with_the_runs_of_one_that_died(cluster: Cluster, how: signal.Signals) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(cluster.worker())
+        response = cluster.begin()
+        assert cluster.began == [first.pid]
+        stack.enter_context(cluster.worker())
+        first.send_signal(how)
+        until(lambda: len(cluster.began) == 2)
+        if how == signal.SIGSTOP:
+            first.send_signal(signal.SIGCONT)
+        assert cluster.answer(response) == "Done."
+        assert len(cluster.began) == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cluster", ["database"], indirect=True)
+def test_a_worker_without_temporal_goes_on_with_what_a_server_left(cluster: Cluster) -> None:
+    response = cluster.begin()
+    with cluster.worker() as worker:
+        cluster.server.kill()
+        until(lambda: len(cluster.began) == 2)
+        assert cluster.began[1] == worker.pid
+        cluster.server.restart()
+        assert cluster.answer(response) == "Done."
