@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -138,33 +138,49 @@ class Drive:
             return await self._end(writer, Stopped(StopReason.ERROR, problem, code="server_error"))
 
     async def _go_on(self, writer: LogWriter) -> DriveEnd:
-        run = self._run
-        if self._give_up:
-            logger.error("the run %s failed: %s", run.id, self._give_up)
-            return await self._end(writer, Stopped(StopReason.ERROR, self._give_up))
-        if run.status == "cancelling" or run.ending:
-            return await self._end(writer, Stopped(StopReason.CANCELLED))
+        if (end := self._ends_at_once()) is not None:
+            return await self._end(writer, end)
         try:
             live, tools, children = await self._begin(writer)
         except StoreUnavailable:
             raise
-        except AgentChanged as error:
-            return await self._suspend(writer, error)
         except RetinueError as error:  # the request cannot be served
-            logger.warning("the run %s failed: %s", run.id, error)
-            return await self._end(writer, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
+            return await self._cannot(writer, error, Stopped(StopReason.ERROR, str(error)), "invalid_prompt")
         self._live = live
         if self._cancelled:
             live.cancel()
         try:
-            return await self._follow(writer, live, tools, children)
+            event = await self._follow(writer, live, tools, children.members)
+            match event:
+                case None:
+                    return "parked"
+                case Stopped(reason=StopReason.AWAITING_MEMBER):
+                    return await self._hand_over(writer, children)
+                case Stopped(reason=StopReason.AWAITING_HUMAN):
+                    await children.begin()  # they do not wait for the person
+            return await self._end(writer, event, tools=tools)
         except (StoreUnavailable, StoreConflict, Fenced):
             raise
         except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
-            if run.snapshot and isinstance(error, LogMismatch):
-                return await self._suspend(writer, error)
-            logger.warning("the run %s failed: %s", run.id, error)
-            return await self._end(writer, stopped_by(error))
+            return await self._cannot(writer, error, stopped_by(error))
+
+    def _ends_at_once(self) -> Stopped | None:
+        """Return the run's end if it is not to be driven at all."""
+        if self._give_up:
+            logger.error("the run %s failed: %s", self._run.id, self._give_up)
+            return Stopped(StopReason.ERROR, self._give_up)
+        if self._run.status == "cancelling" or self._run.ending:
+            return Stopped(StopReason.CANCELLED)
+        return None
+
+    async def _cannot(
+        self, writer: LogWriter, error: RetinueError, end: Stopped, code: str = "server_error"
+    ) -> DriveEnd:
+        """Suspend the run if its agent has changed, and end it otherwise."""
+        if isinstance(error, AgentChanged) or (self._run.snapshot and isinstance(error, LogMismatch)):
+            return await self._suspend(writer, error)
+        logger.warning("the run %s failed: %s", self._run.id, error)
+        return await self._end(writer, end, code)
 
     async def _begin(self, writer: LogWriter) -> tuple[Run, Mapping[str, Tool], ChildRuns]:
         """Return the replayed run, its tools, and what runs its members."""
@@ -187,30 +203,20 @@ class Drive:
         live.delegate = children
         return live, tools, children
 
-    async def _follow(self, writer: LogWriter, live: Run, tools: Mapping[str, Tool], children: ChildRuns) -> DriveEnd:
-        """Persist the events of `live` as they occur."""
+    async def _follow(
+        self, writer: LogWriter, live: Run, tools: Mapping[str, Tool], members: Set[str]
+    ) -> Finished | Stopped | None:
+        """Persist the events of `live` as they occur, and return the last. Return `None` if the process stops first."""
         trusted = not is_suspect(self._run.attempts)  # else calls are written first: one of them kills the process
-        free = {name for name, one in tools.items() if one.effects == "read" and trusted} - children.members
+        free = {name for name, one in tools.items() if one.effects == "read" and trusted} - members
         async with aclosing(live.events()) as events:
             async for event in events:
                 if isinstance(event, Finished | Stopped):
-                    return await self._rest(writer, event, tools, children)
-                if not await writer.note(event, free, children.members):
+                    rests = isinstance(event, Finished) or event.reason is StopReason.AWAITING_MEMBER
+                    return event if rests or not self._context.parking.is_set() else None
+                if not await writer.note(event, free, members):
                     live.cancel()
-        return "parked"
-
-    async def _rest(
-        self, writer: LogWriter, event: Finished | Stopped, tools: Mapping[str, Tool], children: ChildRuns
-    ) -> DriveEnd:
-        """End the run, or let it wait for what it waits for."""
-        match event:
-            case Stopped(reason=StopReason.AWAITING_MEMBER):
-                return await self._hand_over(writer, children)
-            case Stopped() if self._context.parking.is_set():
-                return "parked"
-            case Stopped(reason=StopReason.AWAITING_HUMAN):
-                await children.begin()  # they do not wait for the person
-        return await self._end(writer, event, tools=tools)
+        return None
 
     async def _hand_over(self, writer: LogWriter, children: ChildRuns) -> DriveEnd:
         """Leave the run to its members, holding nothing. Whatever ends them lets it go on."""

@@ -200,7 +200,10 @@ class Runs:
         took it over ("fenced"); this process stops and leaves it to the next one ("parked"); or its agent changed
         ("suspended"). Raises `StoreUnavailable` if the database is unavailable; the run can be resumed."""
         failpoint("before claim")
-        lease = self._acquired.pop(run_id, None) or await self._claim(run_id, request)
+        lease = self._acquired.pop(run_id, None)
+        if lease is None:
+            with suppress(StoreConflict):
+                lease = await self.database.submit(self._claim_of(run_id, request))
         if lease is None:
             settle, settled = self._context.settling(run_id)
             await self.database.write(settle)
@@ -220,8 +223,8 @@ class Runs:
         finally:
             self._live.pop(run_id, None)
 
-    async def _claim(self, run_id: str, request: Mapping[str, Any] | None) -> Lease | None:
-        claim = partial(
+    def _claim_of(self, run_id: str, request: Mapping[str, Any] | None) -> Callable[[Connection], Lease | None]:
+        return partial(
             acquire_epoch,
             run_id=run_id,
             process=self.database.process,
@@ -229,6 +232,3 @@ class Runs:
             snapshots=self.snapshots,
             limits=self.limits,
         )
-        with suppress(StoreConflict):
-            return await self.database.submit(claim)
-        return None
