@@ -180,7 +180,8 @@ class Schedule:
         return SimulatedServer(self.world, self._store, self._deployment, process, self._plan.options)
 
     def _over(self) -> bool:
-        if not all(order.done for order in self.clients.orders):
+        clients = self.clients
+        if not all(order.done for order in clients.orders) or any(one.is_due for one in clients.first_streams):
             return False
         if self._checked == self._store.version:
             return False
