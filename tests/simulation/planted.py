@@ -21,6 +21,8 @@ from retinue.store.prepared_statements import Prepared
 from retinue.store.run_row import RunRow
 from retinue.store.tables import events, runs
 
+from .schedule import Plan
+
 Patch = tuple[Any, str, Any]
 
 
@@ -166,6 +168,20 @@ BUGS: dict[str, Callable[[], list[Patch]]] = {
     "a budget not divided": _budget_undivided,
     "a write repeated that was done": _written_twice,
 }
+
+
+def concerns(name: str, plan: Plan) -> bool:
+    """Whether a plan has what a bug is about: for some, most have not."""
+    match name:
+        case "a park that ends the run":
+            return any(fault.kind == "stop" and fault.size < 5 for fault in plan.faults)
+        case "a reader that listens too late":
+            return sum(order.reads for order in plan.orders) > 1
+        case "an approval that counts again":
+            return any("kill" in fault.kind for fault in plan.faults) and any(
+                "sign" in one.steps for one in plan.orders
+            )
+    return True
 
 
 @contextmanager

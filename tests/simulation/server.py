@@ -126,10 +126,10 @@ class SimulatedServer:
                 async with aclosing(items):
                     async for item in items:
                         last = max(last, self.world.now + self.world.delay())
-                        self.world.later(last - self.world.now, partial(told, item))
+                        self.world.at(last, partial(told, item))
             except StoreUnavailable:
                 self.cut.add(run_id)
-            self.world.later(max(last, self.world.now) - self.world.now, partial(told, None))
+            self.world.at(max(last, self.world.now), partial(told, None))
 
         return self.machine.begin(stream())
 
