@@ -89,7 +89,7 @@ def _cancel_kept() -> list[Patch]:
 
 
 def _reader_late() -> list[Patch]:
-    """A reader misses what is written between its reading and its listening."""
+    """A reader misses what is written between its reading and its listening, and looks for no gaps."""
 
     async def follow(
         self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
@@ -114,7 +114,15 @@ def _reader_late() -> list[Patch]:
                     if reader.over:
                         return
 
-    return [(Subscriptions, "follow", follow)]
+    async def take(self: Any) -> list[Followed] | None:
+        await self._more.wait()
+        self._more.clear()
+        if self._behind:
+            return None
+        items, self._items = self._items, []
+        return [item for item in items if not self.over and self._is_new(item)]
+
+    return [(Subscriptions, "follow", follow), (subscriptions._Reader, "take", take)]
 
 
 def _park_ends() -> list[Patch]:
