@@ -88,41 +88,42 @@ def _cancel_kept() -> list[Patch]:
     return [(cancellation, "cancel_members", lambda *_: False), (drive, "cancel_members", lambda *_: False)]
 
 
+async def _follow(
+    self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
+) -> AsyncGenerator[Followed, None]:
+    with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
+        while True:
+            run, entries = await self._database.read(partial(subscriptions._from, run_id, None, reader.after))
+            reader.catch_up()
+            for entry in entries:
+                reader.after = entry.seq
+                yield entry
+            if entries:
+                continue
+            if run is None:
+                return
+            yield run
+            if not run.active:
+                return
+            while (items := await reader.take()) is not None:
+                for item in items:
+                    yield item
+                if reader.over:
+                    return
+
+
+async def _take(self: Any) -> list[Followed] | None:
+    await self._more.wait()
+    self._more.clear()
+    if self._behind:
+        return None
+    items, self._items = self._items, []
+    return [item for item in items if not self.over and self._is_new(item)]
+
+
 def _reader_late() -> list[Patch]:
     """A reader misses what is written between its reading and its listening, and looks for no gaps."""
-
-    async def follow(
-        self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
-    ) -> AsyncGenerator[Followed, None]:
-        with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
-            while True:
-                run, entries = await self._database.read(partial(subscriptions._from, run_id, None, reader.after))
-                reader.catch_up()
-                for entry in entries:
-                    reader.after = entry.seq
-                    yield entry
-                if entries:
-                    continue
-                if run is None:
-                    return
-                yield run
-                if not run.active:
-                    return
-                while (items := await reader.take()) is not None:
-                    for item in items:
-                        yield item
-                    if reader.over:
-                        return
-
-    async def take(self: Any) -> list[Followed] | None:
-        await self._more.wait()
-        self._more.clear()
-        if self._behind:
-            return None
-        items, self._items = self._items, []
-        return [item for item in items if not self.over and self._is_new(item)]
-
-    return [(Subscriptions, "follow", follow), (subscriptions._Reader, "take", take)]
+    return [(Subscriptions, "follow", _follow), (subscriptions._Reader, "take", _take)]
 
 
 def _park_ends() -> list[Patch]:
