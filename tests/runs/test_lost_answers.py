@@ -15,7 +15,7 @@ from retinue import Agent, tool
 from retinue.core.events import Asked, Event, Finished, Paused, Replied, Started, Stopped
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
-from retinue.core.values import Capabilities
+from retinue.core.values import Capabilities, Decision
 from retinue.errors import StoreUnavailable
 from retinue.runs import Subscriptions
 from retinue.runs.notifier import LocalNotifier
@@ -153,4 +153,67 @@ async def test_a_reader_gets_what_another_process_wrote_before_this_one_took_ove
                     break
         assert [item for item in seen if isinstance(item, Entry)] == log
     finally:
+        await database.close_async()
+
+
+class LosingTheLast(Database):
+    """A database that commits the end of a drive, whose answer is lost, and is asked again only when `again` is set."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.lost = asyncio.Event()
+        self.again = asyncio.Event()
+
+    def submit(self, work: Work[Any], *, large: bool = False) -> asyncio.Future[Any]:
+        if not (isinstance(work, partial) and work.keywords.get("change")):
+            return super().submit(work, large=large)
+        return asyncio.ensure_future(self._answer(work))
+
+    async def _answer(self, work: Work[Any]) -> Any:
+        if not self.lost.is_set():
+            await super().submit(work)
+            self.lost.set()
+            raise StoreUnavailable("the server closed the connection")
+        await self.again.wait()
+        return await super().submit(work)
+
+
+async def test_what_a_person_decided_is_not_undone_by_a_write_that_is_repeated(url: str) -> None:
+    database = LosingTheLast(url)
+    kept = KeptRuns(database, lambda: calling([pay], {"tool": "pay", "input": {"amount": 1}}))
+    try:
+        driving = asyncio.create_task(kept.driver.drive(await kept.add()))
+        await database.lost.wait()
+        await kept.decide({"call_1_0": Decision("approve")})
+        database.again.set()
+        assert await driving == "waiting"
+        assert (await kept.row()).status == "queued"
+        assert await kept.driver.drive("run_1") == "ended"
+        assert (await kept.row()).status == "completed"
+    finally:
+        await kept.driver.close(0)
+        await database.close_async()
+
+
+async def test_a_cancelled_run_stays_so_when_its_end_is_written_again(url: str) -> None:
+    gate = Gate()
+
+    @tool(effects="read")
+    async def work() -> str:
+        """Works."""
+        await gate.wait()
+        return "work 1"
+
+    database = LosingTheLast(url)
+    kept = KeptRuns(database, lambda: calling([work], {"tool": "work", "input": {}}))
+    try:
+        driving = asyncio.create_task(kept.driver.drive(await kept.add()))
+        await gate.reached.wait()
+        assert (await kept.halt()).status == "cancelling"  # at another process: this one answers all the same
+        gate.opened.set()
+        database.again.set()
+        assert await driving == "ended"
+        assert (await kept.row()).status == "cancelled"
+    finally:
+        await kept.driver.close(0)
         await database.close_async()

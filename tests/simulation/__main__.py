@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from .planted import BUGS, planted
+from .planted import BUGS, concerns, planted
 from .schedule import Outcome, planned, simulate
 
 _BATCH = 100
@@ -175,6 +175,8 @@ def find(bug: str, most: float = _MOST) -> tuple[int, float, str]:
     with planted(bug):
         while time.monotonic() - began < most:
             seed += 1
+            if not concerns(bug, planned(seed)):
+                continue
             outcome = simulate(seed)
             if outcome.problems:
                 return seed, time.monotonic() - began, outcome.problems[0]

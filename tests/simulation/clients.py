@@ -55,6 +55,28 @@ class Order:
     streams: list[list[Followed]] = field(default_factory=list)
 
 
+@dataclass
+class FirstStream:
+    """A stream that a run's client asked for with the run; it breaks off with its server."""
+
+    order: Order
+    server: SimulatedServer
+    found: list[Followed] = field(default_factory=list)
+    over: bool = False
+
+    def tell(self, item: Followed | None) -> None:
+        """Take what is told."""
+        if item is None:
+            self.over = True
+        else:
+            self.found.append(item)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether more will come."""
+        return not self.over and self.server.answers and not self.order.abandons
+
+
 class Clients:
     """The clients of a schedule, on a machine of their own."""
 
@@ -64,7 +86,7 @@ class Clients:
         self.servers = servers
         self.machine = Machine(world, "clients")
         self.orders: list[Order] = []
-        self.first_streams: list[tuple[Order, SimulatedServer, list[Followed]]] = []  # of servers that may have died
+        self.first_streams: list[FirstStream] = []
         self._loses = loses  # the part of messages that is lost
 
     def begin(self, order: Order) -> None:
@@ -167,9 +189,9 @@ class Clients:
         return run.id
 
     def _stream(self, order: Order, server: SimulatedServer, run: RunRow) -> None:
-        found: list[Followed] = []
-        self.first_streams.append((order, server, found))
-        server.follow(run.id, 0, lambda item: None if item is None else found.append(item), run)
+        stream = FirstStream(order, server)
+        self.first_streams.append(stream)
+        server.follow(run.id, 0, stream.tell, run)
 
     async def _insist(self, handler: Handler, key: str = "") -> Any:
         """Ask one server or the other, until one answers. Raises `ApiError`."""

@@ -83,10 +83,12 @@ def check_end(world: World, store: Store, clients: Clients, ledger: Ledger) -> N
             world.failed(f"the member {run_id} is {status} although its caller has ended")
     for order in clients.orders:
         _check_order(world, order, rows, ledger)
-        for stream in order.streams:
-            _check_stream(world, order, stream, [entry for entry, _ in logs.get(order.run_id, ())], whole=True)
-    for order, server, found in clients.first_streams:
-        _check_stream(world, order, found, [entry for entry, _ in logs.get(order.run_id, ())], whole=server.answers)
+        for found in order.streams:
+            _check_stream(world, order, found, [entry for entry, _ in logs.get(order.run_id, ())], whole=True)
+    for stream in clients.first_streams:
+        run_id = stream.order.run_id
+        whole = stream.over and run_id not in stream.server.cut
+        _check_stream(world, stream.order, stream.found, [entry for entry, _ in logs.get(run_id, ())], whole=whole)
     _check_budgets(world, clients, rows, logs)
     creations = store.rows("SELECT count(*) FROM runs WHERE parent_id IS NULL")[0][0]
     if creations > len(clients.orders):

@@ -21,6 +21,8 @@ from retinue.store.prepared_statements import Prepared
 from retinue.store.run_row import RunRow
 from retinue.store.tables import events, runs
 
+from .schedule import Plan
+
 Patch = tuple[Any, str, Any]
 
 
@@ -86,33 +88,42 @@ def _cancel_kept() -> list[Patch]:
     return [(cancellation, "cancel_members", lambda *_: False), (drive, "cancel_members", lambda *_: False)]
 
 
+async def _follow(
+    self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
+) -> AsyncGenerator[Followed, None]:
+    with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
+        while True:
+            run, entries = await self._database.read(partial(subscriptions._from, run_id, None, reader.after))
+            reader.catch_up()
+            for entry in entries:
+                reader.after = entry.seq
+                yield entry
+            if entries:
+                continue
+            if run is None:
+                return
+            yield run
+            if not run.active:
+                return
+            while (items := await reader.take()) is not None:
+                for item in items:
+                    yield item
+                if reader.over:
+                    return
+
+
+async def _take(self: Any) -> list[Followed] | None:
+    await self._more.wait()
+    self._more.clear()
+    if self._behind:
+        return None
+    items, self._items = self._items, []
+    return [item for item in items if not self.over and self._is_new(item)]
+
+
 def _reader_late() -> list[Patch]:
-    """A reader misses what is written between its reading and its listening."""
-
-    async def follow(
-        self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
-    ) -> AsyncGenerator[Followed, None]:
-        with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
-            while True:
-                run, entries = await self._database.read(partial(subscriptions._from, run_id, None, reader.after))
-                reader.catch_up()
-                for entry in entries:
-                    reader.after = entry.seq
-                    yield entry
-                if entries:
-                    continue
-                if run is None:
-                    return
-                yield run
-                if not run.active:
-                    return
-                while (items := await reader.take()) is not None:
-                    for item in items:
-                        yield item
-                    if reader.over:
-                        return
-
-    return [(Subscriptions, "follow", follow)]
+    """A reader misses what is written between its reading and its listening, and looks for no gaps."""
+    return [(Subscriptions, "follow", _follow), (subscriptions._Reader, "take", _take)]
 
 
 def _park_ends() -> list[Patch]:
@@ -166,6 +177,20 @@ BUGS: dict[str, Callable[[], list[Patch]]] = {
     "a budget not divided": _budget_undivided,
     "a write repeated that was done": _written_twice,
 }
+
+
+def concerns(name: str, plan: Plan) -> bool:
+    """Whether a plan has what a bug is about: for some, most have not."""
+    match name:
+        case "a park that ends the run":
+            return any(fault.kind == "stop" and fault.size < 5 for fault in plan.faults)
+        case "a reader that listens too late":
+            return sum(order.reads for order in plan.orders) > 1
+        case "an approval that counts again":
+            return any("kill" in fault.kind for fault in plan.faults) and any(
+                "sign" in one.steps for one in plan.orders
+            )
+    return True
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def _order(dice: Random, number: int) -> Order:
         strategy=dice.choice(("enqueue", "enqueue", "interrupt", "reject")),
         cancels_after=dice.random() if dice.random() < 0.2 else None,
         abandons=dice.random() < 0.05,
-        reads=dice.choice((0, 0, 0, 1, 2)),
+        reads=dice.choice((0, 0, 1, 1, 2)),
     )
 
 
@@ -109,7 +109,7 @@ _KINDS = {
     "kill": 6,
     "kill for good": 2,
     "pause": 4,
-    "stop": 2,
+    "stop": 3,
     "database away": 2,
     "answer lost": 2,
     "statement lost": 2,
@@ -180,7 +180,8 @@ class Schedule:
         return SimulatedServer(self.world, self._store, self._deployment, process, self._plan.options)
 
     def _over(self) -> bool:
-        if not all(order.done for order in self.clients.orders):
+        clients = self.clients
+        if not all(order.done for order in clients.orders) or any(one.is_due for one in clients.first_streams):
             return False
         if self._checked == self._store.version:
             return False
@@ -235,7 +236,7 @@ class Schedule:
 
     def _stop(self, fault: Fault) -> None:
         def blow(server: SimulatedServer) -> None:
-            server.machine.begin(server.stop(min(fault.size, 2.0)))
+            server.machine.begin(server.stop(fault.size / 25))
             server.at_end(partial(self._restart, fault.server))
 
         self._with_fuse(fault, blow)

@@ -42,6 +42,7 @@ class SimulatedServer:
         self.world = world
         self.joined = False
         self.stopped = False
+        self.cut: set[str] = set()  # runs, of which a stream broke off
         self._deployment = deployment
         self._open: dict[asyncio.Future[Any], None] = {}  # requests of clients, as these see them
         self._at_end: list[Callable[[], None]] = []
@@ -121,11 +122,14 @@ class SimulatedServer:
         async def stream() -> None:
             last = self.world.now
             items: AsyncGenerator[Followed, None] = self.runs.followers.follow(run_id, after, run=run)
-            async with aclosing(items):
-                async for item in items:
-                    last = max(last, self.world.now + self.world.delay())
-                    self.world.later(last - self.world.now, partial(told, item))
-            self.world.later(max(last, self.world.now) - self.world.now, partial(told, None))
+            try:
+                async with aclosing(items):
+                    async for item in items:
+                        last = max(last, self.world.now + self.world.delay())
+                        self.world.at(last, partial(told, item))
+            except StoreUnavailable:
+                self.cut.add(run_id)
+            self.world.at(max(last, self.world.now), partial(told, None))
 
         return self.machine.begin(stream())
 

@@ -149,7 +149,11 @@ class World:
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have something happen outside the machines."""
-        heappush(self._events, (self.now + seconds, next(self._numbers), call))
+        self.at(self.now + seconds, call)
+
+    def at(self, moment: float, call: Callable[[], None]) -> None:
+        """Have something happen at this moment, after what was to happen then before."""
+        heappush(self._events, (moment, next(self._numbers), call))
 
     async def wait(self, seconds: float) -> None:
         """Wait for something outside this machine."""

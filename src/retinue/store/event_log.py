@@ -94,6 +94,8 @@ def append_entries(
         raise Fenced(run_id)
     if change is None or run is None:
         return None
+    if again and not rows and _has_let_go(holder, run):
+        return run
     values, said, also = change(run)
     there = set(connection.execute(_SAID, {"run": run_id}).scalars()) if said and epoch > 1 else ()
     new = [row for row in said if row["id"] not in there]  # earlier drives wrote the others
@@ -106,6 +108,12 @@ def append_entries(
     if (run.status, run.driver) != (after.status, after.driver):  # otherwise already written
         also(connection, after)
     return after
+
+
+def _has_let_go(holder: RunRow, run: RunRow) -> bool:
+    """Whether a run was changed as its holder wanted, by a write whose answer was lost: it has ended, or rests, or its
+    members have it. Others may have changed it since."""
+    return run.driver != holder.driver or run.status not in ("in_progress", "cancelling")
 
 
 def read_events(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
