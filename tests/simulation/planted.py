@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -92,24 +92,17 @@ async def _follow(
     self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
 ) -> AsyncGenerator[Followed, None]:
     with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
+        items: Sequence[Followed] | None = None
         while True:
-            run, entries = await self._database.read(partial(subscriptions._from, run_id, None, reader.after))
-            reader.catch_up()
-            for entry in entries:
-                reader.after = entry.seq
-                yield entry
-            if entries:
-                continue
-            if run is None:
+            if items is None:
+                read = await self._database.read(partial(subscriptions._from, run_id, None, reader.after))
+                reader.catch_up()
+                items = reader.note(read)
+            for item in items:
+                yield item
+            if reader.over:
                 return
-            yield run
-            if not run.active:
-                return
-            while (items := await reader.take()) is not None:
-                for item in items:
-                    yield item
-                if reader.over:
-                    return
+            items = await reader.take()
 
 
 async def _take(self: Any) -> list[Followed] | None:
