@@ -59,4 +59,4 @@ def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
     query = select(*columns, runs.c.number, place.label("place"))
     ranked = query.where(runs.c.holds, runs.c.status.in_(DRIVEN), free).subquery()
     first = select(*ranked.c[:5]).where(ranked.c.place <= _OF_EACH).order_by(ranked.c.number)
-    return [Waiting(*row[:3], bool(row.ends), row.tier) for row in connection.execute(first)]
+    return [Waiting(row.id, row.tenant, row.agent, bool(row.ends), row.tier) for row in connection.execute(first)]
