@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from fakes import fork_server
 from fakes.openai_server import OpenAIServer
 from fakes.postgres import Postgres, postgres
 from retinue import RetinueError
 from retinue.models import weights
+from retinue.store.database import Database
+from retinue.store.engines import engine_of
 
 pytest_plugins = ["sampling"]
 
@@ -59,6 +64,37 @@ def a_postgres() -> Iterator[Postgres]:
     """A PostgreSQL."""
     with postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def postgres_engine(a_postgres: Postgres) -> Iterator[Engine]:
+    """A new database on PostgreSQL."""
+    url = a_postgres.database()
+    Database(url).close()
+    engine = engine_of(url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def any_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A new database of either kind."""
+    if request.param == "postgresql":
+        yield request.getfixturevalue("postgres_engine")
+        return
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('any')}/runs.db")
+    yield database.engine
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def a2a_sample() -> Iterator[str]:
+    """The address of a server of the A2A SDK's own, in another process."""
+    command = [sys.executable, "-m", "fakes.a2a_sample"]
+    with subprocess.Popen(command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -29,7 +29,7 @@ from .errors import ModelError, RetinueError, UsageError
 from .memory.recall import recall_history, remember
 from .nested_runs import Earlier, Listener, NestedRuns
 from .net.image_source import ImageSource, load_images
-from .run_spec import Specified
+from .run_spec import Specified, check_prices
 from .strategies.auto import Auto, choose_strategy
 
 
@@ -81,6 +81,7 @@ class Run:
         Raises `ModelError` if the model never replies (before the first event, or after `Stopped`), and other
         `RetinueError`s if the run cannot begin.
         """
+        check_prices(self._spec.model, self._spec.tools, self.budget)
         began = time.perf_counter()
         self._nested.listener = self.listener
         if current_context().run == self.key:  # the run's driver has already set the context

@@ -9,6 +9,7 @@ from typing import Any
 from ._internal.sync_bridge import run_blocking
 from .agent import Agent, History, Human, Images, Params, Run
 from .core.budgets import Budget
+from .core.prices import FREE
 from .core.prompt import Ask
 from .core.protocols import Chunks
 from .core.run_result import RunResult
@@ -77,6 +78,7 @@ class NoModel:
     """Placeholder for an agent's model."""
 
     name = "no model"
+    price = FREE
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return no capabilities."""

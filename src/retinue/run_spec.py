@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ._internal.suggestions import suggestion
 from .core.answer_schema import Check
 from .core.budgets import Budget
+from .core.delegation import is_member
 from .core.effects import Human
+from .core.prices import price_of
 from .core.protocols import Flow, Memory, Model, Strategy, Task
 from .core.tool import Tool
 from .errors import UsageError
@@ -60,6 +62,27 @@ class RunSpec:
         if self.answers is not None:
             strategy = with_structured_output(strategy, *self.answers)
         return with_images(strategy, task)(task)
+
+
+def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:
+    """Raise `UsageError` if `budget` limits the cost, and the prices of `model`, or of a member among `tools`, are not
+    known."""
+    if budget.cost is None:
+        return
+    models, left, seen = [model], list(tools), set[int]()
+    while left:
+        tool = left.pop()
+        if is_member(tool) and id(tool.something) not in seen:
+            seen.add(id(tool.something))
+            spec: RunSpec = tool.something.run_spec()
+            models.append(spec.model)
+            left += spec.tools
+    for one in models:
+        if price_of(one) is None:
+            raise UsageError(
+                f"a budget of cost needs the prices of the model {one.name!r}: give it "
+                "price={'input': …, 'output': …}, for a million tokens each"
+            )
 
 
 class Specified(Protocol):

@@ -7,8 +7,8 @@ What counts are the functions of ours that are on the stack of the event loop wh
 - what came of it is written, and published to who reads it;
 - that is read, becomes events of the stream, and is sent to the client.
 
-What the database does in threads of its own (`store/`, `_internal/thread_pool.py`) is not counted: it ends at the
-functions that hand work to it.
+What the database does (`store/`, `_internal/thread_pool.py`) is not counted: it ends at the functions that hand work to
+it. With all functions on the stack of any thread where a statement is executed or committed, these are 74.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from retinue import Agent, PromptModel
 
 SRC = str(Path(retinue.__file__).parent)
 CHANGES = {  # places at which the request changes hands
-    "Database.write", "Database.submit", "Runs.start", "Connection.send", "Subscriptions.publish", "_Reader.items",
+    "Database.write", "Database.submit", "Runs.start", "Connection.send", "Subscriptions.publish", "_Reader.take",
     "StepProjection.tell", "frame",
 }
 way, measured = {}, threading.Event()

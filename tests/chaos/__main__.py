@@ -205,7 +205,8 @@ def _neighbours(told: Callable[[str], None]) -> tuple[str, int]:
     text = (
         f"For a minute one tenant sends files that take parsers minutes, schemas with endless patterns and references, "
         f"bodies of 4 MB, requests with a hundred references, small ones that name large files, "
-        f"uploads of 20 MB, and wrong keys, all at once "
+        f"uploads of 20 MB, wrong keys, images of 3 MB, long questions of users of whom agents remember, 64 registered "
+        f"tools with large schemas, A2A tasks of 600 kB, and teams of which one run calls eight workers, all at once "
         f"({sum(map(_total, seen.sent.values()))} requests were answered): {len(seen.chats)} chat completions of "
         f"another tenant took {_ms(seen.chats)}, the longest {max(seen.chats):.2f} s; {len(seen.files)} small files of "
         f"it were searchable after {_times(seen.files)}, the last after {max(seen.files):.2f} s; "

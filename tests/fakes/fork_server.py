@@ -1,4 +1,4 @@
-"""Starts of Python without its second of imports: a process that has imported Retinue, and forks.
+"""Starts of Python without its second of imports: a process that has imported Retinue and built its routes, and forks.
 
 What is started is a process as any other, with the environment, the folder and the output that it was given: it can be
 killed, has an exit status, and ends as Python ends. What may differ is what it imports itself: with `--full` and
@@ -238,7 +238,16 @@ def _told_without_us(kind: type[BaseException], error: BaseException, at: Traceb
     sys.__excepthook__(kind, error.with_traceback(at), at)
 
 
+def _build_routes() -> None:
+    """Have built what a server builds at its first request, and each would build anew."""
+    from retinue.server.app import routes
+
+    for route in routes():
+        route.matches({"type": "http", "method": "GET", "path": "/nowhere", "root_path": "", "headers": []})
+
+
 if __name__ == "__main__":
     for name in sys.argv[2:]:
         importlib.import_module(name)
+    _build_routes()
     _run(_serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -12,7 +12,7 @@ import pytest
 from fakes.memories import Replying
 from retinue import PromptNode, UsageError
 from retinue.core.protocols import Recalled
-from retinue.memory import ConversationMemory
+from retinue.memory import ConversationMemory, EntityMemory
 from retinue.memory.conversation_turns import tokens
 
 
@@ -123,3 +123,29 @@ def test_the_summary_may_have_a_prompt_node_of_its_own() -> None:
 def test_what_cannot_work_is_an_error(wrong: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="must be at least"):
         ConversationMemory(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_oldest_turns_are_dropped_when_it_has_to_shrink() -> None:
+    long = "\U0001f642" * 1_000
+    for memory in (ConversationMemory(window=1_000), EntityMemory(Replying(lambda _: "[]"), every=1_000)):
+        for number in range(60):
+            memory.note(f"{number} {long}", long)
+        memory.shrink(20_000)
+        assert 10 * len(long) < len(memory.dump()) < 200_000
+        assert '"question": "59 ' in memory.dump()
+
+
+def test_it_shrinks_to_no_less_than_it_recalls() -> None:
+    memory = ConversationMemory(window=1_000, max_tokens=100_000)
+    for number in range(60):
+        memory.note(str(number), "a" * 3_000)
+    memory.shrink(10)
+    assert len(memory.turns) == 60
+
+
+def test_the_last_turn_is_kept_however_long_it_is() -> None:
+    memory = ConversationMemory(window=3)
+    memory.note("one", "")
+    memory.note("a" * 100_000, "")
+    memory.shrink(10)
+    assert [len(one.question) for one in memory.turns] == [100_000]

@@ -14,6 +14,7 @@ from fakes.memories import Replying, literal
 from retinue import UsageError
 from retinue.memory import Entity, EntityMemory
 from retinue.memory.conversation_turns import tokens
+from retinue.memory.known_entities import forget
 
 
 def talk(memory: EntityMemory, *questions: str) -> None:
@@ -202,3 +203,20 @@ def test_the_example_remembers_across_a_restart() -> None:
     assert "known: User: lives in New York (since turn 1, until turn 3)\n" in done.stdout
     assert "known: Greta: plays the cello (since turn 2)\n" in done.stdout
     assert done.stdout.endswith("agent: You live in Boston.\nsummary: Greta, a friend, plays the cello.\n")
+
+
+def test_what_is_known_stays_small_and_the_most_important_is_kept() -> None:
+    entities = [Entity(f"Ben{number}", "person", 1, 1, mentions=1 + number % 7) for number in range(180)]
+    for entity in entities:
+        for number in range(28):
+            entity.learn("likes", f"likes {number} {'a' * 90}", 1)
+    user = Entity("User", "person", 1, 1, mentions=0)
+    for number in range(100):
+        user.learn("name", f"is also called Ada{number}", 1)
+    entities.append(user)
+    forget(entities, 200, 1, 20.0, 20_000)
+    assert 10 < len(entities) < 60
+    assert user in entities
+    assert "Ada99" in user.others
+    assert sum(one.size for one in entities) < 22_000
+    assert {one.mentions for one in entities} == {0, 7}

@@ -20,6 +20,7 @@ from retinue.core.events import Called, Observed, Paused, Replied, Said
 from retinue.core.protocols import Flow, Task
 from retinue.core.values import Decision
 from retinue.store.event_log import Entry
+from retinue.store.run_row import RunRow
 from retinue.store.tables import events, runs
 
 pytestmark = pytest.mark.anyio
@@ -314,6 +315,26 @@ async def test_whoever_follows_from_any_event_gets_each_of_the_others_once(url: 
         assert [await reader for reader in readers] == [whole] * 3
         for after in range(len(whole) + 1):
             assert await followed(after) == whole[after:]
+
+
+async def test_whoever_follows_a_run_that_is_about_to_begin_gets_all_of_it_even_if_it_began_before(
+    any_url: str,
+) -> None:
+    """A request that is repeated holds the run's row as it was at first, and starts the run again."""
+    async with kept_runs(any_url, lambda: paying(Payments())) as kept:
+        await kept.add()
+        first = await kept.row()
+
+        async def followed() -> list[object]:
+            task = kept.driver.start("run_1", first)
+            items = [item async for item in kept.driver.followers.follow("run_1", run=first)]
+            await task
+            assert isinstance(items[-1], RunRow)
+            assert not items[-1].active
+            return [item.event for item in items if isinstance(item, Entry)]
+
+        assert await followed() == await kept.log()
+        assert await followed() == await kept.log()
 
 
 @pytest.mark.parametrize("listens", [True, False])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +16,8 @@ from retinue import A2AAgent, Agent, PromptModel
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def sample() -> Iterator[str]:
-    command = [sys.executable, "-m", "fakes.a2a_sample"]
-    with subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.terminate()
-
-
-def agents(sample: str) -> dict[str, Agent]:
-    remote = A2AAgent(f"{sample}/rest", name="remote")
+def agents(a2a_sample: str) -> dict[str, Agent]:
+    remote = A2AAgent(f"{a2a_sample}/rest", name="remote")
     script: list[Any] = [
         {"when": "Please find out", "call": {"tool": "remote", "input": {"query": "ask"}}},
         {"when": "You said Lyon", "finish": "It is Lyon."},
@@ -52,31 +40,31 @@ def status(served: Serving, run: str) -> str:
     return str(served.ask("GET", f"/v1/runs/{run}").body["status"])
 
 
-def test_a_served_agent_asks_its_member(sample: str, tmp_path: Path) -> None:
-    with Serving(tmp_path, agents(sample)) as served:
+def test_a_served_agent_asks_its_member(a2a_sample: str, tmp_path: Path) -> None:
+    with Serving(tmp_path, agents(a2a_sample)) as served:
         asked = {"model": "leader", "messages": [{"role": "user", "content": "Please ask"}]}
         said = served.ask("POST", "/v1/chat/completions", asked).body
         assert said["choices"][0]["message"]["content"] == "It works."
 
 
-def test_a_server_that_stops_leaves_the_task_alone_and_finds_it_again(sample: str, tmp_path: Path) -> None:
-    with Serving(tmp_path, agents(sample)) as served:
-        before, followed = counted(sample), counted(sample, "followed")
+def test_a_server_that_stops_leaves_the_task_alone_and_finds_it_again(a2a_sample: str, tmp_path: Path) -> None:
+    with Serving(tmp_path, agents(a2a_sample)) as served:
+        before, followed = counted(a2a_sample), counted(a2a_sample, "followed")
         run = begun(served, "hang")
-        until(lambda: counted(sample, "followed") == followed + 1)
-    with Serving(tmp_path, agents(sample)) as served:
-        until(lambda: counted(sample, "followed") == followed + 2)
-        assert counted(sample) == before
+        until(lambda: counted(a2a_sample, "followed") == followed + 1)
+    with Serving(tmp_path, agents(a2a_sample)) as served:
+        until(lambda: counted(a2a_sample, "followed") == followed + 2)
+        assert counted(a2a_sample) == before
         assert status(served, run) == "in_progress"
         thread = served.ask("GET", f"/v1/runs/{run}").body["thread_id"]
         served.ask("POST", f"/v1/threads/{thread}/runs/{run}/cancel")
         until(lambda: status(served, run) == "cancelled")
-        until(lambda: counted(sample) == before + 1)
+        until(lambda: counted(a2a_sample) == before + 1)
 
 
 @pytest.mark.anyio
-async def test_a_question_travels_from_server_to_server(sample: str, tmp_path: Path) -> None:
-    with Serving(tmp_path, agents(sample)) as served:
+async def test_a_question_travels_from_server_to_server(a2a_sample: str, tmp_path: Path) -> None:
+    with Serving(tmp_path, agents(a2a_sample)) as served:
         async with a2a_client(f"{served.url}/a2a/remote", KEY) as client:
             task = await task_of(client, asks("ask"))
             assert state_of(task) == "INPUT_REQUIRED"
@@ -105,24 +93,24 @@ agents:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_member_of_a_file_goes_on_after_a_kill_and_ends_with_its_top(sample: str, tmp_path: Path) -> None:
-    with serving(tmp_path, FILE.replace("URL", sample)) as served, served.client() as client:
-        before, followed, talks = counted(sample), counted(sample, "followed"), client.beta.threads
+def test_a_member_of_a_file_goes_on_after_a_kill_and_ends_with_its_top(a2a_sample: str, tmp_path: Path) -> None:
+    with serving(tmp_path, FILE.replace("URL", a2a_sample)) as served, served.client() as client:
+        before, followed, talks = counted(a2a_sample), counted(a2a_sample, "followed"), client.beta.threads
         assistant = client.beta.assistants.create(model="leader").id
         said: Any = {"messages": [{"role": "user", "content": "Please hang"}]}
         run = talks.create_and_run(assistant_id=assistant, thread=said)
-        until(lambda: counted(sample, "followed") == followed + 1)
+        until(lambda: counted(a2a_sample, "followed") == followed + 1)
         served.kill()
         served.restart()
         client.base_url = served.url
-        until(lambda: counted(sample, "followed") == followed + 2)
-        assert counted(sample) == before
+        until(lambda: counted(a2a_sample, "followed") == followed + 2)
+        assert counted(a2a_sample) == before
         talks.runs.cancel(run.id, thread_id=run.thread_id)
         until(lambda: talks.runs.retrieve(run.id, thread_id=run.thread_id).status == "cancelled")
-        until(lambda: counted(sample) == before + 1)
+        until(lambda: counted(a2a_sample) == before + 1)
 
 
-def counted(sample: str, what: str = "count") -> int:
+def counted(a2a_sample: str, what: str = "count") -> int:
     """How many tasks were cancelled, or how often they were followed, at the other server."""
-    poll = A2AAgent(f"{sample}/poll")  # which follows nothing itself
+    poll = A2AAgent(f"{a2a_sample}/poll")  # which follows nothing itself
     return int(poll.run(what).answer)

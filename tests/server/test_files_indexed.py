@@ -29,10 +29,9 @@ agents:
 TEXTS = [f"Number {number} is about the word{number}." for number in range(12)]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    args = ["--db", request.getfixturevalue("a_postgres").database()] if request.param == "postgresql" else []
-    with serving(tmp_path, FILE, args=args, env={"RETINUE_CACHE": str(tmp_path / "cache")}) as served:
+@pytest.fixture
+def server(any_url: str, tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path, FILE, args=["--db", any_url], env={"RETINUE_CACHE": str(tmp_path / "cache")}) as served:
         yield served
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import Connection, func, select, update
 
 from fakes.app_server import Answer, Serving
 from fakes.served import Served
@@ -19,7 +19,9 @@ from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.net.retry import Retries
 from retinue.server.middleware.idempotency import Repeat, sweep
+from retinue.store.database import Database
 from retinue.store.tables import assistants, requests, runs
+from retinue.store.tenant_view import TenantView
 
 CHAT = {"model": "agent-1", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -147,6 +149,30 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
         assert (failed.status, done.status) == (500, 200)
         assert again.body == done.body
         assert counted(served) == 2
+
+
+@pytest.mark.anyio
+async def test_of_two_requests_at_once_whose_first_attempt_is_given_up_one_does_its_work(any_url: str) -> None:
+    database, scope, done = Database(any_url), TenantView("t"), []
+    one, two = (Repeat("k", "/v1/x", b"", "") for _ in range(2))
+
+    def refuse(connection: Connection, scope: TenantView) -> str:
+        raise LookupError
+
+    def work(connection: Connection, scope: TenantView) -> str:
+        done.append("once")
+        return "done"
+
+    async def write(work: Callable[[Connection, TenantView], str]) -> str:
+        return await database.write(lambda connection: work(connection, scope))
+
+    for repeat in (one, two):
+        with pytest.raises(LookupError):
+            await write(repeat.once(refuse))
+    for repeat in (one, two):
+        assert await write(repeat.once(work)) == "done"
+    assert (done, one.again, two.again) == (["once"], False, True)
+    await database.close_async()
 
 
 def test_a_file_that_is_sent_again_has_another_boundary(served: Serving) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +19,17 @@ from fakes.engines import PROBED
 from fakes.loopback import Loopback
 from fakes.openai_server import Answer as Said, OpenAIServer
 from fakes.pictures import data_url, gif, png, png_head
+from fakes.until import until
 from retinue import Agent, PromptModel
+from retinue.core.values import Image
 from retinue.server.context import Options
+from retinue.server.image_intake import ImageLoader
+from retinue.server.tenant_shares import TenantShares
 from retinue.store.api_keys import create_key
+from retinue.store.database import Database
 from retinue.store.images import delete_unused_images
 from retinue.store.tables import events, images
+from retinue.store.tenant_view import TenantView
 
 RED, GIF = png(), gif()
 ASK = {"type": "text", "text": "Which color?"}
@@ -236,6 +244,49 @@ def test_a_file_of_another_tenant_is_not_there(served: Serving, engine: OpenAISe
         answer = served.ask("POST", path, {"model": "seeing", **body}, key=key)
         assert (answer.status, answer.error["message"]) == (404, f"No such File object: {file}")
     assert not engine.asked
+
+
+@pytest.mark.anyio
+async def test_large_images_wait_for_their_tenant_s_share_whoever_keeps_them(tmp_path: Path) -> None:
+    """A write that is submitted later is there first."""
+    database, shares = Database(f"sqlite:///{tmp_path}/runs.db"), TenantShares()
+    large, small = (Image(str(size), "image/png", data=bytes(size)) for size in (150_000, 10))
+    one, other = (ImageLoader(database, TenantView(tenant), shares) for tenant in ("one", "other"))
+
+    async def kept() -> list[str]:
+        return await database.read(lambda connection: list(connection.execute(select(images.c.id)).scalars()))
+
+    async with shares.of_write("one", 150_000):
+        waiting = asyncio.create_task(one.keep([large], "run_1"))
+        await asyncio.sleep(0)  # it has begun
+        await one.keep([small])
+        await other.keep([small])
+        assert await kept() == ["10", "10"]
+    async with asyncio.timeout(10):
+        await waiting
+    assert sorted(await kept()) == ["10", "10", "150000"]
+    await database.close_async()
+
+
+def test_a_run_fetches_the_images_of_its_thread_in_its_tenant_s_share(
+    served: Serving, engine: OpenAIServer, album: Loopback
+) -> None:
+    engine.replies += ["Hello.", "Red."]
+    share: asyncio.Semaphore = served.app.state.server.shares.fetching.of("default")
+    for _ in range(4):
+        served.in_loop(share.acquire())
+    run = run_on(served, [ASK, of_chat(f"{album.url}/red")], stream=False).body
+    assert chat(served, ASK, model="blind").status == 200  # it was asked later
+    assert len(engine.asked) == 1
+    served.in_loop(_release(share, 4))
+    path = f"/v1/threads/{run['thread_id']}/runs/{run['id']}"
+    until(lambda: served.ask("GET", path).body["status"] == "completed")
+    assert seen(engine) == [RED]
+
+
+async def _release(share: asyncio.Semaphore, times: int) -> None:
+    for _ in range(times):
+        share.release()
 
 
 def rows(served: Serving, query: Any) -> list[Any]:

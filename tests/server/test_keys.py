@@ -27,12 +27,11 @@ agents:
 QUESTION: Any = [{"role": "user", "content": "Hi"}]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Served, str]]:
+@pytest.fixture
+def server(any_url: str, tmp_path: Path) -> Iterator[tuple[Served, str]]:
     """A server whose agent takes a while, and its database."""
-    url = request.getfixturevalue("a_postgres").database() if request.param == "postgresql" else ""
-    with serving(tmp_path, AGENT % 30, args=["--db", url] if url else [], env={"TZ": "UTC"}) as there:
-        yield there, url or str(there.db)
+    with serving(tmp_path, AGENT % 30, args=["--db", any_url], env={"TZ": "UTC"}) as there:
+        yield there, any_url
 
 
 def test_a_key_is_made_and_revoked_while_the_server_runs(

@@ -46,10 +46,9 @@ def agents(engine: OpenAIServer) -> dict[str, Agent]:
     }
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def served(request: pytest.FixtureRequest, engine: OpenAIServer, tmp_path: Any) -> Iterator[Serving]:
-    url = request.getfixturevalue("a_postgres").database() if request.param == "postgresql" else ""
-    with Serving(tmp_path, agents(engine), url=url) as serving:
+@pytest.fixture
+def served(any_url: str, engine: OpenAIServer, tmp_path: Any) -> Iterator[Serving]:
+    with Serving(tmp_path, agents(engine), url=any_url) as serving:
         yield serving
 
 
@@ -193,3 +192,17 @@ def test_a_memory_that_cannot_be_read_begins_anew(engine: OpenAIServer, tmp_path
         served.in_loop(served.database.write(lambda connection: connection.execute(broken).rowcount))
         assert chat(served, "Who am I?", user="ada").status == 200
         assert [one["question"] for one in kept(served)[0]["content"]["turns"]] == ["Who am I?"]
+
+
+def test_what_is_remembered_of_a_user_stays_small_however_large_the_window_is(
+    engine: OpenAIServer, tmp_path: Any
+) -> None:
+    """It is read and written whole in the transaction that ends a run."""
+    model = PromptModel("m", base_url=engine.url, api_key="none")
+    agent = Agent(model, strategy="tool_calling", name="chatty", memory=[ConversationMemory(window=1_000)])
+    with Serving(tmp_path, {"chatty": agent}) as served:
+        for number in range(14):
+            assert chat(served, f"I am {number} {'a' * 6_000}", user="ada").status == 200
+        (memory,) = kept(served)
+        assert 40_000 < memory["bytes"] < 80_000
+        assert memory["content"]["turns"][-1]["question"].startswith("I am 13 ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from fakes.app_server import Answer, Serving
 from fakes.engines import PROBED
 from fakes.loopback import Loopback
 from fakes.openai_server import Answer as Said, OpenAIServer
+from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.server.context import Options
 from retinue.server.deployment import Deployment
@@ -205,8 +207,21 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving, Weather]]:
+    """A server that is only told what it refuses, and an endpoint that it may call."""
+    folder = tmp_path_factory.mktemp("refusing")
+    with (
+        Weather() as weather,
+        OpenAIServer() as engine,
+        serving(folder, engine, weather.url.removeprefix("http://")) as served,
+    ):
+        yield served, weather
+
+
 @pytest.mark.parametrize(("changed", "place"), HOSTILE)
-def test_hostile_definitions(served: Serving, weather: Weather, changed: Any, place: str) -> None:
+def test_hostile_definitions(refusing: tuple[Serving, Weather], changed: Any, place: str) -> None:
+    served, weather = refusing
     answer = register(served, definition(weather, **changed))
     assert answer.status == 400, answer.text
     assert place in (answer.error["param"] or "")
@@ -275,3 +290,27 @@ def test_a_file_says_which_agents_allow_it(tmp_path: Path) -> None:
         "  - {name: hidden, params: {script: [Hi], registered_tools: true}}\n"
     )
     assert Deployment.load(path).extensible == {"open"}
+
+
+def test_large_definitions_are_taken_in_their_tenant_s_share(
+    served: Serving, engine: OpenAIServer, weather: Weather
+) -> None:
+    """They are read and written whole by each run that begins."""
+    engine.replies += ["Hello.", "Hello."]
+    large = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 55_000}}}
+    for name in ("one", "two"):
+        assert register(served, definition(weather, name=name, parameters=large)).status == 200
+    share = served.app.state.server.shares.large.of("default")
+    served.in_loop(share.acquire())
+    asked = {"model": "open", "input": "Hi", "background": True}
+    response = served.ask("POST", "/v1/responses", asked).body["id"]
+    assert chat(served, "closed").status == 200  # it was asked later
+    assert served.ask("GET", f"/v1/responses/{response}").body["status"] in ("queued", "in_progress")
+    assert len(engine.asked) == 2  # with the probe
+    served.in_loop(_release(share))
+    until(lambda: served.ask("GET", f"/v1/responses/{response}").body["status"] == "completed")
+    assert offered(engine) == ["Calculator", "one", "two"]
+
+
+async def _release(share: asyncio.Semaphore) -> None:
+    share.release()

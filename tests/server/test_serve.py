@@ -87,6 +87,7 @@ def test_keys_of_the_command_and_of_the_environment(file: Path, tmp_path: Path) 
             models(url, "key-four")
 
 
+@pytest.mark.full  # as many other tests show in a process that is there
 def test_the_database_may_be_postgresql(file: Path, a_postgres: Any) -> None:
     with begun(str(file), "--db", a_postgres.database(), "--api-key", "key-one") as (_, url):
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="key-one", max_retries=0)

@@ -238,7 +238,13 @@ async def test_signs_of_life_disturb_no_client(
         assert events[-1] == "thread.run.completed"
 
 
-@pytest.mark.parametrize("kind", [ASSISTANTS, RESPONSES], ids=["assistants", "responses"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(ASSISTANTS, id="assistants"),
+        pytest.param(RESPONSES, id="responses", marks=pytest.mark.full),  # which follow the same log
+    ],
+)
 def test_streams_that_are_cut_anywhere_and_by_kills_are_whole(kind: Kind) -> None:
     seen = cut(6, 2, kind=kind, seed=1, told=lambda said: None)  # `create_key chaos` has 500
     assert not seen.broken, seen.problems

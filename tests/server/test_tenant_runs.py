@@ -13,7 +13,7 @@ from fakes.app_server import Serving, answering, with_run
 from fakes.openai_server import OpenAIServer, failure
 from fakes.tenants import WEATHER, Customer, agents
 from fakes.until import until
-from retinue import Agent, PromptModel, tool
+from retinue import Agent, Budget, PromptModel, tool
 from retinue.server.middleware.usage_limits import Bounds, UsageLimits
 from retinue.store.event_log import read_events
 
@@ -26,6 +26,23 @@ def look(place: str) -> str:
     return f"In {place} it rains."
 
 
+def boss() -> Agent:
+    """The top of a team whose words cost 1 or 2 each."""
+    price = {"input": 1_000_000, "output": 2_000_000}
+
+    def priced(*script: Any) -> PromptModel:
+        return PromptModel(script=list(script), price=price)
+
+    looks = {"when": "", "call": {"tool": "look", "input": {"place": "Rome"}}}
+    model = priced({"when": "In Rome", "say": "It rains."}, looks)
+    looker = Agent(model, [look], name="looker", strategy="tool_calling")
+    asks = {"when": "How is it", "call": {"tool": "looker", "input": {"query": "What of Rome?"}}}
+    budget = Budget(cost=1_000)
+    return Agent(
+        priced(asks, {"when": "", "say": "Wet."}), [looker], name="boss", strategy="tool_calling", budget=budget
+    )
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     script = [
@@ -36,6 +53,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         **agents(),
         "looks": Agent(PromptModel(script=script), [look], name="looks", strategy="tool_calling", instructions=PROMPT),
         "greets": answering("greets", *["Hello."] * 20),
+        "boss": boss(),
     }
     with OpenAIServer() as refusing:
         refusing.replies += [failure(401)] * 20
@@ -121,6 +139,18 @@ def test_a_run_is_read_with_its_steps_and_messages(served: Serving) -> None:
     assert [(one["content"], one["status"]) for one in read["messages"]] == [("It rains.", "completed")]
     assert (read["status"], read["model"], read["last_error"]) == ("completed", "looks", None)
     assert read["usage"]["total_tokens"] > 0
+
+
+def test_a_run_says_what_its_team_cost_where_its_models_have_prices(served: Serving) -> None:
+    who = Customer(served, "payer")
+    whole = who.ask("GET", f"/v1/runs/{completion(who, 'boss')}").body
+    (inner,) = (run["id"] for run in who.ask("GET", "/v1/runs", params={"parent": whole["id"]}).body["data"])
+    member = who.ask("GET", f"/v1/runs/{inner}").body
+    assert (whole["status"], member["status"]) == ("completed", "completed")
+    for run in (whole, member):
+        assert run["usage"]["cost"] == run["usage"]["prompt_tokens"] + 2 * run["usage"]["completion_tokens"]
+    assert 0 < member["usage"]["cost"] < whole["usage"]["cost"]
+    assert "cost" not in who.ask("GET", f"/v1/runs/{completion(who, 'looks')}").body["usage"]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, delete, select, text
+from sqlalchemy import Connection, Engine, delete, select
 
 from fakes.kept_runs import new_run
-from fakes.postgres import Postgres
+from fakes.locks import waits_for_lock
 from fakes.until import until
 from retinue.core.events import Finished, Started
 from retinue.core.values import Decision
@@ -20,8 +20,6 @@ from retinue.runs.cancellation import cancel_run, discard_run, fail_drive, fail_
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.run_status import final_values
 from retinue.runs.submissions import submit_decisions
-from retinue.store.database import Database
-from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length
 from retinue.store.run_row import RunRow
 from retinue.store.run_store import delete_runs, find_run, insert_run, set_deleted, set_metadata, update_run
@@ -91,26 +89,6 @@ PAIRS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A database of either kind; each test makes the run anew."""
-    if request.param == "postgresql":
-        yield request.getfixturevalue("postgres_engine")
-        return
-    database = Database(f"sqlite:///{tmp_path_factory.mktemp('guarded')}/runs.db")
-    yield database.engine
-    database.close()
-
-
-@pytest.fixture(scope="module")
-def postgres_engine(a_postgres: Postgres) -> Iterator[Engine]:
-    url = a_postgres.database()
-    Database(url).close()
-    engine = engine_of(url)
-    yield engine
-    engine.dispose()
-
-
 def made(engine: Engine, values: dict[str, Any]) -> RunRow:
     """The run, as both writers read it before either writes."""
     with engine.begin() as connection:
@@ -136,17 +114,17 @@ def picture(engine: Engine) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(("values", "first", "second"), PAIRS)
 def test_of_two_writers_that_read_the_same_the_second_changes_nothing(
-    engine: Engine, values: dict[str, Any], first: Write, second: Write
+    any_engine: Engine, values: dict[str, Any], first: Write, second: Write
 ) -> None:
-    run = made(engine, values)
-    with engine.begin() as connection:
+    run = made(any_engine, values)
+    with any_engine.begin() as connection:
         first(connection, run)
-    after = picture(engine)
+    after = picture(any_engine)
     assert after[0] != run
-    with pytest.raises((StoreConflict, Fenced)) as refused, engine.begin() as connection:
+    with pytest.raises((StoreConflict, Fenced)) as refused, any_engine.begin() as connection:
         second(connection, run)
     assert run.id in str(refused.value)
-    assert picture(engine) == after
+    assert picture(any_engine) == after
 
 
 @pytest.mark.parametrize(("values", "first", "second"), PAIRS)
@@ -178,21 +156,15 @@ def at_once(engine: Engine, first: Callable[[Connection], Any], second: Callable
     with engine.begin() as connection:
         first(connection)
         thread.start()
-        until(lambda: waits(engine))
+        until(lambda: waits_for_lock(engine))
     thread.join(20)
     return outcome[0]
 
 
-def waits(engine: Engine) -> bool:
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with engine.connect() as connection:
-        return bool(connection.execute(text(query)).scalar())
-
-
 @pytest.mark.parametrize("write", [end, give_up])
-def test_a_driver_ends_what_was_cancelled_as_cancelled(engine: Engine, write: Write) -> None:
-    run = made(engine, SITUATIONS["is driven"][0])
-    with engine.begin() as connection:
+def test_a_driver_ends_what_was_cancelled_as_cancelled(any_engine: Engine, write: Write) -> None:
+    run = made(any_engine, SITUATIONS["is driven"][0])
+    with any_engine.begin() as connection:
         cancel(connection, run)
         write(connection, run)
         assert current(connection).status == ("cancelled" if write is end else "failed")
@@ -250,13 +222,13 @@ def test_a_claim_that_comes_first_fences_an_append_at_once(postgres_engine: Engi
 
 
 @pytest.mark.parametrize("write", [claim, cancel, fail])
-def test_what_belongs_to_the_client_and_to_a_drive_is_written_side_by_side(engine: Engine, write: Write) -> None:
-    run = made(engine, SITUATIONS["queued"][0])
-    with engine.begin() as connection:
+def test_what_belongs_to_the_client_and_to_a_drive_is_written_side_by_side(any_engine: Engine, write: Write) -> None:
+    run = made(any_engine, SITUATIONS["queued"][0])
+    with any_engine.begin() as connection:
         write(connection, run)
         set_metadata(connection, run, {"a": "b"})
         set_deleted(connection, run, [1])
-    with engine.begin() as connection:
+    with any_engine.begin() as connection:
         now = current(connection)
         assert (now.metadata, now.deleted) == ({"a": "b"}, (1,))
         assert (now.epoch, now.status) != (run.epoch, run.status)
@@ -265,11 +237,11 @@ def test_what_belongs_to_the_client_and_to_a_drive_is_written_side_by_side(engin
 
 
 @pytest.mark.parametrize("write", [claim, cancel, fail])
-def test_a_deleted_run_is_not_changed(engine: Engine, write: Write) -> None:
-    run = made(engine, SITUATIONS["queued"][0])
-    with engine.begin() as connection:
+def test_a_deleted_run_is_not_changed(any_engine: Engine, write: Write) -> None:
+    run = made(any_engine, SITUATIONS["queued"][0])
+    with any_engine.begin() as connection:
         delete_runs(connection, [run.id])
-    with pytest.raises((StoreConflict, Fenced)), engine.begin() as connection:
+    with pytest.raises((StoreConflict, Fenced)), any_engine.begin() as connection:
         write(connection, run)
 
 
@@ -290,8 +262,8 @@ def test_a_submission_and_a_deletion_at_once_leave_nothing(postgres_engine: Engi
         assert connection.execute(select(submissions)).all() == []
 
 
-def test_a_run_that_has_ended_is_not_discarded(engine: Engine) -> None:
-    run = made(engine, {"status": "completed", "holds": False})
-    with engine.begin() as connection:
+def test_a_run_that_has_ended_is_not_discarded(any_engine: Engine) -> None:
+    run = made(any_engine, {"status": "completed", "holds": False})
+    with any_engine.begin() as connection:
         discard_run(connection, run.id, "its row cannot be read")
         assert current(connection) == run

@@ -70,6 +70,19 @@ SECOND: Mapping[str, list[dict[str, Any]]] = {
         {"tenant": "t", "key": AWKWARD, "route": "/v1", "created_at": 1, "body_hash": "0", "response": {"a": AWKWARD}}
     ],
 }
+IMAGE = {"created_at": 1, "media_type": "image/png", "content": bytes(range(256))}
+MEMORY = {"created_at": 1, "agent": AWKWARD, "part": 0, "kind": "conversation", "updated_at": 1, "body": AWKWARD}
+SIXTH: Mapping[str, list[dict[str, Any]]] = {
+    "images": [
+        {**IMAGE, "tenant": "t", "id": "1", "bytes": 2_000_000_000},
+        {**IMAGE, "tenant": "t", "id": "2", "bytes": 2_000_000_000},
+        {**IMAGE, "tenant": "u", "id": "1", "bytes": 3},
+    ],
+    "memories": [
+        {**MEMORY, "number": 1, "tenant": "t", "id": "mem_1", "owner": "user:a", "bytes": 5},
+        {**MEMORY, "number": 2, "tenant": "t", "id": "mem_2", "owner": AWKWARD, "bytes": 6},
+    ],
+}
 ROWS = {1: FIRST, 2: {**FIRST, **SECOND}}
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -182,6 +195,18 @@ def test_a_database_of_a_former_version_keeps_its_rows(engine: Engine, version: 
         assert kept == [{column: old[column] for column in old if column in kept[0]} for old in rows], name
     assert [row["id"] for row in after["keys"]] == ["key_0123456789abcdef01234567" if version == 1 else None]
     assert after["runs"][0]["request"] == REQUEST
+
+
+def test_what_tenants_keep_is_counted_when_a_database_of_a_former_version_is_opened(engine: Engine) -> None:
+    make(engine, 6, SIXTH)
+    before = stored(engine, SIXTH)
+    migrate(engine)
+    assert stored(engine, SIXTH) == before
+    assert stored(engine, {"storage_used": ()})["storage_used"] == [
+        {"tenant": "t", "what": "images", "bytes": 4_000_000_000},
+        {"tenant": "t", "what": "memories", "bytes": 11},
+        {"tenant": "u", "what": "images", "bytes": 3},
+    ]
 
 
 @pytest.mark.parametrize("version", range(NEWEST))

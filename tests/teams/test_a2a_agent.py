@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +17,9 @@ pytestmark = pytest.mark.anyio
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def sample() -> Iterator[str]:
-    """The address of the SDK's server."""
-    command = [sys.executable, "-m", "fakes.a2a_sample"]
-    with subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.terminate()
-
-
 @pytest.fixture(params=["rpc", "rest", "poll"])
-def url(request: pytest.FixtureRequest, sample: str) -> str:
-    return f"{sample}/{request.param}"
+def url(request: pytest.FixtureRequest, a2a_sample: str) -> str:
+    return f"{a2a_sample}/{request.param}"
 
 
 def leader(member: Agent, asked: str, **more: Any) -> Agent:

@@ -4,15 +4,15 @@ behind."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 
 from fakes.kept_runs import new_run
-from fakes.postgres import Postgres
+from fakes.locks import waits_for_lock
 from fakes.until import until
 from retinue.core.budgets import Budget
 from retinue.core.delegation import MemberCall
@@ -27,9 +27,7 @@ from retinue.runs.member_paths import member_run_id
 from retinue.runs.member_runs import Caller, begin_members, new_member, settle_caller
 from retinue.runs.run_status import final_values
 from retinue.runs.submissions import submit_decisions
-from retinue.store.database import Database
 from retinue.store.db_errors import translate_errors
-from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries
 from retinue.store.run_queries import left_callers
 from retinue.store.run_row import BY_MEMBERS, RunRow, RunValues
@@ -102,25 +100,6 @@ def _entries(*events: Any) -> list[Entry]:
     return [Entry(at, float(at), event) for at, event in enumerate(events, 1)]
 
 
-@pytest.fixture(scope="module")
-def postgres_engine(a_postgres: Postgres) -> Iterator[Engine]:
-    url = a_postgres.database()
-    Database(url).close()
-    engine = engine_of(url)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    if request.param == "postgresql":
-        yield request.getfixturevalue("postgres_engine")
-        return
-    database = Database(f"sqlite:///{tmp_path_factory.mktemp('members')}/runs.db")
-    yield database.engine
-    database.close()
-
-
 def in_order(engine: Engine, *writes: Write) -> list[Exception]:
     """Do one after the other. Return what they raised."""
     raised: list[Exception] = []
@@ -140,24 +119,20 @@ def at_once(engine: Engine, first: Write, second: Write) -> list[Exception]:
     with engine.begin() as connection:
         first(connection)
         thread.start()
-        until(lambda: waits(engine) or not thread.is_alive())
+        until(lambda: waits_for_lock(engine) or not thread.is_alive())
     thread.join(20)
     return raised
-
-
-def waits(engine: Engine) -> bool:
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with engine.connect() as connection:
-        return bool(connection.execute(text(query)).scalar())
 
 
 ORDERS = [["hand_over", "end"], ["end", "hand_over"]]
 
 
 @pytest.mark.parametrize("names", ORDERS, ids="-".join)
-def test_a_caller_goes_on_whether_its_member_ends_before_or_after_it_rests(engine: Engine, names: list[str]) -> None:
-    team = Team(engine)
-    assert in_order(engine, *(getattr(team, name) for name in names)) == []
+def test_a_caller_goes_on_whether_its_member_ends_before_or_after_it_rests(
+    any_engine: Engine, names: list[str]
+) -> None:
+    team = Team(any_engine)
+    assert in_order(any_engine, *(getattr(team, name) for name in names)) == []
     goes_on(team)
 
 
@@ -178,13 +153,13 @@ def goes_on(team: Team) -> None:
 
 
 @pytest.mark.parametrize("names", [["hand_over", "ask"], ["ask", "hand_over"]], ids="-".join)
-def test_a_question_reaches_the_caller_whenever_it_rests(engine: Engine, names: list[str]) -> None:
-    team = Team(engine)
-    in_order(engine, *(getattr(team, name) for name in names))
+def test_a_question_reaches_the_caller_whenever_it_rests(any_engine: Engine, names: list[str]) -> None:
+    team = Team(any_engine)
+    in_order(any_engine, *(getattr(team, name) for name in names))
     caller, member = team.now()
     assert (caller.status, member.status) == ("requires_action", "requires_action")
     assert [one["id"] for one in caller.waiting] == ["call_1_0/call_1_0"]
-    assert in_order(engine, team.answer) == []
+    assert in_order(any_engine, team.answer) == []
     caller, member = team.now()
     assert (caller.status, caller.driver, member.status, member.driver) == ("in_progress", BY_MEMBERS, "queued", None)
 
@@ -210,52 +185,52 @@ def member_of(connection: Connection, team: Team) -> tuple[RunRow, RunRow]:
     return caller.run, new_member(caller, MemberCall(Tool("w", print), "q", "call_1_0", Budget), Budget())
 
 
-def test_of_two_drives_that_call_a_member_one_begins_it(engine: Engine) -> None:
-    team = Team(engine)
-    with engine.begin() as connection:
+def test_of_two_drives_that_call_a_member_one_begins_it(any_engine: Engine) -> None:
+    team = Team(any_engine)
+    with any_engine.begin() as connection:
         caller, member = member_of(connection, team)
 
     def begin(connection: Connection) -> None:
         assert begin_members(connection, caller, [member], lambda _, row: row)
 
-    if engine.dialect.name == "postgresql":
-        (problem,) = at_once(engine, begin, begin)
+    if any_engine.dialect.name == "postgresql":
+        (problem,) = at_once(any_engine, begin, begin)
     else:
-        (problem,) = in_order(engine, begin, begin)
+        (problem,) = in_order(any_engine, begin, begin)
     assert isinstance(problem, StoreConflict)
-    with engine.begin() as connection:
+    with any_engine.begin() as connection:
         update_run(connection, team.row(connection), epoch=2)
         delete_runs(connection, [MEMBER])
-    assert isinstance(in_order(engine, begin)[0], Fenced)  # by a drive that was overtaken
+    assert isinstance(in_order(any_engine, begin)[0], Fenced)  # by a drive that was overtaken
 
 
-def test_no_member_begins_for_a_caller_that_was_cancelled(engine: Engine) -> None:
-    team = Team(engine)
-    with engine.begin() as connection:
+def test_no_member_begins_for_a_caller_that_was_cancelled(any_engine: Engine) -> None:
+    team = Team(any_engine)
+    with any_engine.begin() as connection:
         caller, member = member_of(connection, team)
         team.cancel(connection)
         assert begin_members(connection, caller, [member], lambda _, row: row) == []
 
 
-def test_a_caller_is_acquired_by_who_ends_its_last_member(engine: Engine) -> None:
-    team = Team(engine)
-    in_order(engine, team.hand_over)
-    with engine.begin() as connection:
+def test_a_caller_is_acquired_by_who_ends_its_last_member(any_engine: Engine) -> None:
+    team = Team(any_engine)
+    in_order(any_engine, team.hand_over)
+    with any_engine.begin() as connection:
         update_run(connection, team.row(connection, MEMBER), status="completed", holds=False)
         (after,) = settle_caller(connection, "run_1", 600, lambda *_: None, "p")
     caller, _ = team.now()
     assert caller == after
     assert (caller.status, caller.driver, caller.epoch, caller.progress) == ("in_progress", "p", 2, 2)
-    with engine.begin() as connection:
+    with any_engine.begin() as connection:
         assert list(settle_caller(connection, "run_1", 600, lambda *_: None, "p")) == []
 
 
-def test_a_caller_that_has_expired_is_acquired_by_nobody(engine: Engine) -> None:
-    team = Team(engine)
-    with engine.begin() as connection:
+def test_a_caller_that_has_expired_is_acquired_by_nobody(any_engine: Engine) -> None:
+    team = Team(any_engine)
+    with any_engine.begin() as connection:
         update_run(connection, team.row(connection), expires_at=1)
-    in_order(engine, team.hand_over)
-    with engine.begin() as connection:
+    in_order(any_engine, team.hand_over)
+    with any_engine.begin() as connection:
         update_run(connection, team.row(connection, MEMBER), status="completed", holds=False)
         (after,) = settle_caller(connection, "run_1", 600, lambda *_: None, "p")
         assert after.driver is None

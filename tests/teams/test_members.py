@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retinue import Agent, Budget, Decision, PromptModel, StopReason
+from retinue import Agent, Budget, Decision, PromptModel, StopReason, Tool
 from retinue.core.events import Delta, Event, Started, Stopped
 from retinue.core.run_result import RunResult
 from retinue.core.serialization import from_json, to_json
@@ -239,3 +239,17 @@ async def everything(top: Agent) -> Any:
     await run.finish()
     for one in seen:
         yield one
+
+
+def test_a_member_without_a_description_is_described_by_its_name_and_tools() -> None:
+    def look(place: str) -> str:
+        """Look at a place."""
+        return place
+
+    def told(member: Agent, **options: Any) -> str:
+        return Agent(PromptModel(script=["Hi"]), [Tool(member.name, member, **options)]).tools[0].description
+
+    model = PromptModel(script=["Hi"])
+    assert told(Agent(model, [look], name="scout")) == "Asks the agent scout, whose tools are: look."
+    assert told(Agent(model, name="talker")) == "Asks the agent talker."
+    assert told(Agent(model, name="talker"), description="Talks.") == "Talks."

@@ -19,6 +19,8 @@ from .server_database import database_url
 if TYPE_CHECKING:
     from ..server.deployment import Deployment
 
+_GARBAGE = 10_000  # new objects before a collection: runs under way have thousands that live on, and few are cycles
+
 
 @click.command("serve")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
@@ -102,6 +104,7 @@ def _form(said: str) -> Any:
 
 def _ready(address: str) -> None:
     gc.freeze()  # objects created so far stay, so collections may skip them
+    gc.set_threshold(_GARBAGE)
     gc.enable()
     click.echo(f"Retinue is ready on {address}")  # and flushes
 

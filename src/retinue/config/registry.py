@@ -49,7 +49,7 @@ COMPONENTS: Mapping[str, TypeEntry] = {
             "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
             "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
             "dialect": TEXT, "sees": FLAG, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
-            "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
+            "price": MAPPING, "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
         },
     ),
     "PromptNode": TypeEntry(
@@ -173,7 +173,10 @@ COMPONENTS: Mapping[str, TypeEntry] = {
     ),
     "RemoteAgent": TypeEntry(
         "retinue.teams:RemoteAgent",
-        {"url": TEXT, "model": TEXT, "api_key": TEXT, "name": TEXT, "stream": FLAG, "seconds": NUMBER},
+        {
+            "url": TEXT, "model": TEXT, "api_key": TEXT, "name": TEXT, "stream": FLAG, "seconds": NUMBER,
+            "price": MAPPING,
+        },
         ("url",),
     ),
     "A2AAgent": TypeEntry(

@@ -118,6 +118,7 @@ class BudgetSpec(Spec):
     total_steps: Positive | None = None
     depth: Annotated[int, Field(ge=0)] | None = None
     children: Annotated[int, Field(ge=0)] | None = None
+    cost: Seconds | None = None
     early_stopping_method: Literal["generate", "force"] | None = None
 
 

@@ -15,6 +15,8 @@ from .values import Observation, StopReason, Usage
 T = TypeVar("T", int, float)
 WARN_AT = 0.7  # fraction of a budget
 TOKENS = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # of `Usage`
+_COUNTED = {**TOKENS, "cost": "cost"}
+_NOTHING = 1e-9  # of a limit: sums of costs are not exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,8 @@ class Budget:
     When a limit is nearly reached, the strategy asks only for an answer (`generate`) or the run stops (`force`), as
     `early_stopping_method` says (LangChain's parameter).
 
-    Agents that are tools share what their caller has left: seconds, tokens, `total_steps`, `depth` and `children`. So a
-    team uses no more than its top was given.
+    Agents that are tools share what their caller has left: seconds, tokens, `cost`, `total_steps`, `depth` and
+    `children`. So a team uses no more than its top was given. A limit of `cost` needs models with prices.
 
     Args:
         steps: Replies of the model, not counting its checks beside the steps.
@@ -35,6 +37,7 @@ class Budget:
         total_steps: Replies of all models, those of agents that are tools included; by default ten times `steps`.
         depth: Levels of agents below this one.
         children: Runs of agents below this one, at all levels together.
+        cost: What all requests may cost, in the currency in which the prices of the models are given.
     """
 
     steps: int | None = 10
@@ -47,11 +50,12 @@ class Budget:
     total_steps: int | None = None
     depth: int | None = 5
     children: int | None = 50
+    cost: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("steps", "seconds", "stale_steps", "total_steps", *TOKENS):
+        for name in ("steps", "seconds", "stale_steps", "total_steps", *_COUNTED):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not value > 0:
                 raise UsageError(f"a budget of {value} {name} allows nothing; give a positive number or None")
         for name in ("depth", "children"):
             value = getattr(self, name)
@@ -80,6 +84,7 @@ class Budget:
             total_steps=least(self.replies, share.total_steps),
             depth=least(self.depth, share.depth),
             children=least(self.children, share.children),
+            cost=least(self.cost, share.cost),
         )
 
 
@@ -120,29 +125,43 @@ _MEANS = {
 
 
 @dataclass(slots=True)
-class _Tokens:
-    """Usage of one kind of tokens: the limit, the total so far, and the largest single request."""
+class _Counted:
+    """Usage of one kind of tokens, or its cost: the limit, the total so far, and the largest single request."""
 
     name: str
     counted: str
-    limit: int
-    used: int = 0
-    dearest: int = 0
+    limit: float
+    used: float = 0
+    dearest: float = 0
 
     def add(self, usage: Usage) -> None:
-        tokens = getattr(usage, self.counted)
-        self.used += tokens
-        self.dearest = max(self.dearest, tokens)
+        more = getattr(usage, self.counted)
+        self.used += more
+        self.dearest = max(self.dearest, more)
 
     @property
-    def left(self) -> int:
-        return max(0, self.limit - self.used)
+    def left(self) -> float:
+        left = self.limit - self.used
+        return left if left > _NOTHING * self.limit else 0
+
+    @property
+    def reason(self) -> StopReason:
+        return StopReason.COST_BUDGET_EXCEEDED if self.name == "cost" else StopReason.TOKEN_BUDGET_EXCEEDED
+
+    @property
+    def lack(self) -> float:
+        """How much is left beyond two more requests, as prompts grow; less than 0 if there is not enough for them."""
+        return self.left - 2.25 * self.dearest
 
     @property
     def scarce(self) -> list[str]:
         """The warning for the model once the limit is close."""
-        told = f"{self.left} of {self.limit} {self.name.replace('_', ' ')}"
+        told = f"{_shown(self.left)} of {_shown(self.limit)} {self.name.replace('_', ' ')}"
         return [told] if self.used >= WARN_AT * self.limit else []
+
+
+def _shown(number: float) -> str:
+    return f"{number:.6g}" if isinstance(number, float) else str(number)
 
 
 class Meter:
@@ -154,9 +173,9 @@ class Meter:
         self.stale_steps = 0
         self._replies = 0  # of all models
         self._children = 0
-        self._tokens = [
-            _Tokens(name, counted, limit)
-            for name, counted in TOKENS.items()
+        self._counted = [
+            _Counted(name, counted, limit)
+            for name, counted in _COUNTED.items()
             if (limit := getattr(budget, name)) is not None
         ]
         self._slowest = 0.0  # of the longest reply so far
@@ -166,7 +185,7 @@ class Meter:
         if isinstance(event, Asked):
             self.steps = event.step
         elif isinstance(event, Replied):
-            for tokens in self._tokens:
+            for tokens in self._counted:
                 tokens.add(event.reply.usage)
             self._replies += event.reply.usage.requests or 1
             self._slowest = max(self._slowest, event.reply.seconds)
@@ -174,7 +193,7 @@ class Meter:
     def saw(self, observations: Sequence[Observation]) -> None:
         """Count a turn of tool use, including the tokens of agents used as tools."""
         for observation in observations:
-            for tokens in self._tokens:
+            for tokens in self._counted:
                 tokens.used += getattr(observation.usage, tokens.counted)
             self._replies += observation.usage.requests
             self._children += observation.usage.runs
@@ -195,8 +214,8 @@ class Meter:
             return StopReason.STAGNATED
         if (steps is not None and self.steps + 1 >= steps) or self._replies_left <= 1:
             return StopReason.MAX_ITERATION_EXCEEDED
-        if self._tokens and any(tokens.left < 2.25 * tokens.dearest for tokens in self._tokens):
-            return StopReason.TOKEN_BUDGET_EXCEEDED
+        if (scarce := next((one.reason for one in self._counted if one.lack < 0), None)) is not None:
+            return scarce
         if seconds_left is not None and seconds_left < 2.25 * self._slowest:
             return StopReason.MAX_EXECUTION_TIME_EXCEEDED
         return None
@@ -208,7 +227,7 @@ class Meter:
         budget, left = self.budget, []
         if budget.steps is not None and self.steps >= WARN_AT * budget.steps:
             left.append(f"{budget.steps - self.steps} of {budget.steps} steps")
-        for tokens in self._tokens:
+        for tokens in self._counted:
             left += tokens.scarce
         if budget.seconds and seconds_left is not None and seconds_left <= (1 - WARN_AT) * budget.seconds:
             left.append(f"{seconds_left:.0f} of {budget.seconds:.0f} seconds")
@@ -217,17 +236,21 @@ class Meter:
     @property
     def tokens_left(self) -> int | None:
         """How many tokens the budget still allows for a reply, or `None` without a limit."""
-        return min((tokens.left for tokens in self._tokens if tokens.name != "input_tokens"), default=None)
+        left = (one.left for one in self._counted if one.name in ("tokens", "output_tokens"))
+        return min(map(int, left), default=None)
 
     def share(self, parts: int, seconds_left: float | None) -> Budget:
         """Return what each of `parts` calls, made at once, may use of what is left, if they are of members. One reply
         stays with the caller, for its answer. Raises `BudgetSpent` if a limit leaves nothing."""
         budget = self.budget
-        tokens = {one.name: one.left // parts for one in self._tokens}
+        counted = {one.name: one.left / parts for one in self._counted}
+        tokens = {name: int(left) for name, left in counted.items() if name in TOKENS}
         total = None if budget.replies is None else (budget.replies - self._replies - 1) // parts
         children = None if budget.children is None else (budget.children - self._children) // parts - 1
         depth = None if budget.depth is None else budget.depth - 1
         counts = {**tokens, "total steps": total, "children": None if children is None else children + 1}
+        if counted.get("cost") == 0:
+            raise BudgetSpent("the team's budget of cost is spent")
         for name, left in {**counts, "depth": None if depth is None else depth + 1}.items():
             if left is not None and left < 1:
                 raise BudgetSpent(f"the team's budget of {name.replace('_', ' ')} is spent")
@@ -241,23 +264,21 @@ class Meter:
             total_steps=total,
             depth=depth,
             children=children,
+            cost=counted.get("cost"),
         )
 
     @property
     def _replies_left(self) -> float:
         return math.inf if self.budget.replies is None else self.budget.replies - self._replies
 
-    @property
-    def scarcest(self) -> str:
-        """Describe the token budget that ran out."""
-        scarcest = min(self._tokens, key=lambda tokens: tokens.left - 2.25 * tokens.dearest)
-        return f"{scarcest.name}: {scarcest.used} of {scarcest.limit} are used"
+    def scarcest(self, reason: StopReason) -> str:
+        """Describe the budget of tokens, or of cost, that ran out."""
+        scarcest = min((one for one in self._counted if one.reason is reason), key=lambda one: one.lack)
+        return f"{scarcest.name}: {_shown(scarcest.used)} of {_shown(scarcest.limit)} are used"
 
     def exceeded(self, *, aside: bool = False) -> StopReason | None:
         """Return the reason why the model may not be asked again, if any."""
         spent = self.budget.steps is not None and self.steps >= self.budget.steps
         if self._replies_left <= 0 or (spent and not aside):
             return StopReason.MAX_ITERATION_EXCEEDED
-        if self._tokens and any(tokens.left == 0 for tokens in self._tokens):
-            return StopReason.TOKEN_BUDGET_EXCEEDED
-        return None
+        return next((one.reason for one in self._counted if one.left == 0), None)

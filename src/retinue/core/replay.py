@@ -20,6 +20,7 @@ _LIMITS = {
     StopReason.MAX_ITERATION_EXCEEDED,
     StopReason.MAX_EXECUTION_TIME_EXCEEDED,
     StopReason.TOKEN_BUDGET_EXCEEDED,
+    StopReason.COST_BUDGET_EXCEEDED,
     StopReason.STAGNATED,
 }
 

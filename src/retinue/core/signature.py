@@ -182,7 +182,11 @@ def described_parameters(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def summary(function: Callable[..., Any]) -> str:
-    """Return the first paragraph of the docstring as one line."""
+    """Return the first paragraph of the docstring as one line; of an agent's, its name and its tools instead."""
+    agent: Any = getattr(function, "__self__", None)
+    if hasattr(agent, "run_spec"):
+        tools = ", ".join(tool.name for tool in agent.tools)
+        return f"Asks the agent {agent.name}{f', whose tools are: {tools}' if tools else ''}."
     return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
 
 

@@ -23,6 +23,7 @@ class StopReason(StrEnum):
     MAX_ITERATION_EXCEEDED = "MAX_ITERATION_EXCEEDED"
     MAX_EXECUTION_TIME_EXCEEDED = "MAX_EXECUTION_TIME_EXCEEDED"
     TOKEN_BUDGET_EXCEEDED = "TOKEN_BUDGET_EXCEEDED"
+    COST_BUDGET_EXCEEDED = "COST_BUDGET_EXCEEDED"
     STAGNATED = "STAGNATED"
     UNREADABLE_REPLY = "UNREADABLE_REPLY"
     INVALID_ANSWER = "INVALID_ANSWER"
@@ -104,13 +105,14 @@ class AgentFinish:
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens`. `runs` counts the runs of
-    agents that were called, at any depth."""
+    agents that were called, at any depth. `cost` is what models with prices cost, in the currency of the prices."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     requests: int = 0
     runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
+    cost: Annotated[float, Field(exclude_if=operator.not_)] = 0.0
 
     @property
     def total_tokens(self) -> int:
@@ -124,6 +126,7 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
             self.requests + other.requests,
             self.runs + other.runs,
+            self.cost + other.cost,
         )
 
 

@@ -294,4 +294,5 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 def _tokens(usage: Usage) -> str:
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+    cost = f", cost {usage.cost:.4g}" if usage.cost else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{cost}"

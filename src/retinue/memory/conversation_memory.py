@@ -15,7 +15,7 @@ from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model, Recalled
 from ..errors import ModelUnavailable, UsageError
 from .background_work import Background
-from .conversation_turns import BYTES, cut, fitting, messages, not_done, tokens, transcript, turn
+from .conversation_turns import BYTES, cut, fitting, messages, newest, not_done, tokens, transcript, turn
 from .json_record import ask_for_record, line, record, text
 from .state_file import StateFile, StoredTurn, dump_state, load_state
 
@@ -141,6 +141,11 @@ class ConversationMemory:
             turns.append(turn(question, answer))
             kept = self._window * (_WAITING if self._node else 1)
             del turns[: max(0, len(turns) - kept)]
+
+    def shrink(self, most: int) -> None:
+        """Drop the oldest turns that are more than `most` tokens together and are not recalled, without saving."""
+        with self._kept.lock:
+            self._kept.state.turns = newest(self._kept.state.turns, max(most, self._for_turns))
 
     def rebase(self, began: str, now: str) -> Self | None:
         """Return a memory with what this one has caught up with since its state was `began`, and the turns that have

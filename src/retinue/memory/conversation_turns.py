@@ -43,6 +43,11 @@ def fitting(turns: Sequence[StoredTurn], most: int, budget: int) -> int:
     return fit
 
 
+def newest(turns: Sequence[StoredTurn], budget: int) -> list[StoredTurn]:
+    """Return the last turns that fit within `budget` tokens, and the last one in any case."""
+    return list(turns[-max(1, fitting(turns, len(turns), budget)) :])
+
+
 def not_done(before: Sequence[StoredTurn], left: Sequence[StoredTurn], now: Sequence[StoredTurn]) -> list[StoredTurn]:
     """Return what is left to do of the turns `now`, where of those `before` only `left` were not done."""
     done = list(before[: len(before) - len(left)])

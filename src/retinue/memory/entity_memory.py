@@ -13,7 +13,7 @@ from ..core.protocols import Model, Recalled
 from ..errors import UsageError
 from .background_work import Background
 from .contradiction import are_consistent
-from .conversation_turns import not_done, tokens, transcript, turn
+from .conversation_turns import newest, not_done, tokens, transcript, turn
 from .entity_extractor import EntityExtractor
 from .entity_summarizer import EntitySummarizer
 from .known_entities import Entity, forget, merge, select
@@ -121,6 +121,14 @@ class EntityMemory:
             for one in state.entities:
                 if one.is_in(f"{question} {answer}"):
                     one.mentions, one.last = one.mentions + 1, state.turn
+
+    def shrink(self, most: int) -> None:
+        """Drop the oldest waiting turns that are more than `most` tokens together, and the least important entities
+        that are, without saving."""
+        with self._kept.lock:
+            state = self._kept.state
+            state.waiting = newest(state.waiting, most)
+            forget(state.entities, _ENTITIES, state.turn, self._half_life, most)
 
     def rebase(self, began: str, now: str) -> Self | None:
         """Return a memory with what this one has caught up with since its state was `began`, and the turns that have

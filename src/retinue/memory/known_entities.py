@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import log2
 from typing import Any
 
@@ -12,7 +14,8 @@ from .conversation_turns import cut, tokens
 
 USER = "User"
 CHANGING = (("home", "origin", "plans"), ("work",), ("age",), ("date",))  # models confuse those in a group
-_FACTS = 24  # current facts of an entity; the oldest are dropped, but not its name
+_FACTS = 24  # current facts of an entity; the oldest are dropped, but not those about its name
+_NAMES = 24  # other names of an entity, and facts about its name
 _OUTDATED = 4  # outdated facts that are kept for inspection
 _SAME = 0.3  # share of common words above which one fact may replace another
 _FIRST = 1_000.0
@@ -69,6 +72,11 @@ class Entity:
         who = "The user, who asks this" if self.name == USER else f"{self.name} ({self.kind})"
         return f"{who}: {self.summary or '; '.join(one.fact for one in self.holding)}"
 
+    @property
+    def size(self) -> int:
+        """The tokens of all that is kept of it."""
+        return tokens("".join([self.name, self.summary, *self.others, *[one.fact for one in self.facts]]))
+
     def is_in(self, text: str) -> bool:
         """Return whether a text names it."""
         spoken = f" {' '.join(words(text))} "
@@ -83,7 +91,10 @@ class Entity:
         if about == "name":
             self.others += [name for name in _NAME.findall(fact) if name not in (self.name, USER, *self.others)]
         old = [one for one in self.facts if one.until is not None]
-        gone = [*old[:-_OUTDATED], *[one for one in self.holding if one.about != "name"][:-_FACTS]]
+        names = [one for one in self.holding if one.about == "name"]
+        others = [one for one in self.holding if one.about != "name"]
+        gone = [*old[:-_OUTDATED], *names[:-_NAMES], *others[:-_FACTS]]
+        del self.others[:-_NAMES]
         self.facts = [one for one in self.facts if not any(one is other for other in gone)]
 
     def doubtful(self, fact: Fact) -> list[Fact]:
@@ -141,10 +152,11 @@ def merge(entities: list[Entity], found: Iterable[Mapping[str, Any]], turn: int)
             entity.learn(said["about"], said["fact"], turn)
 
 
-def forget(entities: list[Entity], most: int, turn: int, half_life: float) -> None:
-    """Keep only the `most` most important entities."""
+def forget(entities: list[Entity], most: int, turn: int, half_life: float, budget: float = math.inf) -> None:
+    """Keep only the `most` most important entities, within `budget` tokens, and the user."""
     ranked = sorted(entities, key=lambda one: -one.importance(turn, half_life))
-    gone = {id(one) for one in ranked[most:] if one.name != USER}
+    kept = min(most, sum(size <= budget for size in accumulate(one.size for one in ranked)))
+    gone = {id(one) for one in ranked[kept:] if one.name != USER}
     entities[:] = [one for one in entities if id(one) not in gone]
 
 

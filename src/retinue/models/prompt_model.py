@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,6 +15,7 @@ from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
+from ..core.prices import Price
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, can_see
 from ..core.values import Capabilities, Message, Reply
@@ -68,7 +71,8 @@ class PromptModel:
         engine: By default the engine in the name, or else `openai`: any OpenAI-compatible server, at `base_url` or
             OpenAI's own. `llm_engine`, `llm_endpoint_url` and `llm_model_id` are aliases of engine, base_url and model.
         api_key: By default read from the vendor's environment variable.
-        settings: Those of `Settings`, e.g. `stream`, `temperature`, `api`, `dialect`, `options`, `retries`, `limits`.
+        settings: Those of `Settings`, e.g. `stream`, `temperature`, `api`, `dialect`, `options`, `retries`, `limits`,
+            `price`.
     """
 
     def __init__(
@@ -105,6 +109,8 @@ class PromptModel:
             known = Settings.__dataclass_fields__
             unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
             raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
+        price = settings.get("price")
+        self.price = None if price is None else Price.of(price)  # found by `price_of`
 
     def __repr__(self) -> str:
         return one_line_repr(self, self.name, **self._about)
@@ -124,7 +130,8 @@ class PromptModel:
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        return self._engine.reply(request)
+        chunks = self._engine.reply(request)
+        return chunks if self.price is None else _priced(chunks, self.price)
 
     async def run_async(
         self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None
@@ -139,6 +146,12 @@ class PromptModel:
     async def close(self) -> None:
         """Close the running event loop's connections. They also close with the loop."""
         await self._engine.close()
+
+
+async def _priced(chunks: Chunks, price: Price) -> Chunks:
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            yield replace(chunk, usage=price.priced(chunk.usage)) if isinstance(chunk, Reply) else chunk
 
 
 def _given(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..core.prices import Price, price_of
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, can_see
 from ..core.values import Capabilities
@@ -46,6 +47,11 @@ class Limited:
     def name(self) -> str:
         """The inner model's name."""
         return self.inner.name
+
+    @property
+    def price(self) -> Price | None:
+        """The inner model's prices, if they are known."""
+        return price_of(self.inner)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the inner model's capabilities. Raises `ModelError`."""

@@ -19,7 +19,8 @@ class Settings:
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
     unchanged. `context`: context window in tokens, for the embedded engine and Ollama. `limits`: `None` for the
     engine's own. `headers`: returns further headers of a request with this body. `sees`: whether the model can be sent
-    images, where the engine does not tell.
+    images, where the engine does not tell. `price`: the prices of a million tokens (`input`, `output`, and `cached`
+    input), in any currency.
     """
 
     model: str = ""
@@ -36,3 +37,4 @@ class Settings:
     limits: TimeLimits | None = None
     headers: Callable[[bytes], Mapping[str, str]] | None = None
     sees: bool | None = None
+    price: Mapping[str, float] | None = None

@@ -193,20 +193,24 @@ class Drive:
         free = {name for name, one in tools.items() if one.effects == "read" and trusted} - children.members
         async with aclosing(live.events()) as events:
             async for event in events:
-                match event:
-                    case Stopped(reason=StopReason.AWAITING_MEMBER):
-                        return await self._hand_over(writer, children)
-                    case Stopped() if self._context.parking.is_set():
-                        break
-                    case Stopped(reason=StopReason.AWAITING_HUMAN):
-                        await children.begin()  # they do not wait for the person
-                        return await self._end(writer, event, tools=tools)
-                    case Finished() | Stopped():
-                        return await self._end(writer, event, tools=tools)
-                    case _:
-                        if not await writer.note(event, free, children.members):
-                            live.cancel()
+                if isinstance(event, Finished | Stopped):
+                    return await self._rest(writer, event, tools, children)
+                if not await writer.note(event, free, children.members):
+                    live.cancel()
         return "parked"
+
+    async def _rest(
+        self, writer: LogWriter, event: Finished | Stopped, tools: Mapping[str, Tool], children: ChildRuns
+    ) -> DriveEnd:
+        """End the run, or let it wait for what it waits for."""
+        match event:
+            case Stopped(reason=StopReason.AWAITING_MEMBER):
+                return await self._hand_over(writer, children)
+            case Stopped() if self._context.parking.is_set():
+                return "parked"
+            case Stopped(reason=StopReason.AWAITING_HUMAN):
+                await children.begin()  # they do not wait for the person
+        return await self._end(writer, event, tools=tools)
 
     async def _hand_over(self, writer: LogWriter, children: ChildRuns) -> DriveEnd:
         """Leave the run to its members, holding nothing. Whatever ends them lets it go on."""

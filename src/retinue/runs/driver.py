@@ -93,6 +93,7 @@ class Runs:
             work = supervise(f"driving the run {run_id}", partial(self._keep_driving, run_id, run))
             task = self._tasks[run_id] = asyncio.create_task(work, name=run_id)
             task.add_done_callback(lambda done: self._forget(run_id, done))
+            self.followers.starts(run_id)
         return task
 
     def _go_on(self, run: RunRow) -> None:
@@ -159,6 +160,7 @@ class Runs:
     def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
             del self._tasks[run_id]
+            self.followers.has_ended(run_id)
             self._interrupted.discard(run_id)
 
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:

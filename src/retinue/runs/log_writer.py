@@ -23,6 +23,7 @@ from .subscriptions import Subscriptions
 logger = logging.getLogger(__name__)
 BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between retries while the database is unavailable
 _SAYS = 0.02  # minimum seconds between two writes of streamed deltas
+_TELLS = 0.01  # seconds within which readers are told of a call that needs no intent on the disk; most end sooner
 _LARGE = 50_000  # characters that take more than a few milliseconds to write
 _STALE = 1.0  # seconds after which what was read of a run is read again before an effect
 
@@ -44,6 +45,7 @@ class LogWriter:
         self._planned = False
         self._arriving = DeltaBuffer()
         self._saying: asyncio.TimerHandle | None = None
+        self._telling: asyncio.TimerHandle | None = None  # a write that `_write_later` scheduled
         self._late = False  # deltas became due during another write
         self._said_at = 0.0  # in loop time
 
@@ -67,7 +69,7 @@ class LogWriter:
             case Called(action=action):
                 self.put(event)
                 if action.tool in free:
-                    self.write()
+                    self._write_later()
                 elif action.tool not in members:  # the intent is persisted before the effect
                     failpoint("before intent")
                     goes_on = await self.may_act()
@@ -131,6 +133,16 @@ class LogWriter:
             self._planned = True
             asyncio.get_running_loop().call_soon(self._begin)
 
+    def _write_later(self) -> None:
+        """Schedule a write of what must be told before long, but is mostly written together with what follows it."""
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(_TELLS, self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._telling = None
+        self._planned = True
+        self._begin()
+
     def _begin(self) -> None:
         if self._writing is not None:
             return  # the current write finishes first; `_go_on` starts the next
@@ -190,6 +202,9 @@ class LogWriter:
         """Submit the unwritten events. `again` is set if an earlier write may have committed without confirmation."""
         entries = self.log[self._written :]
         work = partial(append_entries, holder=self.run, entries=entries, change=change, again=again)
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
         future = self._database.submit(work, large=sum(_chars(one.event) for one in entries) > _LARGE)
         future.add_done_callback(partial(self._pass_on, entries))
         return future

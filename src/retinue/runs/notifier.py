@@ -21,7 +21,7 @@ from ..store.notifications import listening, notify
 from ..store.run_queries import RunMark, marks_of
 
 logger = logging.getLogger(__name__)
-_IDS = 100  # at most so many runs are read, and have news, in a notification
+_IDS = 50  # at most so many runs are read, and have news, in a notification
 Wake: TypeAlias = Callable[[], None]
 
 

@@ -63,6 +63,7 @@ def _reason(event: Stopped) -> str:
 
 _INCOMPLETE = {
     StopReason.TOKEN_BUDGET_EXCEEDED: "max_completion_tokens",
+    StopReason.COST_BUDGET_EXCEEDED: "max_completion_tokens",
     StopReason.REPLY_TRUNCATED: "max_completion_tokens",
     StopReason.CONTENT_FILTERED: "content_filter",
 }

@@ -27,9 +27,21 @@ class Subscriptions:
         self._database = database
         self._notifier = notifier
         self._readers: dict[str, set[_Reader]] = {}
+        self._starting: set[str] = set()
+
+    def starts(self, run_id: str) -> None:
+        """Note that this process is about to drive the run: until it has news, a subscriber need not read its log."""
+        self._starting.add(run_id)
+
+    def has_ended(self, run_id: str) -> None:
+        """Note that the drive is over. If it had no news, whoever waited for them reads the log."""
+        if run_id in self._starting:
+            self._starting.discard(run_id)
+            self.look(run_id)
 
     def publish(self, run_id: str, items: Sequence[Followed]) -> None:
         """Publish committed items to the run's subscribers."""
+        self._starting.discard(run_id)
         for reader in self._readers.get(run_id, ()):
             reader.put(items)
         self._notifier.announce(run_id)
@@ -43,7 +55,7 @@ class Subscriptions:
         return any(reader.listens for reader in self._readers.get(run_id, ())) or self._notifier.listened(run_id)
 
     async def follow(
-        self, run_id: str, after: int = 0, *, listens: bool = True, request: Mapping[str, Any] | None = None
+        self, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
     ) -> AsyncGenerator[Followed, None]:
         """Yield the log entries after number `after`, live, and the run's row.
 
@@ -55,11 +67,16 @@ class Subscriptions:
             after: The number of the last entry that the caller has.
             listens: Whether to receive deltas while the model generates. They are then written to the log; otherwise
                 the text arrives with its reply.
-            request: The run's request, if known; this saves reading it."""
+            run: The run's row, if known; this saves reading its request, and everything if it is about to begin."""
+        known = run if run is not None and not run.epoch and run_id in self._starting else None
+        request = None if run is None else run.request
         with self._reading(run_id, _Reader(after, listens)) as reader:
             while True:
                 reader.catch_up()
-                run, entries = await self._database.read(partial(_from, run_id, request, reader.after))
+                entries: list[Entry] = []
+                if known is None:
+                    run, entries = await self._database.read(partial(_from, run_id, request, reader.after), small=True)
+                known = None
                 for entry in entries:
                     reader.after = entry.seq
                     yield entry
@@ -70,10 +87,11 @@ class Subscriptions:
                 yield run
                 if not run.active:
                     return
-                async for item in reader.items():
-                    yield item
-                if reader.over:
-                    return
+                while (items := await reader.take()) is not None:
+                    for item in items:
+                        yield item
+                    if reader.over:
+                        return
 
     @contextmanager
     def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
@@ -130,18 +148,14 @@ class _Reader:
         self._items.clear()
         self._more.clear()
 
-    async def items(self) -> AsyncGenerator[Followed, None]:
-        """Yield items as they arrive, until the run is over or the buffer overflows."""
-        while True:
-            await self._more.wait()
-            self._more.clear()
-            if self._behind:
-                return
-            items, self._items = self._items, []
-            for item in filter(self._is_new, items):
-                yield item
-                if self.over:
-                    return
+    async def take(self) -> Sequence[Followed] | None:
+        """Wait for items and return the new ones; `None` if the buffer has overflowed."""
+        await self._more.wait()
+        self._more.clear()
+        if self._behind:
+            return None
+        items, self._items = self._items, []
+        return [item for item in items if not self.over and self._is_new(item)]
 
     def _is_new(self, item: Followed) -> bool:
         """Whether `item` was not delivered before; marks it as delivered."""

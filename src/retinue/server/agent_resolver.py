@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Text, bindparam, cast, func, select
 
 from .._internal.thread_pool import run_in_thread
 from ..agent import Agent
@@ -21,7 +21,8 @@ from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.images import images_of_run
-from ..store.run_conversation import conversation_of
+from ..store.prepared_statements import Prepared
+from ..store.run_conversation import conversation_of, is_beside
 from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tables import messages
@@ -37,21 +38,40 @@ from .overrides import override_agent, wanted_schema
 from .registered_tools import RunTools
 from .served_memory import ServedMemory
 from .shown_history import with_image_data, with_shown_parts
-from .tenant_shares import Shares
+from .tenant_shares import TenantShares
 from .tool_history import tool_exchanges
 
+_ON_THREAD = Prepared(
+    select(messages.c.run_id, messages.c.body)
+    .where(messages.c.thread_id == bindparam("thread"))
+    .order_by(messages.c.number)
+)
+_FEW = 10  # messages
+_BEGINNING = (
+    select(messages.c.run_id, func.length(cast(messages.c.body, Text)).label("size"))
+    .where(messages.c.thread_id == bindparam("thread"))
+    .limit(_FEW + 1)
+    .subquery()
+)
+_TOTALS: tuple[Any, ...] = (func.count(), func.count(_BEGINNING.c.run_id), func.sum(_BEGINNING.c.size))
+_SIZE = Prepared(select(*_TOTALS))
 _LARGE = 8_000  # characters of schemas that take more than a few milliseconds to parse
 
 
 def make_resolver(
-    versions: AgentVersions, memory: ServedMemory, hosted: Hosted, large: Shares, options: Options, server: ServerId
+    versions: AgentVersions,
+    memory: ServedMemory,
+    hosted: Hosted,
+    shares: TenantShares,
+    options: Options,
+    server: ServerId,
 ) -> Callable[[RunRow], Awaitable[RunInput]]:
-    """Return the function by which `Runs` resolves a run to its `RunInput`. Parsing large schemas takes a share of
-    `large`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot go
-    on with the agent that it began with."""
+    """Return the function by which `Runs` resolves a run to its `RunInput`. Large schemas and images take the tenant's
+    `shares`. The function raises `UsageError` for a run that cannot be served, and `AgentChanged` for one that cannot
+    go on with the agent that it began with."""
 
     database, extensible = memory.database, memory.deployment.extensible
-    registered = RunTools(database, options.tool_hosts)
+    registered = RunTools(database, shares, options.tool_hosts)
 
     async def assign(run: RunRow) -> RunInput:
         await enter_run(run, server)  # in the task that drives it
@@ -67,13 +87,13 @@ def make_resolver(
             more = await hosted.tools(TenantView(run.tenant), wishes, resources)
         if run.agent in extensible:
             more += await registered.tools(run)
-        async with large.rested(run.tenant) if (size := _schema_size(run)) > _LARGE else nullcontext():
+        async with shares.large.rested(run.tenant) if (size := _schema_size(run)) > _LARGE else nullcontext():
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
             images = await database.read(partial(images_of_run, run_id=run.id))
             return RunInput(agent, images=images, path=path)
-        loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), options.image_hosts)
+        loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), shares, options.image_hosts)
         said = await _said(database, loader, agent, run)
         conversation = truncate_history(said, run.request.get("truncation_strategy"))
         turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
@@ -88,11 +108,28 @@ async def _said(database: Database, loader: ImageLoader, agent: Agent, run: RunR
     """Return the conversation to which a run's agent replies: the request's own, or that of its thread."""
     said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
     if said is None:
-        said = await database.read(partial(conversation_of, run=run))
+        first = None if database.is_shared else await database.read(partial(_first_messages, run=run), small=True)
+        said, there = (None, first) if first is not None else await database.read(partial(_kept, run=run))
     if said is not None:
         return said
-    there = await database.read(partial(thread_messages, run=run))
     return [*await with_shown_parts(loader, agent, run.id, there), *(run.request.get("since") or ())]
+
+
+def _first_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]] | None:
+    """Return the thread's conversation if no run has answered in it and it is short, which is read at once; otherwise
+    `None`."""
+    number, answered, size = _SIZE.rows(connection, {"thread": run.thread_id})[0]
+    if is_beside(run) or number > _FEW or answered or (size or 0) > _LARGE:
+        return None
+    return thread_messages(connection, run)
+
+
+def _kept(
+    connection: Connection, run: RunRow
+) -> tuple[Sequence[Mapping[str, Any]] | None, Sequence[Mapping[str, Any]]]:
+    """Return the conversation of the run's request if it is stored beside it, and otherwise that of its thread."""
+    said = conversation_of(connection, run)
+    return said, () if said is not None else thread_messages(connection, run)
 
 
 async def _holder(versions: AgentVersions, database: Database, run: RunRow, agent: Agent) -> tuple[str, Agent]:
@@ -120,10 +157,9 @@ def _schema_size(run: RunRow) -> int:
 def thread_messages(connection: Connection, run: RunRow) -> list[dict[str, Any]]:
     """Return the thread's conversation before this run: its messages, and the tool exchanges of each earlier run before
     that run's last message."""
-    query = select(messages.c.run_id, messages.c.body).where(messages.c.thread_id == run.thread_id)
-    rows = [row for row in connection.execute(query.order_by(messages.c.number)) if row.run_id != run.id]
-    done = tool_exchanges(connection, {row.run_id for row in rows if row.run_id is not None})
-    last = {row.run_id: at for at, row in enumerate(rows)}
+    rows = [row for row in _ON_THREAD.rows(connection, {"thread": run.thread_id}) if row[0] != run.id]
+    done = tool_exchanges(connection, {run_id for run_id, _ in rows if run_id is not None})
+    last = {run_id: at for at, (run_id, _) in enumerate(rows)}
     said: list[dict[str, Any]] = []
     for at, (run_id, body) in enumerate(rows):
         said += done.get(run_id, ()) if last[run_id] == at else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -11,7 +12,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
-from starlette.routing import WebSocketRoute
+from starlette.routing import BaseRoute, WebSocketRoute
 
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
@@ -71,6 +72,31 @@ _TOLD_HEADERS = (
 )
 
 
+@cache
+def routes() -> Sequence[BaseRoute]:
+    """The routes of every app: FastAPI takes a third of a second to build them, at the first request."""
+    app = _plain_app()
+    app.include_router(health.router)
+    app.include_router(pages.router)
+    app.include_router(a2a.router)
+    for router in ROUTERS:
+        app.include_router(router, prefix="/v1", dependencies=[_BEARER])
+    return [*app.router.routes, WebSocketRoute(websocket.PATH, websocket.serve)]
+
+
+def _plain_app() -> FastAPI:
+    return FastAPI(
+        title="Retinue",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,  # served by `pages`
+        redirect_slashes=False,
+        strict_content_type=False,
+        responses={"4XX": _REFUSED, "5XX": _REFUSED},
+    )
+
+
 def create_app(
     server: Server,
     keys: Keys,
@@ -81,23 +107,9 @@ def create_app(
 ) -> FastAPI:
     """Build the API of `server`. `hosts` are its host names besides localhost, `origins` the origins of browser pages
     that may use it (CORS), `patience` the seconds in which a small body must arrive; `wrong_keys` counts wrong keys."""
-    app = FastAPI(
-        title="Retinue",
-        version=__version__,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,  # served by `pages`
-        redirect_slashes=False,
-        strict_content_type=False,
-        responses={"4XX": _REFUSED, "5XX": _REFUSED},
-    )
+    app = _plain_app()
     app.state.server, app.state.stopping = server, False
-    app.include_router(health.router)
-    app.include_router(pages.router)
-    app.include_router(a2a.router)
-    for router in ROUTERS:
-        app.include_router(router, prefix="/v1", dependencies=[_BEARER])
-    app.router.routes.append(WebSocketRoute(websocket.PATH, websocket.serve))
+    app.router.routes.extend(routes())
     for kind in (ApiError, StoreConflict, StoreUnavailable):
         app.add_exception_handler(kind, _known)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
@@ -19,11 +20,9 @@ from .fair_batches import FairBatches
 from .indexer import Indexer
 from .middleware.idempotency import Repeat
 from .middleware.usage_limits import UsageLimits, room
-from .tenant_shares import Shares
+from .tenant_shares import LARGE, TenantShares
 
 T = TypeVar("T")
-
-_LARGE = 100_000  # bytes of a body that take a while to be written
 
 
 def tier_of(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,10 +58,7 @@ class Server:
     indexing: Indexer
     id: ServerId
     limits: UsageLimits = field(default_factory=UsageLimits)
-    large: Shares = field(default_factory=lambda: Shares(1))  # large bodies and schemas, being read or written
-    reading: Shares = field(default_factory=lambda: Shares(4))  # of eight places in the database
-    writing: Shares = field(default_factory=lambda: Shares(8))  # what waits is written together, in one transaction
-    fetching: Shares = field(default_factory=lambda: Shares(4))  # requests whose images are being fetched
+    shares: TenantShares = field(default_factory=TenantShares)
     batches: FairBatches = field(default_factory=FairBatches)
 
     def poll_after(self) -> dict[str, str]:
@@ -84,7 +80,7 @@ class Server:
 class Context:
     """A request's: the server, the tenant's view of what it keeps, and whether the request may come again. `written` is
     called after what it wrote; `begin_stream` before a stream is made, which raises `ApiError` (429) for one too many.
-    `own` are responses that its connection may go on from though they are not stored; `large`: its body is."""
+    `own` are responses that its connection may go on from though they are not stored; `size`: bytes of its body."""
 
     server: Server
     scope: TenantView
@@ -92,22 +88,23 @@ class Context:
     written: Callable[[], None] = lambda: None
     begin_stream: Callable[[], None] = lambda: None
     own: frozenset[str] = frozenset()
-    large: bool = False
+    size: float = 0
 
-    async def read(self, work: Callable[[Connection, TenantView], T]) -> T:
-        """What `work`, which only reads, returns."""
-        async with self.server.reading.of(self.scope.tenant):
-            return await self.server.database.read(lambda connection: work(connection, self.scope))
+    async def read(self, work: Callable[[Connection, TenantView], T], *, small: bool = False) -> T:
+        """What `work`, which only reads, returns. `small` says that it reads a few rows by their keys."""
+        async with self.server.shares.reading.of(self.scope.tenant):
+            return await self.server.database.read(lambda connection: work(connection, self.scope), small=small)
 
-    async def write(self, work: Callable[[Connection, TenantView], T]) -> T:
+    async def write(self, work: Callable[[Connection, TenantView], T], *, small: bool = False) -> T:
         """What `work` returns, once it is committed; where it raises, nothing is. Of a request that may come again it
-        must be JSON, a run, or a tuple of these."""
+        must be JSON, a run, or a tuple of these. `small` says that it writes a few rows, if its body is not large."""
         once = work if self.repeat is None else self.repeat.once(work)
         until = self.server.database.deadline()
         try:
-            share = self.server.large.rested if self.large else self.server.writing.of
-            async with share(self.scope.tenant):
-                return await self.server.database.write(lambda connection: once(connection, self.scope), until=until)
+            async with self.server.shares.of_write(self.scope.tenant, self.size):
+                written = self.server.database.write
+                brief = small and self.size <= LARGE
+                return await written(lambda connection: once(connection, self.scope), small=brief, until=until)
         finally:
             self.written()
 
@@ -126,16 +123,16 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
         state.written,
         state.begin_stream,
         own,
-        _is_large(request),
+        _size_of(request),
     )
 
 
-def _is_large(request: Request) -> bool:
-    """Whether its body takes a while to be written; one of unknown length may."""
+def _size_of(request: Request) -> float:
+    """The bytes of its body; one of unknown length may be large."""
     if "transfer-encoding" in request.headers:
-        return True
+        return math.inf
     length = request.headers.get("content-length", "")
-    return length.isdecimal() and int(length) > _LARGE
+    return int(length) if length.isdecimal() else 0
 
 
 ContextDep = Annotated[Context, Depends(context_of)]

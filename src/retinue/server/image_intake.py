@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from sqlalchemy import Connection
 
@@ -19,18 +19,19 @@ from ..errors import DataError, ModelError, ToolError, UsageError
 from ..net.image_source import fetch_image
 from ..net.ssrf_guard import SsrfGuard
 from ..store.database import Database
-from ..store.images import bytes_of_images, keep_images, show_images
-from ..store.tables import contents
+from ..store.images import keep_images, show_images
+from ..store.storage_use import bytes_used
+from ..store.tables import contents, images as images_kept
 from ..store.tenant_view import TenantView
 from .context import Context
 from .files.routes import file_of
 from .files.storage_quota import reached
 from .image_parts import ImageSource, Shown, images_in
+from .tenant_shares import TenantShares
 from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter
 
 _AT_ONCE = 4
-_LARGE = 100_000  # bytes of images that take a while to be written
 
 
 class Place(NamedTuple):
@@ -42,12 +43,24 @@ class Place(NamedTuple):
 
 
 class ImageLoader:
-    """Loads the images of one tenant. `hosts` are private servers that may be asked for them, as `host:port`."""
+    """Loads the images of one tenant, and keeps them, in its `shares`. `hosts` are private servers that may be asked
+    for them, as `host:port`."""
 
-    def __init__(self, database: Database, scope: TenantView, hosts: Sequence[str] = ()) -> None:
+    def __init__(self, database: Database, scope: TenantView, shares: TenantShares, hosts: Sequence[str] = ()) -> None:
         self._database = database
         self._scope = scope
+        self._shares = shares
         self._hosts = tuple(hosts)
+
+    @classmethod
+    def of(cls, context: Context) -> Self:
+        """The loader of a request."""
+        server = context.server
+        return cls(server.database, context.scope, server.shares, server.options.image_hosts)
+
+    def fetching(self) -> AbstractAsyncContextManager[None]:
+        """The tenant's share of the requests and runs whose images are being loaded."""
+        return self._shares.fetching.of(self._scope.tenant)
 
     async def load(self, source: ImageSource, where: str) -> Image:
         """Return the image. Raises `ApiError` that names the place `where`."""
@@ -67,7 +80,9 @@ class ImageLoader:
     async def keep(self, images: Sequence[Image], run_id: str | None = None) -> None:
         """Keep the images for a run that is about to begin, or for this one. Raises `ApiError` if the tenant's quota is
         used up."""
-        await self._database.write(partial(self._keep, images=images, run_id=run_id))
+        size = sum(len(one.data) for one in images)
+        async with self._shares.of_write(self._scope.tenant, size):
+            await self._database.write(partial(self._keep, images=images, run_id=run_id))
 
     def _of_file(self, connection: Connection, file_id: str, where: str) -> bytes:
         row = file_of(connection, self._scope, file_id, f"{where}.file_id")
@@ -78,7 +93,7 @@ class ImageLoader:
 
     def _keep(self, connection: Connection, images: Sequence[Image], run_id: str | None) -> None:
         quota, more = self._scope.quota, sum(len(one.data) for one in images)
-        if quota is not None and bytes_of_images(connection, self._scope.tenant) + more > quota.bytes:
+        if quota is not None and bytes_used(connection, self._scope.tenant, images_kept) + more > quota.bytes:
             raise reached("bytes of images", quota.bytes)
         keep_images(connection, self._scope.tenant, images)
         if run_id is not None:
@@ -100,13 +115,10 @@ async def take_in_images(context: Context, agent: Agent, given: Iterable[Place])
     await check_sight(agent, next(iter(places.values())))
     if len(found) > MAX_IMAGES:
         raise invalid_value(list(places.values())[-1], f"a model is shown at most {MAX_IMAGES} images at once")
-    loader = ImageLoader(context.server.database, context.scope, context.server.options.image_hosts)
-    async with context.server.fetching.of(context.scope.tenant):
+    loader = ImageLoader.of(context)
+    async with loader.fetching():
         images = await load_all(loader, places)
-    server, size = context.server, sum(len(one.data) for one in images.values())
-    share = server.large.rested if size > _LARGE else server.writing.of  # so that others' writes come between
-    async with share(context.scope.tenant):
-        await loader.keep(list(images.values()))
+    await loader.keep(list(images.values()))
     return images
 
 
@@ -125,10 +137,11 @@ async def take_in_history(loader: ImageLoader, agent: Agent, said: Sequence[Plac
         await check_sight(agent, next(iter(needed.values())))
     elif not await _sees(agent):
         return {}
-    images = await load_all(loader, needed)
-    for source, where in list(before.items())[::-1][: max(0, MAX_IMAGES - len(needed))]:
-        with suppress(ApiError):
-            images[source] = await loader.load(source, where)
+    async with loader.fetching():
+        images = await load_all(loader, needed)
+        for source, where in list(before.items())[::-1][: max(0, MAX_IMAGES - len(needed))]:
+            with suppress(ApiError):
+                images[source] = await loader.load(source, where)
     await loader.keep(list(images.values()), run_id)
     return images
 

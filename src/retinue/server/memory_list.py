@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from sqlalchemy import ColumnElement, Connection
 
-from ..store.memory_states import thread_name, user_name
+from ..store.memory_states import forget, thread_name, user_name
 from ..store.tables import memories
 from ..store.tenant_view import Kept, TenantView
 from .context import ContextDep
 from .wire.api_errors import ApiError, not_found
-from .wire.lookup import Wanted, deletion_object, list_rows
+from .wire.lookup import Wanted, deletion_object, find_row, list_rows
 from .wire.objects import Object
 
 router = APIRouter(prefix="/memories")
@@ -46,14 +46,9 @@ async def list_memories(context: ContextDep, page: Wanted, chosen: Chosen) -> Ob
 @router.get("/{memory_id}")
 async def retrieve_memory(context: ContextDep, memory_id: str) -> Object:
     """Retrieve one memory."""
-
-    def read(connection: Connection, scope: TenantView) -> Object:
-        row = scope.find(connection, memories, memory_id)
-        if row is None:
-            raise not_found("memory", memory_id)
-        return _object(row)
-
-    return await context.read(read)
+    return await context.read(
+        lambda connection, scope: _object(find_row(connection, scope, memories, memory_id, "memory")),
+    )
 
 
 @router.delete("")
@@ -61,7 +56,7 @@ async def delete_memories(context: ContextDep, chosen: Chosen, model: str | None
     """Delete what is remembered of a `user` or a `thread_id`, by all models or by one."""
     if len(chosen) == (model is not None):
         raise ApiError(400, "Missing required parameter: 'user'.", param="user", code="missing_required_parameter")
-    number = await context.write(lambda connection, scope: scope.remove(connection, memories, *chosen))
+    number = await context.write(lambda connection, scope: forget(connection, scope.tenant, *chosen))
     return {"object": "memory.deleted", "deleted": number > 0, "number": number}
 
 
@@ -70,7 +65,7 @@ async def delete_memory(context: ContextDep, memory_id: str) -> Object:
     """Delete one memory."""
 
     def remove(connection: Connection, scope: TenantView) -> int:
-        return scope.remove(connection, memories, memories.c.id == memory_id)
+        return forget(connection, scope.tenant, memories.c.id == memory_id)
 
     if not await context.write(remove):
         raise not_found("memory", memory_id)

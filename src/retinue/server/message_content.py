@@ -91,7 +91,7 @@ async def prepare_files(context: Context, contents: Iterable[Any]) -> None:
             readable.kept(content)
 
     if named:
-        async with context.server.large.rested(context.scope.tenant):
+        async with context.server.shares.large.rested(context.scope.tenant):
             await context.read(work)
 
 

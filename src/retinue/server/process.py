@@ -23,6 +23,7 @@ from ..runs.concurrency_limits import ConcurrencyLimits
 from ..store.api_keys import Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.event_log import Entry
+from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
@@ -41,7 +42,7 @@ from .maintenance import begin_next
 from .middleware.usage_limits import Bounds, UsageLimits
 from .responses.response_lookup import concluding
 from .served_memory import ServedMemory
-from .tenant_shares import Shares
+from .tenant_shares import TenantShares
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +113,14 @@ async def _open(
 def assembled(deployment: Deployment, database: Database, how: Serving, limits: UsageLimits) -> Server:
     """Wire the parts of a server."""
     begun: set[asyncio.Task[None]] = set()
+    awaited: set[str] = set()  # threads for which a run waited when they became free
 
     def ended(run: RunRow) -> None:
         limits.spent(run.key_id, run.usage.total_tokens if run.usage else 0)
         if memory.is_wanted(run):
             driven.beside("bringing a memory up to date", partial(memory.catch_up, run))
-        if run.thread_id is not None:
+        if run.thread_id is not None and run.thread_id in awaited:
+            awaited.discard(run.thread_id)
             work = partial(_begin_next, server, run.thread_id)
             task = asyncio.create_task(supervise("starting a thread's next run", work))
             begun.add(task)
@@ -129,17 +132,19 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
         items(connection, run, log)
         memory.conclude(connection, run, log)
+        if run.thread_id is not None and not run.holds and next_waiting_run(connection, run.thread_id) is not None:
+            awaited.add(run.thread_id)
 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
-    large, turns = Shares(1), FairScheduler(how.at_once, limits.runs)
+    shares, turns = TenantShares(), FairScheduler(how.at_once, limits.runs)
     versions = AgentVersions(deployment, database)
     server_id = ServerId(database)
-    assign = make_resolver(versions, memory, hosted, large, how.options, server_id)
+    assign = make_resolver(versions, memory, hosted, shares, how.options, server_id)
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, turns)
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
     driven.limits = _limits(how, versions)
-    server = Server(deployment, database, driven, how.options, indexing, server_id, limits, large)
+    server = Server(deployment, database, driven, how.options, indexing, server_id, limits, shares)
     return server
 
 

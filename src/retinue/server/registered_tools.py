@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Text, cast, func, select
 
 from .._internal.thread_pool import run_in_thread
 from ..core.signature import signature_of_schema
@@ -25,6 +25,7 @@ from ..store.run_row import RunRow
 from ..store.single_insert import insert_once
 from ..store.tables import registered_tools, run_tools
 from ..tools.endpoint import endpoint
+from .tenant_shares import TenantShares
 
 HTTP, MCP = "http", "mcp"
 Definition = Mapping[str, Any]
@@ -33,17 +34,21 @@ _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True)
 class RunTools:
-    """The registered tools of runs, in the database. `hosts` are private servers that they may call."""
+    """The registered tools of runs, in the database. Large definitions take their tenant's `shares`. `hosts` are
+    private servers that they may call."""
 
     database: Database
+    shares: TenantShares
     hosts: tuple[str, ...] = ()
 
     async def tools(self, run: RunRow) -> list[Tool]:
         """Return the tools with which a run began. Raises `RetinueError`."""
-        definitions = await self.of_run(run)
-        if not definitions:
-            return []
-        return await run_in_thread(partial(build_tools, definitions, SsrfGuard(self.hosts)))
+        size = await self.database.read(partial(_size, run=run))
+        async with self.shares.of_write(run.tenant, size):
+            definitions = await self.of_run(run)
+            if not definitions:
+                return []
+            return await run_in_thread(partial(build_tools, definitions, SsrfGuard(self.hosts)))
 
     async def of_run(self, run: RunRow) -> Sequence[Definition]:
         """Return the definitions with which a run began. A run that begins takes those that its tenant has now."""
@@ -65,6 +70,13 @@ def tool_names(definition: Definition) -> list[str]:
     if definition["type"] == MCP:
         return [_offer(one).called(definition["name"]) for one in definition["tools"]]
     return [definition["name"]]
+
+
+def _size(connection: Connection, run: RunRow) -> int:
+    """Return the characters of the definitions that a run has, or that it takes if it begins."""
+    new, its = registered_tools.c.tenant == run.tenant, run_tools.c.run_id == run.id
+    body, where = (registered_tools.c.body, new) if is_new(run) else (run_tools.c.body, its)
+    return connection.execute(select(func.sum(func.length(cast(body, Text)))).where(where)).scalar() or 0
 
 
 def _taken(connection: Connection, run: RunRow) -> Sequence[Definition]:

@@ -81,7 +81,7 @@ class RunSession:
 
     async def follow(self, projection: StreamProjection) -> AsyncGenerator[str, None]:
         """Yield the frames of the run's event stream, live, until everything was told."""
-        items = self.server.runs.followers.follow(self.run.id, self.since, request=self.run.request)
+        items = self.server.runs.followers.follow(self.run.id, self.since, run=self.run)
         try:
             if projection.head:
                 yield projection.head
@@ -122,7 +122,7 @@ class RunSession:
     async def rest(self, projection: Projection) -> RunRow:
         """Return the run's row once everything was told, without deltas of the model's replies."""
         run = self.run
-        items = self.server.runs.followers.follow(run.id, self.since, listens=False, request=run.request)
+        items = self.server.runs.followers.follow(run.id, self.since, listens=False, run=run)
         async with aclosing(items):
             async for item in items:
                 for _ in projection.tell(item):
@@ -147,4 +147,4 @@ class RunSession:
             self.server.halted(await self.server.database.write(work))
 
     async def _row(self) -> RunRow | None:
-        return await self.server.database.read(partial(find_run, run_id=self.run.id))
+        return await self.server.database.read(partial(find_run, run_id=self.run.id), small=True)

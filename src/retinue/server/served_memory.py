@@ -21,8 +21,10 @@ from ..memory.conversation_turns import cut
 from ..memory.recall import completed_turn, recall_history
 from ..store.database import Database
 from ..store.event_log import Entry
-from ..store.memory_states import MemoryState, Owner, bytes_of_memories, owner_of, put_state, read_states
+from ..store.memory_states import MemoryState, Owner, owner_of, put_state, read_states
 from ..store.run_row import RunRow
+from ..store.storage_use import bytes_used
+from ..store.tables import memories as memory_rows
 from ..strategies.prompting.injection_guard import neutralize
 from .deployment import Deployment
 from .tenant_shares import Shares
@@ -30,6 +32,7 @@ from .wire.ids import new_id
 
 logger = logging.getLogger(__name__)
 _LONGEST = 2_000  # tokens of a question or an answer that are remembered
+_KEPT = 20_000  # tokens of turns and of entities in a state, for it is read and written whole with each run
 Served: TypeAlias = ConversationMemory | EntityMemory
 KINDS: dict[type[Any], str] = {ConversationMemory: "conversation", EntityMemory: "entities"}
 
@@ -61,7 +64,7 @@ class ServedMemory:
         turn = completed_turn([entry.event for entry in log]) if owner is not None and memories else None
         if owner is None or turn is None:
             return
-        if bytes_of_memories(connection, run.tenant) > self.most:
+        if bytes_used(connection, run.tenant, memory_rows) > self.most:
             logger.warning("nothing is remembered of the run %s: the tenant may keep %d bytes", run.id, self.most)
             return
         for part, memory in memories.items():
@@ -108,6 +111,7 @@ def _noted(connection: Connection, owner: Owner, part: int, memory: Served, turn
     before = read_states(connection, owner, lock=True).get(part)
     now = _filled(memory, before)
     now.note(*(cut(text, _LONGEST) for text in turn))
+    now.shrink(_KEPT)
     return put_state(connection, owner, part, MemoryState(new_id("mem"), KINDS[type(memory)], now.dump()), before)
 
 
@@ -119,6 +123,7 @@ def _put_back(connection: Connection, owner: Owner, part: int, began: MemoryStat
     rebased = done.rebase(began.body, now.body)
     if rebased is None:
         return False
+    rebased.shrink(_KEPT)
     put_state(connection, owner, part, MemoryState(now.id, now.kind, rebased.dump()), now)
     return True
 

@@ -75,7 +75,7 @@ async def retrieve(run_id: str, context: ContextDep) -> Object:
         shown = view.without(_hidden(view.run))
         return {
             **_summary(view.run),
-            "usage": usage_object(view.usage),
+            "usage": usage_object(view.usage) | ({"cost": view.usage.cost} if view.usage.cost else {}),
             "steps": [_step(step.actions, step.observations) for step in shown.steps],
             "messages": [_message(said) for said in shown.messages],
         }

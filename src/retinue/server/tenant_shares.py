@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 _REST = 3.0  # times as long as work took, before the next of the same tenant, but no more than
+LARGE = 100_000  # bytes that take a while to be written
 _LONGEST = 1.0  # seconds: it may have waited for something
 
 
@@ -40,3 +42,18 @@ class Shares:
             yield
         finally:
             asyncio.get_running_loop().call_later(min(_REST * (time.monotonic() - began), _LONGEST), share.release)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantShares:
+    """The shares of a server: large bodies, images and schemas that are read or written; places in the database (of
+    eight); writes (what waits is written together, in one transaction); and requests that fetch images or tools."""
+
+    large: Shares = field(default_factory=lambda: Shares(1))
+    reading: Shares = field(default_factory=lambda: Shares(4))
+    writing: Shares = field(default_factory=lambda: Shares(8))
+    fetching: Shares = field(default_factory=lambda: Shares(4))
+
+    def of_write(self, tenant: str, size: float) -> AbstractAsyncContextManager[None]:
+        """A tenant's share for a write of `size` bytes: after a large one, others' writes come first."""
+        return self.large.rested(tenant) if size > LARGE else self.writing.of(tenant)

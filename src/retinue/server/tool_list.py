@@ -25,7 +25,7 @@ from .registered_tools import MCP, Definition, build_tools, tool_names
 from .wire.api_errors import ApiError, not_found
 from .wire.common_schemas import Wire, by_type
 from .wire.ids import new_id
-from .wire.lookup import Wanted, deletion_object, list_rows
+from .wire.lookup import Wanted, deletion_object, find_row, list_rows
 from .wire.objects import Object
 from .wire.request_body import JsonRoute
 from .wire.validation import invalid_value
@@ -105,14 +105,9 @@ async def list_tools(context: ContextDep, page: Wanted) -> Object:
 @router.get("/{tool_id}")
 async def retrieve_tool(context: ContextDep, tool_id: str) -> Object:
     """Retrieve a registered tool."""
-
-    def read(connection: Connection, scope: TenantView) -> Object:
-        row = scope.find(connection, registered_tools, tool_id)
-        if row is None:
-            raise not_found("tool", tool_id)
-        return _object(row)
-
-    return await context.read(read)
+    return await context.read(
+        lambda connection, scope: _object(find_row(connection, scope, registered_tools, tool_id, "tool")),
+    )
 
 
 @router.delete("/{tool_id}")
@@ -138,7 +133,7 @@ async def _offered(context: Context, guard: SsrfGuard, body: McpServer) -> list[
     """Return the tools that an MCP server offers. Raises `ApiError` if it cannot be used."""
     server = MCPTools(body.name, url=body.url, tools=body.allowed_tools or (), seconds=_SECONDS, guard=guard)
     try:
-        async with context.server.fetching.of(context.scope.tenant):
+        async with context.server.shares.fetching.of(context.scope.tenant):
             found = await server.offered_async()
     except RetinueError as error:
         raise invalid_value("url", str(error)) from error
@@ -159,7 +154,7 @@ def _stored(offer: Offer) -> dict[str, Any]:
 async def _check_tools(context: Context, guard: SsrfGuard, definition: Definition) -> None:
     """Raise `ApiError` for a definition of which no tools can be made, or whose names agents have already."""
     try:
-        async with context.server.large.rested(context.scope.tenant):
+        async with context.server.shares.large.rested(context.scope.tenant):
             await run_in_thread(partial(build_tools, [definition], guard))
     except RetinueError as error:
         raise invalid_value("parameters", str(error)) from error

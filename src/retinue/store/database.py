@@ -1,7 +1,8 @@
 """`Database`: a single writer commits whole transactions, and groups the work that is ready at the same time.
 
-A thread commits, so that a slow disk does not block the event loop. A lone write on a fast disk is committed on the
-event loop, since waking the thread and the loop costs as much as the write. While the database is locked or
+A thread commits, so that a slow disk does not block the event loop. The statements of small writes are executed on the
+event loop: while it is busy, a thread would wait for the interpreter at each of them. A lone write on a fast disk is
+committed there, too, since waking the thread and the loop costs as much as the write. While the database is locked or
 unavailable, writes are queued and retried: none was begun, so none is lost.
 """
 
@@ -26,13 +27,15 @@ from .db_errors import translate_errors
 from .engines import engine_of, only_what_is_there
 from .migrations import migrate
 from .processes import new_process_id
+from .readers import Readers
 from .tables import versions
-from .transactions import Piece, Work, checkpoint_log, commit_pieces
+from .transactions import Piece, Work, checkpoint_log, commit_pieces, execute_pieces
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _AT_ONCE = 200  # writes per transaction
 _QUICK = 0.002  # seconds that a transaction may block the event loop
+_BRIEF = 0.01  # seconds that its statements may, without the commit
 _READERS = 8  # concurrent readers; more would contend for threads
 _AGAIN = 0.05  # seconds between retries while the database is locked or unavailable
 
@@ -49,6 +52,7 @@ class Database:
     def __init__(self, url: str, patience: float = 10.0) -> None:
         self.engine: Engine = engine_of(url)
         self.process = new_process_id()
+        self._readers, self._at_hand = Readers(self.engine), Readers(self.engine, waits=False)
         self._patience = patience
         try:
             self._lock: Lock = acquire_lock(self.engine, patience)
@@ -66,10 +70,12 @@ class Database:
         self._turn = threading.Condition()  # guards all fields below
         self._ready: list[Piece[Any]] = []  # submitted on the loop; how to write them is about to be decided
         self._given: deque[Piece[Any]] = deque()  # for the writer thread
+        self._executed: Sequence[Piece[Any]] = ()  # on the loop; the writer thread commits them
         self._writing = False
         self._ending = False
         self._local = self.engine.dialect.name == "sqlite"  # the event loop may wait for nothing remote
         self._quick = False  # whether the last transaction was fast
+        self._brief = True  # whether the statements of the last one on the loop were
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._write, name="retinue-store", daemon=True)
         self._thread.start()
@@ -101,38 +107,41 @@ class Database:
         """The deadline, in `time.monotonic` seconds, for a write submitted now."""
         return time.monotonic() + self._patience
 
-    async def write(self, work: Work[T], *, alone: bool = False, until: float | None = None) -> T:
+    async def write(self, work: Work[T], *, alone: bool = False, small: bool = False, until: float | None = None) -> T:
         """Run `work`, commit, and return its result; if it raises, nothing is committed. `alone` runs it in a
-        transaction of its own. `until` is the deadline (from `deadline`) of a request that has already waited."""
+        transaction of its own; `small` says that it takes no longer than what is submitted. `until` is the deadline
+        (from `deadline`) of a request that has already waited."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._turn:
-            self._given.extend([*self._ready, self._piece(work, future, until, alone=alone, may_refuse=True)])
-            self._ready.clear()
-            self._turn.notify()
+        piece = self._piece(work, future, until, alone=alone, may_refuse=True)
+        if small:
+            self._add(piece)
+        else:
+            self._give(piece)
         return await future
 
     def submit(self, work: Work[T], *, large: bool = False) -> asyncio.Future[T]:
         """Start a small write without waiting. `large` marks one that takes longer. All writes are done in the order of
         submission."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        with self._turn:
-            if not self._ready:
-                loop.call_soon(self._begin)
-            self._ready.append(self._piece(work, future, large=large))
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._add(self._piece(work, future, large=large))
         return future
 
-    async def read(self, work: Work[T]) -> T:
-        """Run read-only `work` and return its result. It sees everything committed before."""
+    async def read(self, work: Work[T], *, small: bool = False) -> T:
+        """Run read-only `work` and return its result. It sees everything committed before. `small` says that it reads
+        a few rows by their keys: while SQLite's file is at hand, the event loop reads them itself, since a thread costs
+        ten times as much."""
+        if small and self._local and self._at_hand.is_quick:
+            with suppress(StoreUnavailable):  # a thread may wait
+                return self._at_hand.read(work)
         loop = asyncio.get_running_loop()
         if loop not in self._reading:
             self._reading[loop] = asyncio.Semaphore(_READERS)
         async with self._reading[loop]:
-            return await run_in_thread(self._read, work)
+            return await run_in_thread(self._readers.read, work)
 
     async def write_apart(self, work: Work[T]) -> T:
         """Run `work` at once, each of its statements a transaction, whatever is being read or waits to be written."""
-        return await run_in_thread(self._read, work)
+        return await run_in_thread(self._readers.read, work)
 
     async def close_async(self) -> None:
         """Write what was submitted, then close the database."""
@@ -141,6 +150,8 @@ class Database:
 
     def close(self) -> None:
         """Close the database and release its lock."""
+        for readers in (self._readers, self._at_hand):
+            readers.close()
         if self._anchor is not None:
             self._anchor.close()
         self.engine.dispose()
@@ -162,25 +173,68 @@ class Database:
     def _end(self) -> None:
         with self._turn:
             self._ending = True
-            self._turn.notify()
+        self._give()
         self._thread.join()
 
-    def _read(self, work: Work[T]) -> T:
-        with translate_errors(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            return work(connection)
+    def _give(self, *pieces: Piece[Any]) -> None:
+        """Have the writer thread do what is ready, and then the `pieces`."""
+        with self._turn:
+            self._given.extend([*self._ready, *pieces])
+            self._ready.clear()
+            self._turn.notify()
 
     def _piece(self, work: Work[T], future: asyncio.Future[T], until: float | None = None, **how: bool) -> Piece[T]:
         return Piece(work, future, self.deadline() if until is None else until, **how)
 
-    def _begin(self) -> None:
+    def _add(self, piece: Piece[Any]) -> None:
         with self._turn:
+            if not self._ready:
+                asyncio.get_running_loop().call_soon(self._begin)
+            self._ready.append(piece)
+
+    def _begin(self) -> None:
+        """Have what is ready written. The loop commits a lone write; of others it only executes the statements."""
+        with self._turn:
+            on_loop = self._is_for_loop()
+            if not self._ready or (self._writing and on_loop):
+                return  # `_settled` calls again
             ready, self._ready = self._ready, []
-            if len(ready) != 1 or ready[0].large or self._given or self._writing or not self._quick:
+            if not on_loop:
                 self._given.extend(ready)
                 self._turn.notify()
                 return
             self._writing = True
-        _settle(self._commit(ready))
+        if len(ready) == 1 and self._quick:
+            self._settled(self._commit(ready))
+        else:
+            self._execute(ready)
+
+    def _is_for_loop(self) -> bool:
+        """Whether the running loop should execute what is ready. While it is busy, a thread would wait for the
+        interpreter at each statement."""
+        here = asyncio.get_running_loop()
+        if self._given or self._ending or not (self._local and self._brief):
+            return False
+        return not any(one.large or one.future.get_loop() is not here for one in self._ready)
+
+    def _execute(self, pieces: list[Piece[Any]]) -> None:
+        """Execute all pieces; the writer thread commits them, or executes them again if that fails."""
+        began = time.perf_counter()
+        done = self._connection is not None and execute_pieces(self._connection, pieces)
+        with self._turn:
+            self._brief = time.perf_counter() - began < _BRIEF
+            if done:
+                self._executed = pieces
+            else:
+                self._given.extendleft(reversed(pieces))
+                self._writing = False
+            self._turn.notify()
+
+    def _settled(self, pieces: Sequence[Piece[Any]]) -> None:
+        """Tell who waits, and go on with what became ready meanwhile, after what they submit at once."""
+        _settle(pieces)
+        if self._ready:
+            asyncio.get_running_loop().call_soon(self._begin)
 
     def _write(self) -> None:
         """The writer thread: commit one transaction after another."""
@@ -188,8 +242,10 @@ class Database:
             done = self._commit(pieces)
             for loop in {piece.future.get_loop() for piece in done}:
                 mine = [piece for piece in done if piece.future.get_loop() is loop]
-                with suppress(RuntimeError):  # it was closed: nobody waits any more
-                    loop.call_soon_threadsafe(_settle, mine)
+                try:
+                    loop.call_soon_threadsafe(self._settled, mine)
+                except RuntimeError:  # it was closed: nobody waits any more, unless on another loop
+                    self._give()
             if len(done) < len(pieces):
                 time.sleep(_AGAIN)
         if self._connection is not None:
@@ -197,8 +253,11 @@ class Database:
 
     def _next(self) -> list[Piece[Any]]:
         with self._turn:
-            self._turn.wait_for(lambda: not self._writing and (self._given or self._ending))
-            pieces: list[Piece[Any]] = []
+            self._turn.wait_for(lambda: self._executed or (not self._writing and (self._given or self._ending)))
+            pieces: list[Piece[Any]] = list(self._executed)
+            if pieces:
+                return pieces
+            self._brief = True
             while self._given and len(pieces) < _AT_ONCE:
                 if pieces and (pieces[0].alone or self._given[0].alone):
                     break
@@ -211,7 +270,8 @@ class Database:
         are requeued ahead of later ones."""
         began = time.perf_counter()
         try:
-            self._connection = commit_pieces(self._lock, self._connection or self.engine, pieces)
+            by, executed = self._connection or self.engine, bool(self._executed)
+            self._connection = commit_pieces(self._lock, by, pieces, executed=executed)
         except Exception as error:  # whatever it is, nobody may be left waiting
             logger.exception("a transaction failed unexpectedly")
             self._connection = None
@@ -221,7 +281,7 @@ class Database:
         left = [piece for piece in pieces if piece.untouched and now < piece.until]
         with self._turn:
             self._quick = self._local and not left and time.perf_counter() - began < _QUICK
-            self._writing = False
+            self._writing, self._executed = False, ()
             self._given.extendleft(reversed(left))
             if self._given or self._ending:
                 self._turn.notify()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import Connection, delete, exists, func, select
+from sqlalchemy import Connection, exists, select
 
 from ..core.values import Image
 from .clock import CLOCK
 from .single_insert import insert_once
+from .storage_use import count_bytes, delete_counted
 from .tables import images, run_images
 
 _SPARED = 3_600  # seconds for which an image may wait for its run
@@ -19,18 +20,15 @@ _SPARED = 3_600  # seconds for which an image may wait for its run
 
 def keep_images(connection: Connection, tenant: str, given: Iterable[Image]) -> None:
     """Keep the images for a run that is about to be inserted."""
-    now = int(CLOCK.now())
+    now, new = int(CLOCK.now()), 0
     for one in {image.id: image for image in given}.values():
         found = (images.c.tenant == tenant, images.c.id == one.id)
         if connection.execute(images.update().where(*found).values(created_at=now)).rowcount:
             continue  # and spared again
         values = {"tenant": tenant, "id": one.id, "created_at": now, "media_type": one.media_type}
-        insert_once(connection, images, {**values, "bytes": len(one.data), "content": one.data})
-
-
-def bytes_of_images(connection: Connection, tenant: str) -> int:
-    """Return the bytes of all images of a tenant."""
-    return int(connection.execute(select(func.sum(images.c.bytes)).where(images.c.tenant == tenant)).scalar() or 0)
+        if insert_once(connection, images, {**values, "bytes": len(one.data), "content": one.data}):
+            new += len(one.data)
+    count_bytes(connection, tenant, images, new)
 
 
 def show_images(connection: Connection, tenant: str, run_id: str, ids: Iterable[str]) -> None:
@@ -64,4 +62,4 @@ def delete_unused_images(connection: Connection) -> int:
     """Delete the images that no run shows, unless they are new. Return their number."""
     shown = exists().where(run_images.c.tenant == images.c.tenant, run_images.c.image_id == images.c.id)
     late = images.c.created_at < int(CLOCK.now()) - _SPARED
-    return connection.execute(delete(images).where(late, ~shown)).rowcount
+    return delete_counted(connection, images, (late, ~shown))

@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, select, update
 
 from .clock import CLOCK
 from .run_row import RunRow
 from .single_insert import insert_once
+from .storage_use import count_bytes, delete_counted
 from .tables import memories
 
 _LONGEST = 256  # characters of a name that is kept as it is
@@ -63,21 +64,24 @@ def read_states(connection: Connection, owner: Owner, *, lock: bool = False) -> 
 def put_state(connection: Connection, owner: Owner, part: int, state: MemoryState, before: MemoryState | None) -> bool:
     """Write a state over the one `before`, or as a new one. Return whether it was written: not if another server has
     just written the first one."""
-    now = int(CLOCK.now())
-    values = {"kind": state.kind, "updated_at": now, "bytes": len(state.body.encode()), "body": state.body}
-    if before is not None:
+    now, size = int(CLOCK.now()), len(state.body.encode())
+    values = {"kind": state.kind, "updated_at": now, "bytes": size, "body": state.body}
+    if before is None:
+        whose = {"tenant": owner.tenant, "owner": owner.name, "agent": owner.agent, "part": part}
+        if not insert_once(connection, memories, {"id": state.id, "created_at": now, **whose, **values}):
+            return False
+    else:
         connection.execute(update(memories).where(memories.c.id == before.id).values(values))
-        return True
-    whose = {"tenant": owner.tenant, "owner": owner.name, "agent": owner.agent, "part": part}
-    return insert_once(connection, memories, {"id": state.id, "created_at": now, **whose, **values})
+        size -= len(before.body.encode())
+    count_bytes(connection, owner.tenant, memories, size)
+    return True
 
 
-def bytes_of_memories(connection: Connection, tenant: str) -> int:
-    """Return the bytes of all that is remembered for a tenant."""
-    query = select(func.sum(memories.c.bytes)).where(memories.c.tenant == tenant)
-    return int(connection.execute(query).scalar() or 0)
+def forget(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> int:
+    """Delete what is remembered for a tenant, as far as it matches `where`. Return the number of memories."""
+    return delete_counted(connection, memories, (memories.c.tenant == tenant, *where))
 
 
 def forget_thread(connection: Connection, tenant: str, thread_id: str) -> None:
     """Delete what is remembered of a thread or a conversation."""
-    connection.execute(delete(memories).where(memories.c.tenant == tenant, memories.c.owner == thread_name(thread_id)))
+    forget(connection, tenant, memories.c.owner == thread_name(thread_id))

@@ -13,13 +13,12 @@ from .._internal.thread_pool import run_in_thread
 from ..errors import StoreUnavailable
 from .db_errors import translate_errors
 
-LONGEST = 7_900  # bytes of a text; PostgreSQL takes fewer than 8,000
 _CHANNEL = "retinue"
 _NOTIFY = text("SELECT pg_notify(:channel, :said)")
 
 
 def notify(connection: Connection, said: Sequence[str]) -> None:
-    """Send texts, each of at most `LONGEST` bytes, to every process that listens, this one among them."""
+    """Send texts, each of fewer than 8,000 bytes, to every process that listens, this one among them."""
     connection.execute(_NOTIFY, [{"channel": _CHANNEL, "said": one} for one in said])
 
 

@@ -12,11 +12,11 @@ _Convert = Callable[[Any], Any]
 
 
 class _Plan(NamedTuple):
-    """A statement compiled for one dialect: its text, its own values, the bind processors of the others, and the result
+    """A statement compiled for one dialect: its text, the values that it contains, the bind processors, and the result
     processors by column index."""
 
     text: str
-    fixed: Mapping[str, Any]
+    constant: Mapping[str, Any]
     given: Sequence[tuple[str, _Convert]]
     found: Sequence[tuple[int, _Convert]]
 
@@ -51,16 +51,21 @@ class Prepared:
         return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
 
 
+def run_text(connection: Connection, text: str) -> None:
+    """Execute a statement without values."""
+    _execute(connection, text, {})
+
+
 def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
     compiled: Any = statement.compile(dialect=dialect)
-    given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in compiled.binds.items()}
-    fixed = {name: value for name, value in compiled.params.items() if value is not None}
+    binds = {name: one for one, name in compiled.bind_names.items()}
+    given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in binds.items()}
     columns = statement.selected_columns if isinstance(statement, Select) else ()
     found = [_reads(column.type, dialect) for column in columns]
     return _Plan(
         str(compiled),
-        {name: convert(fixed[name]) if (convert := given[name]) else fixed[name] for name in fixed},
-        [(name, convert) for name, convert in given.items() if convert is not None and name not in fixed],
+        {name: one.value for name, one in binds.items() if not one.required},
+        [(name, convert) for name, convert in given.items() if convert is not None],
         [(place, convert) for place, convert in enumerate(found) if convert is not None],
     )
 
@@ -72,7 +77,10 @@ def _reads(type_: TypeEngine[Any], dialect: Dialect) -> _Convert | None:
 
 
 def _converted(values: Mapping[str, Any], plan: _Plan) -> dict[str, Any]:
-    return {**plan.fixed, **values, **{name: convert(values[name]) for name, convert in plan.given}}
+    given = {**plan.constant, **values}
+    for name, convert in plan.given:
+        given[name] = convert(given[name])
+    return given
 
 
 def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[Any, ...]:

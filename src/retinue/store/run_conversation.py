@@ -29,9 +29,14 @@ def put_beside(connection: Connection, tenant: str, run_id: str, request: Mappin
     return {name: value for name, value in request.items() if name != "messages"} | {_BESIDE: True}
 
 
+def is_beside(run: RunRow) -> bool:
+    """Whether the `messages` of the run's request are stored in a separate table."""
+    return bool(run.request.get(_BESIDE))
+
+
 def conversation_of(connection: Connection, run: RunRow) -> list[Mapping[str, Any]] | None:
     """Return the `messages` of the run's request, wherever they are stored; `None` if it has none."""
-    if not run.request.get(_BESIDE):
+    if not is_beside(run):
         return run.request.get("messages")
     query = select(contents.c.content).where(contents.c.id == run.id, contents.c.tenant == run.tenant)
     found: list[Mapping[str, Any]] = json.loads(connection.execute(query).scalar_one())

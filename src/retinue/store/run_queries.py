@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, null,
 from .prepared_statements import Prepared
 from .processes import is_free
 from .run_row import ACTIVE, BY_MEMBERS, Kind, RunRow, Status
-from .run_store import COLUMNS, delete_runs, read_runs
+from .run_store import COLUMNS, delete_runs, find_run, read_runs
 from .tables import events, run_metadata, runs
 from .tenant_view import Page, TenantView
 
@@ -21,6 +21,11 @@ _ROWS = select(*(runs.c[name] for name in COLUMNS))
 _MEMBERS = Prepared(
     select(runs.c.id, runs.c.status).where(runs.c.parent_id == bindparam("run"), runs.c.holds).order_by(runs.c.number)
 )
+_OF_THREAD = runs.c.thread_id == bindparam("thread")
+_HOLDING = select(runs.c.id).where(_OF_THREAD, runs.c.holds)
+_HOLDER, _LOCK_HOLDER = Prepared(_HOLDING), Prepared(_HOLDING.with_for_update(key_share=True))
+_QUEUED = select(runs.c.id).where(_OF_THREAD, runs.c.status == "queued", ~exists(_HOLDING))
+_NEXT = Prepared(_QUEUED.order_by(runs.c.number).limit(1))
 _SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
@@ -56,18 +61,14 @@ def count_runs(connection: Connection, scope: TenantView, wanted: RunFilter) -> 
 
 def thread_holder(connection: Connection, thread_id: str, *, lock: bool = False) -> RunRow | None:
     """Return the run that holds a thread, or `None`. `lock` locks it until the transaction ends."""
-    query = _ROWS.where(runs.c.thread_id == thread_id, runs.c.holds)
-    found = read_runs(connection, query.with_for_update(key_share=True) if lock else query)
-    return found[0] if found else None
+    found = (_LOCK_HOLDER if lock else _HOLDER).rows(connection, {"thread": thread_id})
+    return find_run(connection, found[0][0]) if found else None
 
 
 def next_waiting_run(connection: Connection, thread_id: str) -> str | None:
     """Return the id of the oldest run that waits for a thread; `None` if the thread is held or no run waits."""
-    of_thread = runs.c.thread_id == thread_id
-    held = exists(select(runs.c.id).where(of_thread, runs.c.holds))
-    query = select(runs.c.id).where(of_thread, runs.c.status == "queued", ~held)
-    found: str | None = connection.execute(query.order_by(runs.c.number).limit(1)).scalar()
-    return found
+    found = _NEXT.rows(connection, {"thread": thread_id})
+    return found[0][0] if found else None
 
 
 def threads_waited_for(connection: Connection) -> list[str]:

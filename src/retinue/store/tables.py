@@ -50,10 +50,7 @@ assistants = _owned("assistants", Column("body", _JSON, nullable=False))
 
 # `key`: a client's own name for the thread
 threads = _owned(
-    "threads",
-    Column("key", String(256)),
-    Column("body", _JSON, nullable=False),
-    UniqueConstraint("tenant", "key"),
+    "threads", Column("key", String(256)), Column("body", _JSON, nullable=False), UniqueConstraint("tenant", "key")
 )
 
 messages = _owned(
@@ -212,7 +209,15 @@ memories = _owned(
     Column("bytes", Integer, nullable=False),
     Column("body", Text, nullable=False),
     UniqueConstraint("tenant", "owner", "agent", "part"),
-    Index("bytes_of_memories", "tenant", "bytes"),
+)
+
+# the sum of `bytes` of a tenant's rows in another table, `what`; changed by the transactions that change these rows
+storage_used = Table(
+    "storage_used",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("what", String(16), primary_key=True),
+    Column("bytes", BigInteger, nullable=False),
 )
 
 # tools that a tenant registered while the server runs
@@ -282,18 +287,12 @@ keys = Table(
 
 # random bytes by purpose
 secrets = Table(
-    "secrets",
-    metadata,
-    Column("name", String(64), primary_key=True),
-    Column("value", LargeBinary, nullable=False),
+    "secrets", metadata, Column("name", String(64), primary_key=True), Column("value", LargeBinary, nullable=False)
 )
 
 # servers that have the database open; `seen_at` is by the database's clock
 processes = Table(
-    "processes",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("seen_at", Float, nullable=False),
+    "processes", metadata, Column("id", String(64), primary_key=True), Column("seen_at", Float, nullable=False)
 )
 
 versions = Table("versions", metadata, Column("version", Integer, primary_key=True))

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from functools import cache
+from typing import Any, Literal, NamedTuple, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, delete, insert, select, update
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from ..core.call_path import Incoming
+from .prepared_statements import Prepared
 
-Kept = Row[Any]
+
+class Kept(Protocol):
+    """A stored row: its columns are its attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a column."""
 
 
 class Page(NamedTuple):
@@ -65,12 +74,13 @@ class TenantView:
     def find(self, connection: Connection, table: Table, id: str, *, lock: bool = False) -> Kept | None:  # noqa: A002
         """Return the row with this id, or `None`. With `lock`, other transactions can neither change nor lock nor
         delete it until this one ends; use it where what is written depends on what was read."""
-        query = select(table).where(*self._own(table), table.c.id == id)
-        return connection.execute(query.with_for_update(key_share=True) if lock else query).first()
+        finding, row = _finding(table, lock)
+        found = finding.rows(connection, {"of": self.tenant, "wanted": id})
+        return row(*found[0]) if found else None
 
     def page(
         self, connection: Connection, table: Table, page: Page, *where: ColumnElement[bool]
-    ) -> tuple[list[Kept], bool]:
+    ) -> tuple[list[Row[Any]], bool]:
         """Return the rows of a page, in its order, and whether more follow. An unknown `after` or `before` is
         ignored."""
         return self._page(connection, table, page, select(table).where(*where))
@@ -112,7 +122,8 @@ class TenantView:
 
     def insert(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
         """Insert a row without reading it back."""
-        connection.execute(insert(table).values(tenant=self.tenant, **values))
+        given = {"tenant": self.tenant, **_defaults(table), **values}
+        _inserting(table, tuple(given)).run(connection, given)
 
     def change(self, connection: Connection, table: Table, id: str, values: Mapping[str, Any]) -> Kept | None:  # noqa: A002
         """Update the row with this id and return it; `None` if it does not exist."""
@@ -125,3 +136,23 @@ class TenantView:
 
     def _own(self, table: Table) -> tuple[ColumnElement[bool], ...]:
         return (table.c.tenant == self.tenant,)
+
+
+@cache
+def _finding(table: Table, lock: bool) -> tuple[Prepared, Any]:
+    """Return the query of a tenant's row by its id, and the type of its result."""
+    query = select(table).where(table.c.tenant == bindparam("of"), table.c.id == bindparam("wanted"))
+    row = namedtuple(table.name, [column.name for column in table.c])  # type: ignore[misc]
+    return Prepared(query.with_for_update(key_share=True) if lock else query), row
+
+
+@cache
+def _inserting(table: Table, names: tuple[str, ...]) -> Prepared:
+    return Prepared(insert(table).values({name: bindparam(name, type_=table.c[name].type) for name in names}))
+
+
+@cache
+def _defaults(table: Table) -> Mapping[str, Any]:
+    """Return the values of the columns that are not given; those of our tables are constants."""
+    given = {column.name: column.default for column in table.c if column.default is not None}
+    return {name: default.arg for name, default in given.items() if isinstance(default, ScalarElementColumnDefault)}

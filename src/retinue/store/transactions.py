@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine, text
@@ -14,6 +15,7 @@ from ..errors import StoreConflict, StoreLost, StoreUnavailable
 from .database_lock import Lock
 from .db_errors import translate_errors, was_rolled_back
 from .engines import begin_at_once
+from .prepared_statements import run_text
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -47,10 +49,26 @@ class Piece(Generic[T]):
         self.untouched = False
 
 
-def commit_pieces(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]]) -> Connection | None:
-    """Execute all pieces in one transaction; if it fails, each in a transaction of its own, so that only the faulty
-    ones fail. Return the connection if it is still usable. The lock must be held, and its files present, before and
-    after: otherwise no piece counts as done.
+def execute_pieces(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
+    """Execute all pieces in one transaction, which stays open for `commit_pieces`. Return whether it is open: if
+    anything fails, nothing was done."""
+    try:
+        with translate_errors():
+            connection.begin()
+            _execute(connection, pieces)
+    except BaseException:  # whoever executes them again tells their callers
+        with suppress(SQLAlchemyError, sqlite3.Error):
+            connection.rollback()
+        return False
+    return True
+
+
+def commit_pieces(
+    lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]], *, executed: bool = False
+) -> Connection | None:
+    """Execute all pieces in one transaction, or only commit it if they are `executed`. If it fails, execute each in a
+    transaction of its own, so that only the faulty ones fail. Return the connection if it is still usable. The lock
+    must be held, and its files present, before and after: otherwise no piece counts as done.
 
     A piece that checks something and then inserts a row conflicts if another process inserts the row in between. It is
     executed again, so that its check sees the other's row. If it still conflicts, its error is `StoreConflict`."""
@@ -60,8 +78,8 @@ def commit_pieces(lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[An
     except StoreUnavailable as error:
         for piece in pieces:
             piece.error, piece.untouched = error, not isinstance(error, StoreLost)
-        return by if isinstance(by, Connection) else None
-    if _do(connection, pieces) and len(pieces) > 1:
+        return _rolled_back(by)
+    if _do(connection, pieces, executed=executed) and len(pieces) > 1:
         for piece in pieces:
             _do(connection, [piece])
     for piece in pieces:
@@ -127,18 +145,23 @@ def _ready(lock: Lock, by: Connection | Engine) -> Connection:
     return begin_at_once(by.connect())
 
 
-def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
-    """Execute all pieces in one transaction. Return whether one of them prevented the commit. If the commit itself
-    fails, its outcome is unknown, so nothing may be retried."""
+def _rolled_back(by: Connection | Engine) -> Connection | None:
+    if not isinstance(by, Connection):
+        return None
+    by.rollback()
+    return by
+
+
+def _do(connection: Connection, pieces: Sequence[Piece[Any]], *, executed: bool = False) -> bool:
+    """Execute all pieces in one transaction, unless they are `executed`, and commit it. Return whether one of them
+    prevented the commit. If the commit itself fails, its outcome is unknown, so nothing may be retried."""
     error: BaseException | None = None
     begun = worked = False
     try:
-        with translate_errors(), connection.begin():
+        with translate_errors(), connection.get_transaction() or connection.begin():
             begun = True
-            for piece in pieces:
-                piece.error, piece.untouched = None, False
-                do = _do_apart if piece.may_refuse and len(pieces) > 1 else _do_here
-                do(connection, piece)
+            if not executed:
+                _execute(connection, pieces)
             worked = True
     except BaseException as raised:
         error = raised
@@ -150,13 +173,18 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
     return begun and not worked and not away
 
 
-def _do_here(connection: Connection, piece: Piece[Any]) -> None:
-    piece.result = piece.work(connection)
+def _execute(connection: Connection, pieces: Sequence[Piece[Any]]) -> None:
+    for piece in pieces:
+        piece.error, piece.untouched = None, False
+        if piece.may_refuse and len(pieces) > 1:
+            _do_apart(connection, piece)
+        else:
+            piece.result = piece.work(connection)
 
 
 def _do_apart(connection: Connection, piece: Piece[Any]) -> None:
     """Execute a piece in a savepoint: its error must not make the others run again, since many may fail at a time."""
-    inner = connection.begin_nested()
+    run_text(connection, "SAVEPOINT piece")
     try:
         with translate_errors():
             piece.result = piece.work(connection)
@@ -164,6 +192,5 @@ def _do_apart(connection: Connection, piece: Piece[Any]) -> None:
         raise
     except Exception as error:
         piece.error = error
-        inner.rollback()
-    else:
-        inner.commit()
+        run_text(connection, "ROLLBACK TO SAVEPOINT piece")
+    run_text(connection, "RELEASE SAVEPOINT piece")

@@ -13,6 +13,7 @@ from ..core.budgets import Budget
 from ..core.call_path import callers_header
 from ..core.effects import Human
 from ..core.log_context import current_context
+from ..core.prices import Price, price_of
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
 from ..core.values import AgentAction, AgentFinish, Capabilities, Message, Reply
@@ -40,6 +41,7 @@ class RemoteAgent(Agent):
         stream: Whether the answer is streamed.
         seconds: The most that a question may take.
         human: Asked what the other agent asks; otherwise the caller's, or the run waits.
+        price: What the tokens cost that the other server reports, as a `PromptModel`'s.
 
     Raises `UsageError` for an invalid address or key.
     """
@@ -54,6 +56,7 @@ class RemoteAgent(Agent):
         stream: bool = True,
         seconds: float = 600.0,
         human: Human | None = None,
+        price: Mapping[str, float] | None = None,
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"a remote agent's url is the address of its server, not {url[:200]!r}")
@@ -68,6 +71,7 @@ class RemoteAgent(Agent):
             options={"temperature": None},  # as the other agent has it
             limits=TimeLimits(min(10.0, seconds), seconds, seconds),
             headers=_headers,
+            price=price,
         )
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
         super().__init__(RemoteModel(remote, url), strategy=RemoteChat(name), budget=budget, name=name, human=human)
@@ -85,6 +89,11 @@ class RemoteModel:
     def name(self) -> str:
         """The agent's name there."""
         return self.inner.name
+
+    @property
+    def price(self) -> Price | None:
+        """The prices of the agent there, if they are known."""
+        return price_of(self.inner)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what the server supports."""

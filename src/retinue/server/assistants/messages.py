@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter
@@ -90,19 +90,16 @@ async def delete_message(context: ContextDep, thread_id: str, message_id: str) -
 
 def add_messages(
     connection: Connection, scope: TenantView, thread_id: str, given: Sequence[MessageCreate]
-) -> list[Kept]:
-    """Add messages to an existing thread, within the caller's transaction. Return their rows."""
+) -> list[Mapping[str, Any]]:
+    """Add messages to an existing thread, within the caller's transaction. Return the values of their columns."""
     check_images(connection, scope, given)
     attach_to_thread(connection, scope, thread_id, given)
     now = int(time.time())
-    return [
-        scope.add(
-            connection,
-            messages,
-            {"id": new_id("msg"), "created_at": now, "thread_id": thread_id, "body": _body(one, now)},
-        )
-        for one in given
-    ]
+    same = {"created_at": now, "thread_id": thread_id, "run_id": None}
+    added: list[Mapping[str, Any]] = [{**same, "id": new_id("msg"), "body": _body(one, now)} for one in given]
+    for values in added:
+        scope.insert(connection, messages, values)
+    return added
 
 
 def _message(connection: Connection, scope: TenantView, thread_id: str, message_id: str, *, lock: bool = False) -> Kept:

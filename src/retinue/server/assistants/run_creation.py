@@ -39,20 +39,27 @@ _AS_ASKED = (
 )
 
 
+def start_run_on_new_thread(
+    connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: ThreadRunCreate
+) -> RunRow:
+    """Create a run, `queued`, on a thread that the same transaction has created. Raises `ApiError`."""
+    request = request_of(connection, scope, server.deployment, asked)
+    return add_run(connection, scope, NewRun("assistant", request, thread_id, asked.metadata), server.options.run_ttl)
+
+
 def start_run(
-    connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: RunCreate | ThreadRunCreate
+    connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: RunCreate
 ) -> tuple[RunRow, RunRow | None]:
     """Create a run, `queued`. Return it, and the run that was cancelled for it, if any. Raises `ApiError`."""
     find_row(connection, scope, threads, thread_id, lock=True)
     request = request_of(connection, scope, server.deployment, asked)
     active = thread_holder(connection, thread_id, lock=True)
-    more = asked if isinstance(asked, RunCreate) else None
-    strategy = (more and more.multitask_strategy) or "reject"
+    strategy = asked.multitask_strategy or "reject"
     if active is not None and strategy == "reject":
         raise ApiError(400, f"Thread {thread_id} already has an active run {active.id}.")
     halted = cancel_run(connection, active) if active is not None and strategy == "interrupt" else None
     waits = active is not None and (halted is None or halted.active)
-    added = (more and more.additional_messages) or ()
+    added = asked.additional_messages or ()
     if waits:
         check_attachments(connection, scope, thread_id, added)
         check_images(connection, scope, added)

@@ -25,11 +25,11 @@ from ..wire.lookup import Include, Wanted, find_row, own_run
 from ..wire.objects import Object, listed, run_object, thread_object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
-from .run_creation import start_run
+from .run_creation import start_run, start_run_on_new_thread
 from .run_stream import RunEvents, number_of, resumed
 from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
 from .step_projection import Told
-from .thread_images import check_thread_images
+from .thread_images import write_if_seen
 from .threads import add_thread
 
 router = APIRouter(route_class=JsonRoute)
@@ -39,8 +39,8 @@ router = APIRouter(route_class=JsonRoute)
 async def create(thread_id: str, body: RunCreate, context: ContextDep, include: Include = ()) -> Any:
     """Run an assistant on a thread."""
     body = body.model_copy(update={"include": [*include]}) if include else body
-    await check_thread_images(context, body, body.additional_messages or (), thread_id)
-    run, halted = await context.write(partial(start_run, server=context.server, thread_id=thread_id, asked=body))
+    start = partial(start_run, server=context.server, thread_id=thread_id, asked=body)
+    run, halted = await write_if_seen(context, start, body, thread_id)
     failpoint("after run is made")
     session = RunSession(context.server, run)
     session.begin(halted=halted)
@@ -54,14 +54,11 @@ async def create_with_thread(body: ThreadRunCreate, context: ContextDep) -> Any:
     if body.tool_resources is not None:
         given = given.model_copy(update={"tool_resources": body.tool_resources})
 
-    await check_thread_images(context, body, given.messages or ())
-
     def start(connection: Connection, scope: TenantView) -> tuple[Object, RunRow]:
         thread = add_thread(connection, scope, given)
-        run, _ = start_run(connection, scope, context.server, thread.id, body)
-        return thread_object(thread), run
+        return thread_object(thread), start_run_on_new_thread(connection, scope, context.server, thread.id, body)
 
-    thread, run = await context.write(start)
+    thread, run = await write_if_seen(context, start, body, "")
     failpoint("after run is made")
     session = RunSession(context.server, run)
     session.begin()
@@ -102,7 +99,7 @@ async def retrieve(  # noqa: PLR0913 -- a stream's position can be given in two 
     streams = stream or "text/event-stream" in request.headers.get("accept", "")
     if streams:
         context.begin_stream()
-    run = await context.read(partial(run_of, thread_id=thread_id, run_id=run_id))
+    run = await context.read(partial(run_of, thread_id=thread_id, run_id=run_id), small=True)
     if streams:
         return event_stream(await resumed(context.server, run, number_of(last_event_id, starting_after)))
     response.headers.update(context.server.poll_after())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import takewhile
+from typing import TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Text, bindparam, cast, select
 
+from ...store.prepared_statements import Prepared
 from ...store.tables import assistants, messages
 from ...store.tenant_view import TenantView
 from ..context import Context
@@ -17,14 +19,57 @@ from ..wire.lookup import find_row
 from .schemas import MessageCreate, RunCreate, ThreadRunCreate
 from .tool_resources import check_images
 
+T = TypeVar("T")
 _LATEST = 10  # messages of a thread that are looked at
+_NEWEST = (
+    select(messages.c.body)
+    .where(messages.c.tenant == bindparam("tenant"), messages.c.thread_id == bindparam("thread"))
+    .order_by(messages.c.number.desc())
+    .limit(_LATEST)
+)
+_TEXT = cast(_NEWEST.subquery().c.body, Text)
+_SHOWS = Prepared(select(bindparam("found", 1)).where(_TEXT.contains('"image', autoescape=True)))  # or says so
+_NEW = Prepared(_NEWEST)
 
 
-async def check_thread_images(
-    context: Context, asked: RunCreate | ThreadRunCreate, given: Iterable[MessageCreate], thread_id: str = ""
+async def write_if_seen(
+    context: Context, work: Callable[[Connection, TenantView], T], asked: RunCreate | ThreadRunCreate, thread_id: str
+) -> T:
+    """Return what `work` returns once it is committed, as `Context.write` does. It begins the run that is `asked` for.
+    Raises `ApiError` if the run's model cannot see an image since the last answer: one in the messages sent with the
+    request, or one on the thread."""
+    given = _given(asked)
+    if not any(True for one in given for _ in images_in(one.sent()["content"])):
+        try:
+            return await context.write(partial(_unless_shown, work=work, thread_id=thread_id), small=True)
+        except _Shown:  # rare, and the model may have to be asked whether it sees: not within a transaction
+            pass
+    await _check_sight(context, asked, given, thread_id)
+    return await context.write(work)
+
+
+class _Shown(Exception):
+    """Nothing was written, since there may be images on the thread."""
+
+
+def _unless_shown(
+    connection: Connection, scope: TenantView, work: Callable[[Connection, TenantView], T], thread_id: str
+) -> T:
+    if thread_id and _SHOWS.rows(connection, {"tenant": scope.tenant, "thread": thread_id}):
+        raise _Shown
+    return work(connection, scope)
+
+
+def _given(asked: RunCreate | ThreadRunCreate) -> list[MessageCreate]:
+    """Return the messages that are sent with a request."""
+    if isinstance(asked, RunCreate):
+        return list(asked.additional_messages or ())
+    return list(asked.thread.messages or ()) if asked.thread is not None else []
+
+
+async def _check_sight(
+    context: Context, asked: RunCreate | ThreadRunCreate, given: Iterable[MessageCreate], thread_id: str
 ) -> None:
-    """Raise `ApiError` if the model cannot see an image since the last answer, in the messages `given` with the request
-    or in those on the thread."""
     given = list(given)
     name = "additional_messages" if isinstance(asked, RunCreate) else "thread.messages"
     sent = [Place(f"{name}[{at}].content", one.role, one.sent()["content"]) for at, one in enumerate(given)]
@@ -48,7 +93,6 @@ def _asked(
     file of those `given` does not exist."""
     check_images(connection, scope, given)
     model = asked.model or find_row(connection, scope, assistants, asked.assistant_id).body["model"]
-    query = select(messages.c.body).where(messages.c.tenant == scope.tenant, messages.c.thread_id == thread_id)
-    newest = connection.execute(query.order_by(messages.c.number.desc()).limit(_LATEST)).scalars() if thread_id else ()
-    since = takewhile(lambda body: body["role"] == "user", newest)
+    newest = _NEW.rows(connection, {"tenant": scope.tenant, "thread": thread_id})
+    since = takewhile(lambda body: body["role"] == "user", (body for (body,) in newest))
     return model, [Place(f"messages[-{at}].content", "user", body["content"]) for at, body in enumerate(since, 1)]

@@ -84,10 +84,10 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
 def add_thread(connection: Connection, scope: TenantView, given: ThreadCreate, key: str | None = None) -> Kept:
     """Create a thread with its messages, within the caller's transaction. Return its row."""
     body = with_thread_stores(connection, scope, {"tool_resources": None, "metadata": {}, **_body(given)})
-    values = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}
-    row = scope.add(connection, threads, values)
-    add_messages(connection, scope, row.id, given.messages or ())
-    return find_row(connection, scope, threads, row.id)  # messages may have added files
+    values: Object = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}
+    scope.insert(connection, threads, values)
+    add_messages(connection, scope, values["id"], given.messages or ())
+    return find_row(connection, scope, threads, values["id"])  # messages may have added files
 
 
 def find_or_add_thread(connection: Connection, scope: TenantView, key: str | None) -> str:

@@ -115,10 +115,9 @@ class Repeat:
         return whole.hexdigest()
 
     def once(self, work: Callable[[Connection, TenantView], T]) -> Callable[[Connection, TenantView], T]:
-        """Wrap `work`, the request's next write, so that a repetition returns its stored result. The returned function
-        raises `ApiError` (409) if the key belongs to another request."""
-        number, self._writes = self._writes, self._writes + 1
-        return partial(self._once, work, number)
+        """Wrap `work`, the request's next write, so that a repetition returns its stored result. If it raises, the next
+        one takes its place. The returned function raises `ApiError` (409) if the key belongs to another request."""
+        return partial(self._once, work, self._writes)
 
     def forget(self, connection: Connection, tenant: str) -> None:
         """Delete the key, unless it was reused meanwhile."""
@@ -138,14 +137,14 @@ class Repeat:
             raise _conflict(self._key)
         done = [] if row is None else _list(row.response)
         if number < len(done):
-            self.again, self.done = True, done
+            self.again, self.done, self._writes = True, done, number + 1
             found: T = _said(connection, scope, done[number])
             return found
         if row is None:  # before the work: of two at once, one waits here for the other's result
             named = {"tenant": scope.tenant, "key": self._key, "route": self._route, "created_at": now}
             connection.execute(insert(requests).values(**named, body_hash=digest, response=[]))
         result = work(connection, scope)
-        self.done = [*done, _kept(result)]
+        self.done, self._writes = [*done, _kept(result)], number + 1
         connection.execute(update(requests).where(*own).values(response=self.done))
         return result
 

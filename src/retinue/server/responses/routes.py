@@ -96,8 +96,7 @@ async def _found(body: ResponseCreate, context: Context) -> Found:
     shown = dict(await take_in_images(context, agent, places_of(resolve_references(given, items))))
     if conversation is not None:
         there = await context.read(partial(stored_places, conversation_id=conversation))
-        loader = ImageLoader(context.server.database, context.scope, context.server.options.image_hosts)
-        shown = {**await take_in_history(loader, agent, there), **shown}
+        shown = {**await take_in_history(ImageLoader.of(context), agent, there), **shown}
     return Found(items, shown)
 
 

@@ -19,11 +19,14 @@ from .validation import invalid_value
 _METADATA = re.compile(r"metadata\[(.*)\]")
 
 
-def find_row(connection: Connection, scope: TenantView, table: Table, id_: str, *, lock: bool = False) -> Kept:
-    """Return the row with this id, locked as `TenantView.find` does. Raises `ApiError` (404) if it does not exist."""
+def find_row(
+    connection: Connection, scope: TenantView, table: Table, id_: str, what: str = "", *, lock: bool = False
+) -> Kept:
+    """Return the row with this id, locked as `TenantView.find` does. Raises `ApiError` (404) that says there is no such
+    `what`, by default what the table is named for."""
     row = scope.find(connection, table, id_, lock=lock)
     if row is None:
-        raise not_found(table.name.removesuffix("s").replace("_", " "), id_)
+        raise not_found(what or table.name.removesuffix("s").replace("_", " "), id_)
     return row
 
 

@@ -30,9 +30,9 @@ def thread_object(row: Kept) -> Object:
 
 def message_object(row: Kept | Mapping[str, Any]) -> Object:
     """Return the API object of a message row, or of values about to be inserted."""
-    values = row if isinstance(row, Mapping) else row._mapping
-    kept = {name: values[name] for name in ("id", "created_at", "thread_id", "run_id")}
-    return {**kept, "object": "thread.message", **values["body"]}
+    names = ("id", "created_at", "thread_id", "run_id", "body")
+    values = row if isinstance(row, Mapping) else {name: getattr(row, name) for name in names}
+    return {**{name: values[name] for name in names[:-1]}, "object": "thread.message", **values["body"]}
 
 
 def run_object(run: RunRow) -> Object:

@@ -45,7 +45,7 @@ class JsonRoute(APIRoute):
             if self.body_field is not None and given.is_json and (body := await given.body()):
                 kind, server = self.body_field.field_info.annotation, request.app.state.server
                 if len(body) > _QUICK:
-                    async with server.large.rested(request.state.tenant):
+                    async with server.shares.large.rested(request.state.tenant):
                         read = await run_in_thread(_checked, kind, body, server.options.strict)
                 else:
                     read = _Read(read_json(body))
@@ -82,7 +82,7 @@ async def json_in(body: bytes, server: Any, tenant: str) -> Any:
     """Parse a body as `read_json` does; a large one in a thread, when it is the tenant's turn."""
     if len(body) <= _QUICK:
         return read_json(body)
-    async with server.large.rested(tenant):
+    async with server.shares.large.rested(tenant):
         return await run_in_thread(read_json, body)
 
 

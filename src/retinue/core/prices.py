@@ -1,0 +1,54 @@
+"""Prices of models: what the tokens of a request cost, in a currency of the user's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from .._internal.suggestions import suggestion
+from ..errors import UsageError
+from .values import Usage
+
+_MILLION = 1_000_000
+_NAMES = ("input", "output", "cached")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The prices of a model, for each million of tokens: of `input`, of `output`, and of input that the engine had
+    `cached`."""
+
+    input: float
+    output: float
+    cached: float
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Return the prices in a mapping; cached input costs as much as other, unless it says otherwise. Raises
+        `UsageError`."""
+        if unknown := [name for name in given if name not in _NAMES]:
+            raise UsageError(f"price: there is no {unknown[0]!r}; {suggestion(unknown[0], _NAMES)}")
+        if missing := [name for name in _NAMES[:2] if name not in given]:
+            raise UsageError(f"price: {missing[0]!r} is missing; want {{input: …, output: …}} per million tokens")
+        for name, value in given.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or value < 0:
+                raise UsageError(f"price: {name} is {value!r:.80}; want 0 or more per million tokens")
+        return cls(given["input"], given["output"], given.get("cached", given["input"]))
+
+    def priced(self, usage: Usage) -> Usage:
+        """Return `usage` with its cost."""
+        new = usage.input_tokens - usage.cached_tokens
+        cost = new * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output
+        return replace(usage, cost=cost / _MILLION)
+
+
+FREE = Price(0, 0, 0)
+
+
+def price_of(model: object) -> Price | None:
+    """Return the prices of a model, if they are known."""
+    found = getattr(model, "price", None)
+    return found if isinstance(found, Price) else None

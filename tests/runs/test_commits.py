@@ -1,0 +1,68 @@
+"""How often a run commits: once a step, unless something must be on the disk, or be told, before the step ends."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import event
+
+from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
+from fakes.until import until_async
+from retinue import tool
+from retinue.core.events import Called
+
+pytestmark = pytest.mark.anyio
+STEPS = 3
+
+
+def commits_of(kept: KeptRuns) -> list[str]:
+    """The commits from now on, one item each."""
+    made: list[str] = []
+    event.listen(kept.database.engine, "commit", lambda connection: made.append("commit"))
+    return made
+
+
+async def driven(any_url: str, effects: str) -> int:
+    """Drive a run that calls a tool in each of its steps, and return the number of its commits."""
+
+    @tool(effects=effects)  # type: ignore[call-overload,untyped-decorator]
+    async def see(what: int) -> str:
+        """See."""
+        return f"see {what + 1}"
+
+    agent = calling([see], *[{"tool": "see", "input": {"what": number}} for number in range(STEPS)])
+    async with kept_runs(any_url, lambda: agent) as kept:
+        await kept.add()
+        made = commits_of(kept)
+        await kept.driver.start("run_1", await kept.row())
+        assert (await kept.row()).status == "completed"
+        return len(made)
+
+
+async def test_a_step_whose_tool_may_be_called_again_is_one_commit(any_url: str) -> None:
+    begins = 2  # its epoch, and the events with which it begins
+    assert await driven(any_url, "read") <= begins + STEPS + 1
+
+
+async def test_the_intent_of_an_effect_is_a_commit_of_its_own(any_url: str) -> None:
+    assert await driven(any_url, "once") >= 2 * STEPS + 2
+
+
+async def test_a_call_that_takes_its_time_is_in_the_log_before_it_ends(any_url: str) -> None:
+    gate = Gate()
+
+    @tool(effects="read")
+    async def see(what: str) -> str:
+        """See."""
+        await gate.wait()
+        return what
+
+    agent = calling([see], {"tool": "see", "input": {"what": "this"}})
+    async with kept_runs(any_url, lambda: agent) as kept:
+        kept.driver.start(await kept.add())
+
+        async def told() -> bool:
+            return any(isinstance(one, Called) for one in await kept.log())
+
+        await until_async(told)
+        gate.opened.set()
+        await kept.rests()

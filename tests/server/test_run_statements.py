@@ -1,0 +1,78 @@
+"""What a run asks of the database, counted where SQLite executes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+
+from fakes.app_server import Serving
+from retinue import Agent, PromptModel, tool
+
+SCRIPT: list[dict[str, Any]] = [
+    {"when": "seen 2", "say": "I saw it."},
+    {"when": "seen 1", "call": {"tool": "see", "input": {"what": 2}}},
+    {"when": "", "call": {"tool": "see", "input": {"what": 1}}},
+]
+STEPS = 3
+
+
+@tool(effects="read")
+async def see(what: int) -> str:
+    """See."""
+    return f"seen {what}"
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """The statements of the connections that are made in the block, as they are executed."""
+    made: list[str] = []
+
+    def connected(connection: Any, _record: Any) -> None:
+        connection.set_trace_callback(made.append)
+
+    event.listen(Engine, "connect", connected)
+    try:
+        yield made
+    finally:
+        event.remove(Engine, "connect", connected)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[tuple[Serving, str, list[str]]]:
+    agent = Agent(PromptModel(engine="scripted", script=SCRIPT), [see], name="agent-1", strategy="tool_calling")
+    with statements() as made, Serving(tmp_path, {"agent-1": agent}) as served:
+        assistant = served.ask("POST", "/v1/assistants", {"model": "agent-1"}).body["id"]
+        yield served, assistant, made
+
+
+def run(served: Serving, assistant: str) -> str:
+    thread = {"messages": [{"role": "user", "content": "Look"}]}
+    asked = {"assistant_id": assistant, "thread": thread, "stream": True}
+    return served.ask("POST", "/v1/threads/runs", asked).text
+
+
+def test_a_streamed_run_reads_no_row_that_its_server_has_just_written(
+    made: tuple[Serving, str, list[str]],
+) -> None:
+    served, assistant, executed = made
+    run(served, assistant)  # which connects, and writes the agent's snapshot
+    executed.clear()
+    told = run(served, assistant)
+    ids = {assistant, *re.findall(r'"id":"((?:run|thread)_[0-9a-f]+)"', told)}
+    reads, commits, own = [], 0, False
+    for one in executed:  # those of the server's maintenance are about nothing of this
+        own = any(id_ in one for id_ in ids) or (own and not one.startswith("BEGIN"))
+        if own and one.startswith("SELECT"):
+            reads += re.findall(r"FROM (\w+)", one)[:1]
+        commits += own and one == "COMMIT"
+    assert "thread.run.completed" in told
+    # its thread, its assistant, how much was said, and what; its row before each change; and whether others wait
+    expected = ["threads", "assistants", "messages", "messages", "runs", "runs", "runs"]
+    assert sorted(reads) == sorted(expected), reads
+    assert commits <= 3 + STEPS
