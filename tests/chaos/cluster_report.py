@@ -63,8 +63,8 @@ def _throughput(told: Told) -> tuple[str, int]:
     cores, busy = os.cpu_count(), os.getloadavg()[0]
     return (
         f"{rows}\nRuns of four steps, on {cores} cores that all of this shares with the clients and the model (load "
-        f"{busy:.0f}). Temporal's share is that of its development server, which also works while nothing happens; it is "
-        f"paid once a run.\n",
+        f"{busy:.0f}). Temporal's share is that of its development server, which also works while nothing happens; it "
+        f"is paid once a run.\n",
         0,
     )
 
