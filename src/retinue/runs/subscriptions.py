@@ -71,27 +71,17 @@ class Subscriptions:
         known = run if run is not None and not run.epoch and run_id in self._starting else None
         request = None if run is None else run.request
         with self._reading(run_id, _Reader(after, listens)) as reader:
+            items: Sequence[Followed] | None = None if known is None else [known]
             while True:
-                reader.catch_up()
-                entries: list[Entry] = []
-                if known is None:
-                    run, entries = await self._database.read(partial(_from, run_id, request, reader.after), small=True)
-                known = None
-                for entry in entries:
-                    reader.after = entry.seq
-                    yield entry
-                if entries:
-                    continue
-                if run is None:
+                if items is None:
+                    reader.catch_up()
+                    read = partial(_from, run_id, request, reader.after)
+                    items = reader.note(await self._database.read(read, small=True))
+                for item in items:
+                    yield item
+                if reader.over:
                     return
-                yield run
-                if not run.active:
-                    return
-                while (items := await reader.take()) is not None:
-                    for item in items:
-                        yield item
-                    if reader.over:
-                        return
+                items = await reader.take()
 
     @contextmanager
     def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
@@ -107,15 +97,13 @@ class Subscriptions:
                 del self._readers[run_id]
 
 
-def _from(
-    run_id: str, request: Mapping[str, Any] | None, after: int, connection: Connection
-) -> tuple[RunRow | None, list[Entry]]:
-    """Return the next entries, or the run's row if there are none."""
+def _from(run_id: str, request: Mapping[str, Any] | None, after: int, connection: Connection) -> Sequence[Followed]:
+    """Return the next entries, or the run's row if there are none; nothing if it does not exist."""
     entries = read_page(connection, run_id, after)
     run = None if entries else find_run(connection, run_id, request)
     if run is not None and run.rests:  # the last entries may have arrived in between
         entries = read_page(connection, run_id, after)
-    return run, entries
+    return entries or ([] if run is None else [run])
 
 
 class _Reader:
@@ -147,6 +135,16 @@ class _Reader:
         self._behind = False
         self._items.clear()
         self._more.clear()
+
+    def note(self, items: Sequence[Followed]) -> Sequence[Followed]:
+        """Note what was read and return it: entries, after which there may be more, or otherwise the run's row."""
+        last = items[-1] if items else None
+        if isinstance(last, Entry):
+            self.after = last.seq
+            self.fall_behind()
+        else:
+            self.over = last is None or not last.active
+        return items
 
     async def take(self) -> Sequence[Followed] | None:
         """Wait for items and return the new ones; `None` if the buffer has overflowed."""
