@@ -44,7 +44,7 @@ def _breaks(told: Told) -> tuple[str, int]:
 def _deaths(told: Told) -> tuple[str, int]:
     killed, stopped = time_deaths(10, told=told), time_deaths(6, stop=True, told=told)
     text = (
-        f"Of three workers, one is killed, or stopped, while the others work, and not started again: its "
+        f"Of three workers, one is killed, and looks alive to its machine, or is stopped, while the others work: its "
         f"{len(killed)} and {len(stopped)} runs went on {_times(killed)} after a kill, and {_times(stopped)} after a "
         f"stop.\n"
     )
@@ -63,7 +63,8 @@ def _throughput(told: Told) -> tuple[str, int]:
     cores, busy = os.cpu_count(), os.getloadavg()[0]
     return (
         f"{rows}\nRuns of four steps, on {cores} cores that all of this shares with the clients and the model (load "
-        f"{busy:.0f}). Temporal's share is paid once a run.\n",
+        f"{busy:.0f}). Temporal's share is that of its development server, which also works while nothing happens; it "
+        f"is paid once a run.\n",
         0,
     )
 

@@ -203,6 +203,20 @@ def test_a_run_that_was_set_aside_can_be_cancelled_and_frees_its_thread(office: 
     assert office.paid() == []
 
 
+def test_a_run_that_was_set_aside_can_be_forked(office: Office) -> None:
+    run = office.ask()
+    office.change(tools=LOOKS)
+    office.submit(run)
+    office.now(run, "queued", told=True)
+    office.model.replies += [DONE]
+    said = office.retinue("fork", run.id).stdout
+    assert said.endswith(f" goes on in place of {run.id}, which is cancelled\n")
+    office.now(run, "cancelled", told=True)
+    (fork,) = [one for one in office.runs.list(run.thread_id) if one.id == said.split()[0]]
+    office.now(fork, "completed")
+    assert office.paid() == []  # today's agent has no such tool, and the model was told so
+
+
 def test_there_must_be_something_to_continue(office: Office) -> None:
     run = office.ask()
     for words, problem in (

@@ -12,14 +12,12 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import FORMATS, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .driving_options import FORMATS, GARBAGE, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
 from .option_types import PER_MINUTE
 from .server_database import database_url
 
 if TYPE_CHECKING:
     from ..server.deployment import Deployment
-
-_GARBAGE = 10_000  # new objects before a collection: runs under way have thousands that live on, and few are cycles
 
 
 @click.command("serve")
@@ -104,7 +102,7 @@ def _form(said: str) -> Any:
 
 def _ready(address: str) -> None:
     gc.freeze()  # objects created so far stay, so collections may skip them
-    gc.set_threshold(_GARBAGE)
+    gc.set_threshold(GARBAGE)
     gc.enable()
     click.echo(f"Retinue is ready on {address}")  # and flushes
 

@@ -10,7 +10,7 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .driving_options import GARBAGE, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
 from .server_database import database_url
 
 
@@ -51,4 +51,5 @@ def command(file: Path, **given: Any) -> int:
 
 def _ready() -> None:
     gc.freeze()  # objects created so far stay, so collections may skip them
+    gc.set_threshold(GARBAGE)
     click.echo("Retinue is at work")
