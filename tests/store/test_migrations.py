@@ -36,6 +36,7 @@ RELEASED = {
     "005_processes.sql": "48c7692ec42da120",
     "006_images_memories_and_tools.postgresql.sql": "b4b3fa0553c3213b",
     "006_images_memories_and_tools.sqlite.sql": "2593f1df95aa1fe9",
+    "007_storage_used.sql": "384e17efaa0339b7",
 }
 AWKWARD = "a';\n\n-- 100 % :of %s $1 \"ä🙂\\"
 OWNED = {"tenant": "t", "created_at": 1_700_000_000, "body": {"text": AWKWARD}}
