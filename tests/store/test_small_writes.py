@@ -9,7 +9,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, select
 
@@ -160,3 +162,30 @@ async def test_after_a_read_that_took_long_the_loop_reads_nothing_for_a_while(on
     here, began = threading.current_thread().name, time.monotonic()
     await on_file.read(lambda connection: time.sleep(0.01), small=True)
     assert await on_file.read(thread_of, small=True) != here or time.monotonic() > began + 1
+
+
+async def test_a_read_that_outlives_its_database_leaves_no_connection_open(any_url: str) -> None:
+    database = Database(any_url)
+    begun, goes_on = threading.Event(), threading.Event()
+    held: list[Any] = []
+
+    def read(connection: Connection) -> None:
+        held.append(connection.connection.dbapi_connection)
+        begun.set()
+        goes_on.wait(30)
+
+    reading = asyncio.create_task(database.read(read))
+    await asyncio.to_thread(begun.wait, 30)
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    await database.close_async()
+    goes_on.set()
+
+    async def is_closed() -> bool:
+        try:
+            held[0].execute("SELECT 1")
+        except (sqlite3.ProgrammingError, psycopg.OperationalError):
+            return True
+        return False
+
+    await until_async(is_closed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -29,6 +30,8 @@ class Readers:
         self._waits = waits
         self._idle: list[Connection] = []
         self._rests_until = 0.0
+        self._closed = False
+        self._returning = threading.Lock()  # so that no connection goes back to a pool that is given up
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` returns. Raises `StoreUnavailable`."""
@@ -52,13 +55,23 @@ class Readers:
         return time.monotonic() >= self._rests_until
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close the connections that are not in use, and the others once they are given back."""
+        with self._returning:
+            self._closed = True
         while self._idle:
             self._idle.pop().close()
 
     def _give_back(self, connection: Connection, error: BaseException | None = None) -> None:
         """Keep the connection for the next read, unless `error` may have left a result open in it, which would show the
         next one an old state."""
+        with self._returning:
+            if self._closed:  # nobody waits for what was read
+                connection.detach()
+                connection.close()
+            else:
+                self._put_back(connection, error)
+
+    def _put_back(self, connection: Connection, error: BaseException | None) -> None:
         if self._waits:
             if error is None and self._keeps:
                 self._idle.append(connection)
