@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import Connection, select
 
 from fakes.kept_runs import new_run
+from fakes.postgres import Postgres
 from fakes.until import until_async
 from retinue.errors import StoreUnavailable
 from retinue.store.database import Database
@@ -164,8 +164,8 @@ async def test_after_a_read_that_took_long_the_loop_reads_nothing_for_a_while(on
     assert await on_file.read(thread_of, small=True) != here or time.monotonic() > began + 1
 
 
-async def test_a_read_that_outlives_its_database_leaves_no_connection_open(any_url: str) -> None:
-    database = Database(any_url)
+async def test_a_read_that_outlives_its_database_leaves_no_connection_open(a_postgres: Postgres) -> None:
+    database = Database(a_postgres.database())
     begun, goes_on = threading.Event(), threading.Event()
     held: list[Any] = []
 
@@ -182,10 +182,6 @@ async def test_a_read_that_outlives_its_database_leaves_no_connection_open(any_u
     goes_on.set()
 
     async def is_closed() -> bool:
-        try:
-            held[0].execute("SELECT 1")
-        except (sqlite3.ProgrammingError, psycopg.OperationalError):
-            return True
-        return False
+        return bool(held[0].closed)
 
     await until_async(is_closed)
