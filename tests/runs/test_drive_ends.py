@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
+from sqlalchemy import Connection
 
 from fakes.kept_runs import Gate, calling, kept_runs
 from retinue import Agent, PromptModel, tool
 from retinue.core.values import Decision
+from retinue.errors import StoreConflict, StoreUnavailable
+from retinue.runs import RunInput, Runs
 from retinue.runs.leases import acquire_epoch
+from retinue.store.event_log import Entry
+from retinue.store.run_row import RunRow
 
 pytestmark = pytest.mark.anyio
 
@@ -80,3 +86,25 @@ async def test_what_is_parked_is_left_as_it_is(url: str) -> None:
         gate.opened.set()
         assert await kept.another().drive(run_id) == "ended"
         assert (await kept.row()).status == "completed"
+
+
+async def test_a_conflict_with_other_writers_fails_no_run(url: str) -> None:
+    conflicts = True
+
+    def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
+        if conflicts:
+            raise StoreConflict("another transaction was first")
+
+    async def assign(run: RunRow) -> RunInput:
+        return RunInput(calling([]), "Begin")
+
+    async with kept_runs(url, lambda: calling([])) as kept:
+        driver = Runs(kept.database, assign, conclude=conclude)
+        run_id = await kept.add()
+        with pytest.raises(StoreUnavailable, match="another transaction was first"):
+            await driver.drive(run_id)
+        assert (await kept.row()).status == "in_progress"
+        conflicts = False
+        assert await driver.drive(run_id) == "ended"
+        assert (await kept.row()).status == "completed"
+        await driver.close(0)

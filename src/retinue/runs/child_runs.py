@@ -23,7 +23,7 @@ class ChildRuns:
     """Runs the members of `caller`, whose events `writer` writes.
 
     A new member's run is inserted by the transaction that writes its call and leaves the caller to its members
-    (`insert`). If the caller has other work in the same step, its members do not wait for that (`begin`).
+    (`insert`). If tools of other kinds were called before it in the same step, it does not wait for them (`begin`).
 
     Args:
         acquire: Returns the row of a run that is inserted, acquired by this process if it has room.
@@ -55,11 +55,11 @@ class ChildRuns:
 
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Return how the member's run ended. Raises `Pending` if it is under way, or is about to begin."""
-        budget = member.budget(member.tool.something.run_spec().budget)
         found = self._caller.found.get(member.call)
         if found is not None and not found.run.active:
             return _answer(member, found)
         if found is None:
+            budget = member.budget(member.tool.something.run_spec().budget)
             self._new.append(new_member(self._caller, member, budget))
             if self._works_beside():
                 await self._begin_at_once(member.tool.name)
@@ -71,11 +71,11 @@ class ChildRuns:
         try:
             await self.begin()
         except (StoreUnavailable, StoreConflict, Fenced) as error:
-            self.problem = StoreUnavailable(str(error)) if isinstance(error, StoreConflict) else error
+            self.problem = error
             raise Pending(StopReason.AWAITING_MEMBER, f"{name} cannot be reached") from error
 
     def _works_beside(self) -> bool:
-        """Whether the current step calls other tools, too."""
+        """Whether the current step has called other tools, too."""
         for entry in reversed(self._writer.log):
             match entry.event:
                 case Called(action=action) if action.tool not in self.members:
@@ -85,7 +85,9 @@ class ChildRuns:
         return False
 
     async def begin(self) -> None:
-        """Begin the new runs, if there are any, after their calls were written."""
+        """Begin the new runs, if there are any, after their calls were written. Raises `problem`, if there is one."""
+        if self.problem is not None:
+            raise self.problem
         new, self._new = self._new, []
         if not new:
             return

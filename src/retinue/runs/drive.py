@@ -27,7 +27,7 @@ from ..store.snapshots import SnapshotWriter
 from .cancellation import cancel_members, fail_drive
 from .child_runs import ChildRuns
 from .failpoints import failpoint
-from .leases import Lease, is_new, is_suspect, leased
+from .leases import Lease, acquired_new, is_new, is_suspect
 from .log_writer import LogWriter
 from .member_runs import Caller, Conclude, Found, read_with_members, settle_caller
 from .run_status import decisions, final_values
@@ -75,7 +75,7 @@ class DriveContext:
 
     def acquire(self, connection: Connection, run: RunRow) -> RunRow:
         """Return the row of a run that is to be inserted, acquired by this process if it has room."""
-        return leased(connection, run, self.database.process, self.snapshots) if self.has_room() else run
+        return acquired_new(connection, run, self.database.process, self.snapshots) if self.has_room() else run
 
     def settling(self, run_id: str, *, acquires: bool = False) -> tuple[Callable[..., None], list[RunRow]]:
         """Return what updates a run that its members have, in a transaction, and the rows that this changes. With
@@ -132,6 +132,8 @@ class Drive:
             return await self._go_on(writer)
         except (StoreUnavailable, Fenced):
             raise
+        except StoreConflict as error:  # with other writers, again and again: it is driven once more, later
+            raise StoreUnavailable(str(error)) from error
         except Exception as error:  # no run may be left without a driver
             logger.exception("the run %s failed", run.id)
             problem = f"{type(error).__name__}: {error}"

@@ -55,7 +55,7 @@ def acquire_epoch(
     attempts = run.attempts
     if run.driver != process:  # the previous process has ended
         attempts = _tries(run, now) + 1
-    values = RunValues(driver=process, attempts=attempts, progress=now, epoch=run.epoch + 1)
+    values = _held(run, process, attempts, now)
     if run.started_at is None:
         values["started_at"] = int(time.time())
     if run.expires_at is not None and run.expires_at <= CLOCK.now():  # it expired while no process was running
@@ -71,18 +71,20 @@ def acquire_epoch(
     return Lease(update_run(connection, run, **values), reason)
 
 
-def leased(connection: Connection, run: RunRow, process: str, snapshots: SnapshotWriter) -> RunRow:
+def acquired_new(connection: Connection, run: RunRow, process: str, snapshots: SnapshotWriter) -> RunRow:
     """Return the row of a run that is to be inserted in this transaction, acquired by `process`."""
-    values = RunValues(status="in_progress", driver=process, attempts=1, progress=0, epoch=1)
-    values["started_at"] = int(time.time())
+    values = _held(run, process, 1, 0) | RunValues(status="in_progress", started_at=int(time.time()))
     values["snapshot"] = snapshots.write(connection, run)
     return replace(run, **values)
 
 
-def lease_again(connection: Connection, run: RunRow, process: str) -> RunValues:
+def acquired_again(connection: Connection, run: RunRow, process: str) -> RunValues:
     """Return the values with which `process` acquires a run that has begun, and that nobody drives."""
-    now, _ = last_milestone(connection, run.id)
-    return RunValues(driver=process, attempts=1, progress=now, epoch=run.epoch + 1)
+    return _held(run, process, 1, last_milestone(connection, run.id)[0])
+
+
+def _held(run: RunRow, process: str, attempts: int, progress: int) -> RunValues:
+    return RunValues(driver=process, attempts=attempts, progress=progress, epoch=run.epoch + 1)
 
 
 def park_runs(connection: Connection, run_ids: Sequence[str], process: str) -> None:

@@ -24,7 +24,7 @@ from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
 from ..store.run_queries import active_members
 from ..store.run_row import BY_MEMBERS, RunRow, RunValues
 from ..store.run_store import find_run, insert_run, update_run
-from .leases import lease_again
+from .leases import acquired_again
 from .member_paths import member_run_id
 from .run_status import final_values
 from .thread_messages import messages_of
@@ -135,7 +135,7 @@ def settle_caller(
     if not members:
         values = RunValues(driver=None, attempts=0, progress=None)
         if process is not None and (run.expires_at is None or run.expires_at > CLOCK.now()):
-            values = lease_again(connection, run, process)
+            values = acquired_again(connection, run, process)
         yield update_run(connection, run, **(values | RunValues(status="in_progress", waiting=())))
         return
     if run.status == "requires_action":  # further questions wait until its client has answered those that it was told
