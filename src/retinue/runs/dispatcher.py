@@ -7,14 +7,6 @@ from typing import Protocol
 from ..store.run_row import RunRow
 
 
-class Dispatch(Protocol):
-    """Has a run driven: see `Dispatcher`."""
-
-    def __call__(self, run_id: str, run: RunRow | None = None) -> object:
-        """Have it driven."""
-        ...
-
-
 class Dispatcher(Protocol):
     """Has runs driven.
 
@@ -23,7 +15,7 @@ class Dispatcher(Protocol):
     one. One that is lost is made up for by a `Recoverer`.
     """
 
-    def dispatch(self, run_id: str, run: RunRow | None = None) -> object:
+    def __call__(self, run_id: str, run: RunRow | None = None) -> object:
         """Have the run driven soon, and once more if it is being driven, since it has news: it was created or
         cancelled, a person or its client answered, or the last of its members ended. Return at once, and raise nothing.
         Call it in the event loop. Passing the run's row saves a query."""

@@ -24,7 +24,7 @@ from ..store.run_store import find_run
 from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits
-from .dispatcher import Dispatch
+from .dispatcher import Dispatcher
 from .drive import Drive, DriveContext, DriveEnd, RunInput
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
@@ -59,7 +59,7 @@ class Runs:
     ) -> None:
         self.database = database
         self.turns = turns or FairScheduler()
-        self.dispatch: Dispatch = self.start
+        self.dispatch: Dispatcher = self.start
         self._live: dict[str, Drive] = {}
         self.notifier = notifier_of(database, self._live.keys())
         self.followers = Subscriptions(database, self.notifier)
