@@ -15,6 +15,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from ..errors import UsageError
+from ..store.run_counts import TIERS, USUAL
 from ..store.run_row import RunRow
 from .drive_workflow import LOOK, RunWorkflow
 
@@ -22,8 +23,7 @@ logger = logging.getLogger(__name__)
 _TIMEOUT = timedelta(seconds=5)
 _DECIDES = timedelta(seconds=2)  # for a worker to say what follows in a workflow; a frozen one never does
 _CONNECTS = 10.0  # seconds
-_USUAL = 3  # of five; the lower, the sooner
-_TIERS = {"priority": 2, "flex": 4}
+_HIGHEST = 2  # of Temporal's five priorities, the highest that we use; the lower, the sooner
 
 
 async def connect(address: str) -> Client:
@@ -106,4 +106,4 @@ class TemporalDispatcher:
 
 def _priority(run: RunRow) -> Priority:
     """Return which of the runs in a queue comes first: tenants take turns, and OpenAI's `service_tier` counts."""
-    return Priority(_TIERS.get(str(run.request.get("service_tier")), _USUAL), run.tenant[:64])
+    return Priority(_HIGHEST + TIERS.get(str(run.request.get("service_tier")), USUAL), run.tenant[:64])

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from ..store.run_counts import Driven, Waiting, claim_one_at_a_time, driven_runs, runs_that_wait
+from ..store.advisory_lock import CLAIMING, lock_until_end
+from ..store.run_counts import TIERS, USUAL, Driven, Waiting, driven_runs, runs_that_wait
 from ..store.run_row import RunRow
 
 Bucket = tuple[str, str]  # what a limit counts: "tenant", "agent" or "model", and its name
-_TIERS = {"priority": 0, "flex": 2}  # of a tenant's runs, those of OpenAI's `service_tier` come first, or last
-_USUAL = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class ConcurrencyLimits:
     def claim(self, connection: Connection, run_id: str) -> Claim:
         """Return what says whether a run may be driven, until the transaction ends. Call it before the run's row is
         locked."""
-        claim_one_at_a_time(connection)
+        lock_until_end(connection, CLAIMING)
         return Claim(self, self._counted(driven_runs(connection, run_id)))
 
     def next_runs(self, connection: Connection, process: str, most: int | None = None) -> list[str]:
@@ -59,7 +58,7 @@ class ConcurrencyLimits:
             if not one.ends:
                 lanes.setdefault(one.tenant, []).append(one)
         for lane in lanes.values():
-            lane.sort(key=lambda one: _TIERS.get(one.tier or "", _USUAL))
+            lane.sort(key=lambda one: TIERS.get(one.tier or "", USUAL))
         while lanes and (most is None or len(chosen) < most):
             tenant = min(lanes, key=lambda one: share[one])
             there = next((one for one in lanes[tenant] if self.has_room(counted, one.tenant, one.agent)), None)

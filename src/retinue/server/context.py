@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from ..runs import Runs
 from ..store.database import Database
+from ..store.run_counts import TIERS
 from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
 from .call_circles import ServerId, incoming_call
@@ -27,7 +28,7 @@ T = TypeVar("T")
 
 def tier_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is stored of a request's `service_tier`: which of the runs that wait comes first, if it says so."""
-    return {"service_tier": tier} if (tier := asked.get("service_tier")) in ("priority", "flex") else {}
+    return {"service_tier": tier} if (tier := asked.get("service_tier")) in TIERS else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from ..errors import RetinueError
 from ..mcp.mcp_tools import MCPTools
 from ..mcp.tool_pins import Offer
 from ..net.ssrf_guard import SsrfGuard
+from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.tables import registered_tools
 from ..store.tenant_view import Kept, TenantView
-from ..store.transactions import count_alone
 from .context import Context, ContextDep
 from .registered_tools import MCP, Definition, build_tools, tool_names
 from .wire.api_errors import ApiError, not_found
@@ -87,7 +87,7 @@ async def create_tool(context: ContextDep, body: ToolCreate) -> Object:
     row = {"id": new_id("tool"), "created_at": int(time.time()), "name": body.name, "body": definition}
 
     def add(connection: Connection, scope: TenantView) -> Object:
-        count_alone(connection)
+        lock_until_end(connection, COUNTING)
         mine = registered_tools.c.tenant == scope.tenant
         there = list(connection.execute(select(registered_tools.c.body).where(mine)).scalars())
         _check_names(there, definition)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, case, func, select, text
+from sqlalchemy import Connection, case, func, select
 
 from .processes import is_free
 from .run_queries import DRIVEN
 from .run_row import BY_MEMBERS
 from .tables import runs
 
-_ONE_AT_A_TIME = 7_373_061_896  # an arbitrary number for an advisory lock
+TIERS, USUAL = {"priority": 0, "flex": 2}, 1
+"""Which of a tenant's runs that wait comes first, by OpenAI's `service_tier`: the lower, the sooner."""
 _OF_EACH = 200  # runs of a tenant and an agent among which the next one is chosen
 
 
@@ -33,13 +34,6 @@ class Waiting(NamedTuple):
     tier: str | None
 
 
-def claim_one_at_a_time(connection: Connection) -> None:
-    """Make other transactions that call this wait until this one ends. Call it before a run's row is locked. SQLite has
-    one writer anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ONE_AT_A_TIME})
-
-
 def driven_runs(connection: Connection, but: str = "") -> list[Driven]:
     """Return how many runs are driven, except the run `but`."""
     taken = ~is_free(connection, runs.c.driver, "") & (runs.c.driver != BY_MEMBERS) & (runs.c.id != but)
@@ -53,7 +47,7 @@ def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
     free = is_free(connection, runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
     ends = case(((runs.c.status == "cancelling") | runs.c.ending.is_not(None), 1), else_=0)
     tier = runs.c.request["service_tier"].as_string()
-    turn = (ends.desc(), case((tier == "priority", 0), (tier == "flex", 2), else_=1), runs.c.number)
+    turn = (ends.desc(), case(*((tier == name, rank) for name, rank in TIERS.items()), else_=USUAL), runs.c.number)
     place = func.row_number().over(partition_by=(runs.c.tenant, runs.c.agent), order_by=turn)
     columns = (runs.c.id, runs.c.tenant, runs.c.agent, ends.label("ends"), tier.label("tier"))
     query = select(*columns, runs.c.number, place.label("place"))

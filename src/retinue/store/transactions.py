@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreConflict, StoreLost, StoreUnavailable
@@ -19,7 +19,6 @@ from .prepared_statements import run_text
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
-_COUNTING = 7_373_061_895  # an arbitrary number for an advisory lock
 _CHECKS_AGAIN = 3  # times that a piece is repeated after a conflict; each time another transaction must have been first
 
 
@@ -92,13 +91,6 @@ def commit_pieces(
         connection.close()
         return None
     return connection
-
-
-def count_alone(connection: Connection) -> None:
-    """Make other transactions that call this wait until this one ends. Call it before rows are counted against a limit
-    and more are inserted. SQLite has one writer anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _COUNTING})
 
 
 def _check_again(connection: Connection, piece: Piece[Any]) -> None:

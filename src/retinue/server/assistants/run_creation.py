@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ...runs.cancellation import cancel_run
+from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.images import show_images
 from ...store.run_conversation import put_beside
@@ -17,7 +18,6 @@ from ...store.run_row import Kind, RunRow
 from ...store.run_store import find_run, insert_run, update_run
 from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
-from ...store.transactions import count_alone
 from ..context import Options, Server
 from ..deployment import Deployment
 from ..middleware.usage_limits import too_many
@@ -83,7 +83,7 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
     """Insert a run, `queued`, that must end within `ttl` seconds. `None` means that it waits for its thread, and its
     time starts then. Raises `ApiError` (429) if the API key's queue is full."""
     if scope.room is not None:
-        count_alone(connection)
+        lock_until_end(connection, COUNTING)
         if count_of_key(connection, scope.key_id) >= scope.room:
             raise too_many("runs", scope.room)
     now, request = int(CLOCK.now()), new.request
