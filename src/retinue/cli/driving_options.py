@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ..server.log_output import LogOptions
 
 _LEVELS = ("debug", "info", "warning", "error")
-GARBAGE = 10_000  # new objects before a collection: runs under way have thousands that live on, and few are cycles
 FORMATS = ("text", "json")
 MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 _OPTIONS = (

@@ -12,7 +12,8 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import FORMATS, GARBAGE, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .driving_options import FORMATS, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .garbage_collection import collect_seldom
 from .option_types import PER_MINUTE
 from .server_database import database_url
 
@@ -101,9 +102,7 @@ def _form(said: str) -> Any:
 
 
 def _ready(address: str) -> None:
-    gc.freeze()  # objects created so far stay, so collections may skip them
-    gc.set_threshold(GARBAGE)
-    gc.enable()
+    collect_seldom()
     click.echo(f"Retinue is ready on {address}")  # and flushes
 
 

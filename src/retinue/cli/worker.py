@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import GARBAGE, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .driving_options import MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .garbage_collection import collect_seldom
 from .server_database import database_url
 
 
@@ -50,6 +50,5 @@ def command(file: Path, **given: Any) -> int:
 
 
 def _ready() -> None:
-    gc.freeze()  # objects created so far stay, so collections may skip them
-    gc.set_threshold(GARBAGE)
+    collect_seldom()
     click.echo("Retinue is at work")
