@@ -16,6 +16,8 @@ from ..display.terminal import is_terminal
 from ..errors import UsageError
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from ..cluster.local_cluster import LocalCluster
 
 _EVERY = 1.0  # seconds between two looks
@@ -62,31 +64,32 @@ def command(file: Path, port: int, workers: int, data: Path) -> int:
 
 def _watch(cluster: LocalCluster, stop: threading.Event) -> None:
     """Show what the cluster does: on a terminal, a view that is rewritten; else, a line for each change."""
+    from ..store.engines import engine_of
+
+    engine = engine_of(cluster.database)
     shown: list[str] = []
     before: dict[str, str] = {}
     while not stop.wait(_EVERY if before else 0.0):
         cluster.look()
         if is_terminal(sys.stdout):
             up = f"\x1b[{len(shown)}A\x1b[J" if shown else ""
-            shown = [*(f"  {name:<10} {state}" for name, state in cluster.states.items()), _runs(cluster.database)]
+            shown = [*(f"  {name:<10} {state}" for name, state in cluster.states.items()), _runs(engine)]
             click.echo(up + "\n".join(shown))
         else:
             changes = dict(cluster.states.items() - before.items())
             click.echo("".join(f"{name} {state}\n" for name, state in changes.items()), nl=False)
         before = dict(cluster.states)
+    engine.dispose()
 
 
-def _runs(database: str) -> str:
+def _runs(engine: Engine) -> str:
     """Return a line with the number of runs by status."""
-    from sqlalchemy import create_engine, make_url
     from sqlalchemy.exc import SQLAlchemyError
 
     from ..store.run_queries import count_all_by_status
 
     counted: Counter[str] = Counter()
-    engine = create_engine(make_url(database).set(drivername="postgresql+psycopg"))
     with suppress(SQLAlchemyError), engine.connect() as connection:
         counted.update(count_all_by_status(connection))
-    engine.dispose()
     said = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in sorted(counted.items()))
     return f"  {'runs':<10} {said or 'none yet'}"
