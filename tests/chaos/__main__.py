@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import platform
 import signal
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import click
 
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
 from . import cancels, faults, human, kills, neighbours, overload, points, streams, two
 from .harness import site
+from .parts import Part, Told, head, made_by, parts_command, times
 
 _ROOT = Path(__file__).parents[2]
 _RESULTS = _ROOT / "bench" / "RESULTS.md"
@@ -40,26 +35,21 @@ _SAID = ("cancels", "human", "overload", "streams", "neighbours", "two")
 _GRACE = "0.2"  # seconds: less than a run takes
 
 
-def main() -> None:
-    """The command."""
-    command()
-
-
-def _points(told: Callable[[str], None]) -> tuple[str, int]:
+def _points(told: Told) -> tuple[str, int]:
     return _deaths(f"a death at each of {len(points.names())} points, at each passage", told)
 
 
-def _terms(told: Callable[[str], None]) -> tuple[str, int]:
+def _terms(told: Told) -> tuple[str, int]:
     what = f"SIGTERM at the same points, at two passages of each, `--grace {_GRACE}`"
     return _deaths(what, told, most=2, signal="TERM", grace=_GRACE)
 
 
-def _teams(told: Callable[[str], None]) -> tuple[str, int]:
+def _teams(told: Told) -> tuple[str, int]:
     what = f"a death at each of {len(points.names(team=True))} points, at each passage, of a team of three levels"
     return _deaths(what, told, team=True)
 
 
-def _deaths(what: str, told: Callable[[str], None], **how: Any) -> tuple[str, int]:
+def _deaths(what: str, told: Told, **how: Any) -> tuple[str, int]:
     passages, broken = 0, 0
     lost = doubled = unknown = happened = 0
     ready: list[float] = []
@@ -76,7 +66,7 @@ def _deaths(what: str, told: Callable[[str], None], **how: Any) -> tuple[str, in
     return _row(what, f"{passages} deaths", lost, doubled, (unknown, happened), ready, further), broken
 
 
-def _kills(times: int, db: str, what: str, told: Callable[[str], None]) -> tuple[str, int]:
+def _kills(times: int, db: str, what: str, told: Told) -> tuple[str, int]:
     seen = kills.kill(times, db=db, told=told)
     tally = seen.tally
     for problem in tally.problems:
@@ -87,23 +77,23 @@ def _kills(times: int, db: str, what: str, told: Callable[[str], None]) -> tuple
     return row, tally.broken + seen.gaps
 
 
-def _on_postgres(told: Callable[[str], None]) -> tuple[str, int]:
+def _on_postgres(told: Told) -> tuple[str, int]:
     with postgres(safe=True) as server:
         return _kills(100, server.database(), "`kill -9` at random, PostgreSQL", told)
 
 
-def _cancels(told: Callable[[str], None]) -> tuple[str, int]:
+def _cancels(told: Told) -> tuple[str, int]:
     seen = cancels.cancel(200, told=told)
     last = f"{max(seen.begun, default=0) * 1e3:.0f} ms"
     text = (
         f"{seen.cancels} cancels at random moments: {len(seen.not_cancelled)} runs did not end `cancelled`; "
         f"{len(seen.begun)} tools began after the answer, the last {last} after it, {seen.late()} later than 250 ms. "
-        f"From the request to the end of the run {_times(seen.seconds)}; the thread took the next run at once.\n"
+        f"From the request to the end of the run {times(seen.seconds)}; the thread took the next run at once.\n"
     )
     return text, len(seen.not_cancelled) + seen.late()
 
 
-def _human(told: Callable[[str], None]) -> tuple[str, int]:
+def _human(told: Told) -> tuple[str, int]:
     seen = human.answer(20, told=told)
     text = (
         f"{seen.waits} runs that waited for a person through a kill, each answered nine times (eight of them side by "
@@ -112,7 +102,7 @@ def _human(told: Callable[[str], None]) -> tuple[str, int]:
     return text, len(seen.problems)
 
 
-def _overload(told: Callable[[str], None]) -> tuple[str, int]:
+def _overload(told: Told) -> tuple[str, int]:
     text, wrong = "", 0
     for name, limits in overload.LIMITS.items():
         seen = overload.overload(2_000, 10.0, limits=limits)
@@ -126,7 +116,7 @@ def _overload(told: Callable[[str], None]) -> tuple[str, int]:
     return text, wrong
 
 
-def _faults(told: Callable[[str], None]) -> tuple[str, int]:
+def _faults(told: Told) -> tuple[str, int]:
     rows, broken = "", 0
     for what, suffer in _FAULTS.items():
         if suffer is _on_a_small_disk and not faults.is_root():
@@ -135,7 +125,7 @@ def _faults(told: Callable[[str], None]) -> tuple[str, int]:
         told(f"{what}: {'fine' if not seen.broken else seen.tally.problems}")
         doubled = seen.tally.doubled_once + seen.tally.doubled_keyed
         answers = ", ".join(f"{times} of {status}" for status, times in sorted(seen.answers.items()))
-        slowest = f"{seen.slowest['write']:.1f} s | {seen.slowest['health']:.2f} s | {_times(seen.further)}"
+        slowest = f"{seen.slowest['write']:.1f} s | {seen.slowest['health']:.2f} s | {times(seen.further)}"
         rows += f"| {what} | {seen.tally.runs} | {seen.tally.lost} | {doubled} | {answers} | {slowest} |\n"
         broken += seen.broken
     return rows, broken
@@ -176,7 +166,7 @@ _FAULTS: dict[str, Callable[[], faults.Suffered]] = {
 }
 
 
-def _streams(told: Callable[[str], None]) -> tuple[str, int]:
+def _streams(told: Told) -> tuple[str, int]:
     broken, rows = 0, []
     for what, kind in (("assistants' runs", streams.ASSISTANTS), ("responses", streams.RESPONSES)):
         seen = streams.cut(500, 20, kind=kind, told=told)
@@ -197,7 +187,7 @@ def _streams(told: Callable[[str], None]) -> tuple[str, int]:
     return text, broken + (slow.kilobytes > 2_000)
 
 
-def _neighbours(told: Callable[[str], None]) -> tuple[str, int]:
+def _neighbours(told: Told) -> tuple[str, int]:
     seen = neighbours.beside(60.0)
     for problem in seen.problems():
         told(problem)
@@ -209,13 +199,13 @@ def _neighbours(told: Callable[[str], None]) -> tuple[str, int]:
         f"tools with large schemas, A2A tasks of 600 kB, and teams of which one run calls eight workers, all at once "
         f"({sum(map(_total, seen.sent.values()))} requests were answered): {len(seen.chats)} chat completions of "
         f"another tenant took {_ms(seen.chats)}, the longest {max(seen.chats):.2f} s; {len(seen.files)} small files of "
-        f"it were searchable after {_times(seen.files)}, the last after {max(seen.files):.2f} s; "
+        f"it were searchable after {times(seen.files)}, the last after {max(seen.files):.2f} s; "
         f"{seen.refused.total()} of its requests were refused.\n"
     )
     return text, len(seen.problems())
 
 
-def _two(told: Callable[[str], None]) -> tuple[str, int]:
+def _two(told: Told) -> tuple[str, int]:
     seen = two.share(200, 100, 50, 20, told=told)
     for problem in seen.problems():
         told(problem)
@@ -232,7 +222,7 @@ def _two(told: Callable[[str], None]) -> tuple[str, int]:
         f"{_ms(seen.lags)} later from the server that did not drive its run. {seen.cancels} cancels at either "
         f"server: {len(seen.not_cancelled)} not `cancelled`; {len(seen.begun)} tools that only read began after the "
         f"answer, the last {last} after it, and {len(seen.acted)} with effects; from the request to the end "
-        f"{_times(seen.seconds)}.\n"
+        f"{times(seen.seconds)}.\n"
     )
     return text, seen.broken
 
@@ -241,7 +231,7 @@ def _total(statuses: dict[str, int]) -> int:
     return sum(statuses.values())
 
 
-_PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
+_PARTS: dict[str, Part] = {
     "points": _points,
     "kills": lambda told: _kills(200, "", "`kill -9` at random, SQLite", told),
     "postgres": _on_postgres,
@@ -257,34 +247,13 @@ _PARTS: dict[str, Callable[[Callable[[str], None]], tuple[str, int]]] = {
 }
 
 
-@click.command()
-@click.argument("parts", nargs=-1, type=click.Choice(list(_PARTS)))
-def command(parts: Sequence[str]) -> None:
-    """Run PARTS, or all, and write down what came of them beside what is known of the others."""
-    broken = 0
-    for name in parts or _PARTS:
-        text, wrong = _PARTS[name](lambda said, name=name: click.echo(f"{name}: {said}"))  # type: ignore[misc]
-        click.echo(text)
-        kept: dict[str, str] = json.loads(_KEPT.read_text("utf-8")) if _KEPT.exists() else {}
-        kept[name] = text
-        broken += wrong
-        _KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        _write(kept)
-    sys.exit(bool(broken))
-
-
-def _write(kept: dict[str, str]) -> None:
+def _write(kept: Mapping[str, str]) -> None:
     rows = [kept[name] for name in ("points", "kills", "postgres", "terms", "teams") if name in kept]
-    suffered = f"\n{_head(_SUFFERED)}\n{kept['faults']}" if "faults" in kept else ""
+    suffered = f"\n{head(_SUFFERED)}\n{kept['faults']}" if "faults" in kept else ""
     said = "\n".join(kept[name] for name in _SAID if name in kept)
-    head = f"`make chaos`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
-    text = f"{head}{_head(_COLUMNS)}\n{''.join(rows)}{suffered}\n{said}"
+    text = f"{made_by('make chaos')}{head(_COLUMNS)}\n{''.join(rows)}{suffered}\n{said}"
     for path in (_RESULTS, _PAGE):
         replace_section(path, "chaos", text)
-
-
-def _head(columns: Sequence[str]) -> str:
-    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
 
 def _row(
@@ -297,7 +266,7 @@ def _row(
     further: Sequence[float],
 ) -> str:
     parked = f"{unknown[0]} ({unknown[1]} had happened)"
-    return f"| {what} | {how} | {lost} | {doubled} | {parked} | {_times(ready)} | {_times(further)} |\n"
+    return f"| {what} | {how} | {lost} | {doubled} | {parked} | {times(ready)} | {times(further)} |\n"
 
 
 def _ms(seconds: Sequence[float]) -> str:
@@ -305,13 +274,7 @@ def _ms(seconds: Sequence[float]) -> str:
     return f"{rising[len(rising) // 2] * 1e3:.0f} ms (p99 {rising[int(0.99 * (len(rising) - 1))] * 1e3:.0f} ms)"
 
 
-def _times(seconds: Sequence[float]) -> str:
-    """The median and the 99th percentile."""
-    if not seconds:
-        return ""
-    rising = sorted(seconds)
-    return f"{rising[len(rising) // 2]:.2f} s (p99 {rising[int(0.99 * (len(rising) - 1))]:.2f} s)"
-
+command = parts_command(_PARTS, _KEPT, _write)
 
 if __name__ == "__main__":
-    main()
+    command()

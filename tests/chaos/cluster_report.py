@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-import sys
-from collections.abc import Callable, Sequence
-from datetime import date
+from collections.abc import Mapping
 from pathlib import Path
-
-import click
 
 from retinue.evals.report import replace_section
 
 from .cluster import break_all, time_deaths
 from .cluster_load import load
+from .parts import Part, Told, made_by, parts_command, times
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = _ROOT / "docs" / "reliability.md"
 _KEPT = _ROOT / "bench" / "chaos-cluster.json"
-Told = Callable[[str], None]
 
 
 def _breaks(told: Told) -> tuple[str, int]:
@@ -34,7 +28,7 @@ def _breaks(told: Told) -> tuple[str, int]:
         f"SIGSTOP for 13 to 16 s, while {' and '.join(seen.restarts)} are restarted, under {counted.runs} runs "
         f"({kinds}): {counted.lost} lost, {counted.doubled_once} effects of `once` tools doubled, "
         f"{counted.doubled_keyed} of keyed ones, {seen.gaps} gaps in logs. The outcome of {unknown} calls was unknown "
-        f"({counted.happened} had happened). Runs went on {_times(seen.taken)} after a kill, though the next worker "
+        f"({counted.happened} had happened). Runs went on {times(seen.taken)} after a kill, though the next worker "
         f"was often killed, or frozen, too; {len(seen.late)} of {len(seen.taken) + len(seen.taken_stopped)} took more "
         f"than 15 s.\n"
     )
@@ -45,7 +39,7 @@ def _deaths(told: Told) -> tuple[str, int]:
     killed, stopped = time_deaths(10, told=told), time_deaths(6, stop=True, told=told)
     text = (
         f"Of three workers, one is killed, and looks alive to its machine, or is stopped, while the others work: its "
-        f"{len(killed)} and {len(stopped)} runs went on {_times(killed)} after a kill, and {_times(stopped)} after a "
+        f"{len(killed)} and {len(stopped)} runs went on {times(killed)} after a kill, and {times(stopped)} after a "
         f"stop.\n"
     )
     return text, sum(seconds > 15 for seconds in (*killed, *stopped))
@@ -69,36 +63,19 @@ def _throughput(told: Told) -> tuple[str, int]:
     )
 
 
-_PARTS: dict[str, Callable[[Told], tuple[str, int]]] = {
+_PARTS: dict[str, Part] = {
     "breaks": _breaks,
     "deaths": _deaths,
     "throughput": _throughput,
 }
 
 
-@click.command()
-@click.argument("parts", nargs=-1, type=click.Choice(list(_PARTS)))
-def command(parts: Sequence[str]) -> None:
-    """Run PARTS, or all, and write down what came of them."""
-    broken = 0
-    for name in parts or _PARTS:
-        text, wrong = _PARTS[name](lambda said, name=name: click.echo(f"{name}: {said}"))  # type: ignore[misc]
-        click.echo(text)
-        broken += wrong
-        kept: dict[str, str] = json.loads(_KEPT.read_text("utf-8")) if _KEPT.exists() else {}
-        kept[name] = text
-        _KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        head = f"`make chaos-cluster`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n"
-        replace_section(_PAGE, "chaos-cluster", head + "\n".join(kept[one] for one in _PARTS if one in kept))
-    sys.exit(bool(broken))
+def _write(kept: Mapping[str, str]) -> None:
+    text = made_by("make chaos-cluster") + "\n".join(kept[one] for one in _PARTS if one in kept)
+    replace_section(_PAGE, "chaos-cluster", text)
 
 
-def _times(seconds: Sequence[float]) -> str:
-    rising = sorted(seconds)
-    if not rising:
-        return "at once"
-    return f"{rising[len(rising) // 2]:.1f} s (p99 {rising[int(0.99 * (len(rising) - 1))]:.1f} s)"
-
+command = parts_command(_PARTS, _KEPT, _write)
 
 if __name__ == "__main__":
     command()
