@@ -16,7 +16,7 @@ from retinue.runs.leases import unfinished_runs
 from retinue.store.database import Database
 from retinue.store.database_lock import Lock
 from retinue.store.db_errors import translate_errors
-from retinue.store.processes import enter, forget_ended, leave
+from retinue.store.processes import enter, forget_ended, is_leader, leave
 from retinue.store.run_queries import continued_runs, left_callers, threads_waited_for
 from retinue.store.transactions import Piece, Work, commit_pieces
 
@@ -196,7 +196,7 @@ class SimulatedDatabase(Database):
         values: list[Any] = [work.func, work.args]
         for name, value in work.keywords.items():
             values += [name, tuple(sorted(value)) if isinstance(value, list | set) else value]
-        if work.func is unfinished_runs:  # the only one that asks who lives
+        if work.func in (unfinished_runs, is_leader):  # those that ask who lives
             values += self._store.rows(_LIVING)
         try:
             hash(key := tuple(values))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select, true
+from sqlalchemy import bindparam, insert, select
 
 from retinue.core.budgets import Budget, Meter
 from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, leases, log_writer, subscriptions
@@ -18,7 +18,7 @@ from retinue.runs.log_writer import LogWriter
 from retinue.server.middleware.idempotency import Repeat
 from retinue.store import event_log, processes, run_queries, run_store
 from retinue.store.prepared_statements import Prepared
-from retinue.store.run_row import RunRow
+from retinue.store.run_row import BY_MEMBERS, RunRow
 from retinue.store.tables import events, runs
 
 from .schedule import Plan
@@ -41,7 +41,9 @@ def _signal_dropped() -> list[Patch]:
 
 
 def _lease_too_long() -> list[Patch]:
-    return [(processes, "_DEAD_AFTER", 1e9)]
+    statements = ((processes, "_ALIVE"), (processes, "_FIRST"), (run_queries, "_TO_DRIVE"))
+    again = [(where, name, Prepared(getattr(where, name)._statement)) for where, name in statements]
+    return [(processes, "_DEAD_AFTER", 1e9), *again]
 
 
 def _intent_late() -> list[Patch]:
@@ -58,8 +60,8 @@ def _settled_apart() -> list[Patch]:
     """A member's end tells its caller, but in a transaction of its own."""
     real = DriveContext.settling
 
-    def settling(self: DriveContext, run_id: str) -> tuple[Callable[..., None], list[Any]]:
-        settle, changed = real(self, run_id)
+    def settling(self: DriveContext, run_id: str, *, acquires: bool = False) -> tuple[Callable[..., None], list[Any]]:
+        settle, changed = real(self, run_id, acquires=acquires)
 
         def later(connection: Any, after: Any = None) -> None:
             asyncio.get_running_loop().create_task(_quietly(self, settle))
@@ -75,7 +77,10 @@ async def _quietly(context: DriveContext, settle: Callable[..., None]) -> None:
 
 def _liveness_ignored() -> list[Patch]:
     """Recovery takes runs whether or not their servers live."""
-    return [(leases, "is_alive", lambda *_: False), (run_queries, "is_free", lambda *_: true())]
+    held = select(runs.c.id).where(
+        runs.c.holds, run_queries._driven(runs.c.status), runs.c.driver.is_distinct_from(BY_MEMBERS)
+    )
+    return [(leases, "is_alive", lambda *_: False), (run_queries, "_TO_DRIVE", Prepared(held.order_by(runs.c.number)))]
 
 
 def _keys_ignored() -> list[Patch]:

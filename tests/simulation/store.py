@@ -53,6 +53,14 @@ class _Driver(sqlite3.Connection):
         self.store.statement()
         return sqlite3.Cursor(self)
 
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        self.store.statement()
+        return super().execute(*args)
+
+    def executemany(self, *args: Any) -> sqlite3.Cursor:
+        self.store.statement()
+        return super().executemany(*args)
+
     def commit(self) -> None:
         if self.in_transaction:
             self.store.committing()

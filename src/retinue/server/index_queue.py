@@ -16,20 +16,20 @@ _COLUMNS = vector_store_files.c
 
 def next_files(connection: Connection, process: str, but: Collection[int]) -> dict[str, int]:
     """Return the number of each tenant's oldest file that `process` may take, except those in `but`."""
-    query = select(_COLUMNS.tenant, func.min(_COLUMNS.number)).where(*_free(connection, process))
+    query = select(_COLUMNS.tenant, func.min(_COLUMNS.number)).where(*_free(process))
     rows = connection.execute(query.where(_COLUMNS.number.not_in(but)).group_by(_COLUMNS.tenant))
     return {row[0]: row[1] for row in rows}
 
 
 def take_files(connection: Connection, process: str, numbers: Sequence[int]) -> Sequence[Row[Any]]:
     """Take files for `process`, and return the rows of those that no other server has taken meanwhile."""
-    wanted = (_COLUMNS.number.in_(numbers), *_free(connection, process))
+    wanted = (_COLUMNS.number.in_(numbers), *_free(process))
     taken = update(vector_store_files).where(*wanted).values(indexer=process)
     return connection.execute(taken.returning(*_COLUMNS)).all()
 
 
-def _free(connection: Connection, process: str) -> tuple[ColumnElement[bool], ...]:
-    return _COLUMNS.status == "in_progress", is_free(connection, _COLUMNS.indexer, process)
+def _free(process: str) -> tuple[ColumnElement[bool], ...]:
+    return _COLUMNS.status == "in_progress", is_free(_COLUMNS.indexer, process)
 
 
 def content_of(connection: Connection, file_id: str) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Dialect, Float, Insert, Select, Update
+from sqlalchemy import Connection, Delete, Dialect, Float, Insert, Select, Update
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.types import TypeEngine
 
@@ -28,7 +28,7 @@ class Prepared:
     On SQLite it bypasses SQLAlchemy and may raise `sqlite3.Error`.
     """
 
-    def __init__(self, statement: Select[Any] | Insert | Update) -> None:
+    def __init__(self, statement: Select[Any] | Insert | Update | Delete) -> None:
         self._statement = statement
         self._plans: dict[str, _Plan] = {}
 
@@ -57,7 +57,7 @@ def run_text(connection: Connection, text: str) -> None:
     _execute(connection, text, {})
 
 
-def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
+def _planned(statement: Select[Any] | Insert | Update | Delete, dialect: Dialect) -> _Plan:
     compiled: Any = statement.compile(dialect=dialect)
     binds = {name: one for one, name in compiled.bind_names.items()}
     given = {name: one.type.dialect_impl(dialect).bind_processor(dialect) for name, one in binds.items()}

@@ -11,9 +11,12 @@ import secrets
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, TextClause, delete, func, or_, select, text
+from sqlalchemy import ColumnElement, Connection, Float, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.ext.compiler import compiles
 
+from .prepared_statements import Prepared
 from .tables import processes
 
 EVERY = 2.0  # seconds between two signs of life
@@ -24,6 +27,39 @@ NOW = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
 }
 """The database's clock in Unix seconds, by the name of its dialect."""
+
+
+class _Now(ColumnElement[float]):
+    """The time by the database's clock, in Unix seconds."""
+
+    inherit_cache = True
+    type = Float()
+
+
+class _IsRecent(ColumnElement[bool]):
+    """The condition that a server is alive. On SQLite there is one, and nobody else to see that it is."""
+
+    inherit_cache = True
+
+
+@compiles(_Now)
+def _now(_element: _Now, compiler: Any, **_: Any) -> str:
+    return NOW[compiler.dialect.name]
+
+
+@compiles(_IsRecent)
+def _is_recent(_element: _IsRecent, compiler: Any, **_: Any) -> str:
+    dialect = compiler.dialect.name
+    return "1 = 1" if dialect == "sqlite" else f"processes.seen_at > {NOW[dialect]} - {_DEAD_AFTER}"
+
+
+_IS_SELF = processes.c.id == bindparam("process", type_=processes.c.id.type)
+_SHOW = Prepared(update(processes).where(_IS_SELF).values(seen_at=_Now()))
+_ENTER = Prepared(insert(processes).values(id=bindparam("process"), seen_at=_Now()))
+_FORGET = Prepared(delete(processes).where(processes.c.seen_at < _Now() - _FORGOTTEN_AFTER))
+_HERE = Prepared(select(processes.c.id).where(processes.c.id.startswith(bindparam("place"))))
+_ALIVE = Prepared(select(processes.c.id).where(_IS_SELF, _IsRecent()))
+_FIRST = Prepared(select(func.min(processes.c.id)).where(_IsRecent()))
 
 
 def new_process_id() -> str:
@@ -58,17 +94,16 @@ def enter(connection: Connection, process: str) -> None:
 
 def show_life(connection: Connection, process: str) -> None:
     """Note that a server is alive, and forget those that have been dead for long."""
-    now = NOW[connection.dialect.name]
-    statement = f"INSERT INTO processes (id, seen_at) VALUES (:id, {now}) "
-    again = "ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at"
-    connection.execute(text(statement + again), {"id": process})
-    connection.execute(text(f"DELETE FROM processes WHERE seen_at < {now} - {_FORGOTTEN_AFTER}"))
+    me = {"process": process}
+    if not _SHOW.run(connection, me):
+        _ENTER.run(connection, me)
+    _FORGET.run(connection, {})
 
 
 def forget_ended(connection: Connection) -> None:
     """Remove the servers whose processes are seen to have ended, so that nobody waits for signs of their lives."""
-    here = connection.execute(select(processes.c.id).where(processes.c.id.startswith(_place()))).scalars().all()
-    if ended := [one for one in here if not _is_running(one)]:
+    here = _HERE.rows(connection, {"place": _place()})
+    if ended := [one for (one,) in here if not _is_running(one)]:
         connection.execute(delete(processes).where(processes.c.id.in_(ended)))
 
 
@@ -90,24 +125,16 @@ def leave(connection: Connection, process: str) -> None:
 
 def is_alive(connection: Connection, process: str | None) -> bool:
     """Whether a server has shown recently that it is alive."""
-    query = select(processes.c.id).where(processes.c.id == process, _recent(connection))
-    return connection.execute(query).first() is not None
+    return bool(_ALIVE.rows(connection, {"process": process}))
 
 
 def is_leader(connection: Connection, process: str) -> bool:
     """Whether `process` leads: it does what one of the living servers has to do. A leader that died is replaced once
     others see that. For a moment there may be two, so what a leader does must bear being done twice."""
-    first = connection.execute(select(func.min(processes.c.id)).where(_recent(connection))).scalar()
-    return first in (None, process)
+    return _FIRST.rows(connection, {})[0][0] in (None, process)
 
 
-def _recent(connection: Connection) -> TextClause:
-    """Return the condition that a server is alive. On SQLite there is one, and nobody else to see that it is."""
-    dialect = connection.dialect.name
-    return text("1 = 1" if dialect == "sqlite" else f"processes.seen_at > {NOW[dialect]} - {_DEAD_AFTER}")
-
-
-def is_free(connection: Connection, holder: ColumnElement[str | None], process: str) -> ColumnElement[bool]:
+def is_free(holder: ColumnElement[str | None], process: ColumnElement[str] | str) -> ColumnElement[bool]:
     """Return the condition that `holder`, a column with a server's id, names no other living server than `process`."""
-    others = select(processes.c.id).where(processes.c.id != process, _recent(connection))
+    others = select(processes.c.id).where(processes.c.id != process, _IsRecent())
     return or_(holder.is_(None), holder.not_in(others))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, case, func, select
 
 from .processes import is_free
-from .run_queries import DRIVEN
+from .run_queries import DRIVEN, may_take
 from .run_row import BY_MEMBERS
 from .tables import runs
 
@@ -36,7 +36,7 @@ class Waiting(NamedTuple):
 
 def driven_runs(connection: Connection, but: str = "") -> list[Driven]:
     """Return how many runs are driven, except the run `but`."""
-    taken = ~is_free(connection, runs.c.driver, "") & (runs.c.driver != BY_MEMBERS) & (runs.c.id != but)
+    taken = ~is_free(runs.c.driver, "") & (runs.c.driver != BY_MEMBERS) & (runs.c.id != but)
     query = select(runs.c.tenant, runs.c.agent, func.count()).where(runs.c.status.in_(("in_progress", "cancelling")))
     return [Driven(*row) for row in connection.execute(query.where(taken).group_by(runs.c.tenant, runs.c.agent))]
 
@@ -44,7 +44,7 @@ def driven_runs(connection: Connection, but: str = "") -> list[Driven]:
 def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
     """Return the runs that no living process drives, except `process` itself, oldest first: of each tenant and agent
     not all, but those that should begin first."""
-    free = is_free(connection, runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
+    free = may_take(process)
     ends = case(((runs.c.status == "cancelling") | runs.c.ending.is_not(None), 1), else_=0)
     tier = runs.c.request["service_tier"].as_string()
     turn = (ends.desc(), case(*((tier == name, rank) for name, rank in TIERS.items()), else_=USUAL), runs.c.number)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Integer, bindparam, exists, func, null, or_, select, update
 
 from .prepared_statements import Prepared
 from .processes import is_free
@@ -16,6 +16,7 @@ from .tables import events, run_metadata, runs
 from .tenant_view import Page, TenantView
 
 _AT_ONCE = 500  # ids per statement
+_NO_LIMIT = 2**31 - 1
 DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 _ROWS = select(*(runs.c[name] for name in COLUMNS))
 _MEMBERS = Prepared(
@@ -32,6 +33,12 @@ _SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 def _driven(status: ColumnElement[str]) -> ColumnElement[bool]:
     """Return the condition that a status is one of `DRIVEN`, without IN, so that it can be prepared."""
     return or_(*(status == one for one in DRIVEN))
+
+
+def may_take(process: ColumnElement[str] | str) -> ColumnElement[bool]:
+    """Return the condition that `process` may drive a run: no other living one has it, and it has no members at
+    work."""
+    return is_free(runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
 
 
 # what every server asks again and again
@@ -55,6 +62,12 @@ _CONTINUED = Prepared(
     select(runs.c.id)
     .where(runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None), runs.c.error.is_(null()))
     .order_by(runs.c.number)
+)
+_TO_DRIVE = Prepared(
+    select(runs.c.id)
+    .where(runs.c.holds, _driven(runs.c.status), may_take(bindparam("process")))
+    .order_by(runs.c.number)
+    .limit(bindparam("most", type_=Integer()))
 )
 _LATE = Prepared(
     select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= bindparam("now", type_=runs.c.expires_at.type))
@@ -111,14 +124,13 @@ def threads_waited_for(connection: Connection) -> list[str]:
 def runs_to_drive(connection: Connection, process: str, most: int | None = None) -> list[str]:
     """Return the ids of the runs that `process` may drive, oldest first, and at most so many: no other living process
     has them."""
-    free = is_free(connection, runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
-    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), free).order_by(runs.c.number)
-    return list(connection.execute(query.limit(most)).scalars())
+    given = {"process": process, "most": _NO_LIMIT if most is None else most}
+    return [run_id for (run_id,) in _TO_DRIVE.rows(connection, given)]
 
 
 def runs_of_the_dead(connection: Connection, process: str) -> list[str]:
     """Return the ids of the runs that processes drove which are dead by now, oldest first."""
-    left = is_free(connection, runs.c.driver, process) & runs.c.driver.not_in((BY_MEMBERS, process))
+    left = is_free(runs.c.driver, process) & runs.c.driver.not_in((BY_MEMBERS, process))
     query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), left).order_by(runs.c.number)
     return list(connection.execute(query).scalars())
 
