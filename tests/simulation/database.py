@@ -27,7 +27,6 @@ T = TypeVar("T")
 _AGAIN = 0.05  # seconds between retries, as in the real one
 _PATIENCE = 10.0
 _ALIKE = (threads_waited_for, left_callers, continued_runs, forget_ended)  # for whoever asks
-_LIVING = "SELECT id FROM processes WHERE seen_at > database_time() - 10.0 ORDER BY id"
 
 
 class _Held:
@@ -197,7 +196,7 @@ class SimulatedDatabase(Database):
         for name, value in work.keywords.items():
             values += [name, tuple(sorted(value)) if isinstance(value, list | set) else value]
         if work.func in (unfinished_runs, is_leader):  # those that ask who lives
-            values += self._store.rows(_LIVING)
+            values.append(self._store.living())
         try:
             hash(key := tuple(values))
         except TypeError:

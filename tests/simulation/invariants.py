@@ -18,9 +18,7 @@ from .orders import Ledger, effects_of
 from .store import Store
 from .world import World
 
-_DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
 _ROWS = "SELECT id, status, driver, epoch, holds, thread_id FROM runs"
-_ALIVE = f"SELECT 1 FROM processes WHERE id = ? AND seen_at > database_time() - {_DEAD_AFTER}"
 _LEFT = """SELECT id FROM runs AS r WHERE driver = 'members' AND status IN ('in_progress', 'cancelling')
     AND NOT EXISTS (SELECT 1 FROM runs AS m WHERE m.parent_id = r.id AND m.holds)"""
 
@@ -67,7 +65,7 @@ class Watch:
             self._world.failed(f"the epoch of {run_id} went back from {epoch} to {now}")
         driven = was in ("in_progress", "cancelling")
         taken = driven and drove not in (None, "members", driver) and driver not in (None, "members")
-        if taken and self._store.rows(_ALIVE, (drove,)):
+        if taken and drove in self._store.living():
             self._world.failed(f"{driver} took the run {run_id} of {drove}, which is alive")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select
 
 from retinue.core.budgets import Budget, Meter
-from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, leases, log_writer, subscriptions
+from retinue.errors import StoreUnavailable
+from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, leases, subscriptions
 from retinue.runs.drive import DriveContext
 from retinue.runs.log_writer import LogWriter
 from retinue.server.middleware.idempotency import Repeat
@@ -150,14 +151,20 @@ def _budget_undivided() -> list[Patch]:
     return [(Meter, "share", share)]
 
 
-def _written_twice() -> list[Patch]:
-    """A write whose answer was lost is repeated as if it had not been done."""
-    real = event_log.append_entries
+def _lost_counts_as_written() -> list[Patch]:
+    """A call begins although nobody knows whether its intent was written."""
 
-    def append(*given: Any, again: bool = False, **values: Any) -> Any:
-        return real(*given, **values)
+    async def may_act(self: LogWriter) -> bool:
+        self._planned = False
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        self._writing = self._submit()
+        with suppress(StoreUnavailable):
+            await asyncio.shield(self._writing)
+        self._writing = None
+        return True
 
-    return [(log_writer, "append_entries", append)]
+    return [(LogWriter, "may_act", may_act)]
 
 
 BUGS: dict[str, Callable[[], list[Patch]]] = {
@@ -173,7 +180,7 @@ BUGS: dict[str, Callable[[], list[Patch]]] = {
     "a park that ends the run": _park_ends,
     "an approval that counts again": _approval_counts_again,
     "a budget not divided": _budget_undivided,
-    "a write repeated that was done": _written_twice,
+    "a lost write that counts as done": _lost_counts_as_written,
 }
 
 
@@ -182,6 +189,8 @@ def concerns(name: str, plan: Plan) -> bool:
     match name:
         case "a park that ends the run":
             return any(fault.kind == "stop" and fault.size < 5 for fault in plan.faults)
+        case "a lost write that counts as done":
+            return any(fault.kind in ("statement lost", "database away") for fault in plan.faults)
         case "a reader that listens too late":
             return sum(order.reads for order in plan.orders) > 1
         case "an approval that counts again":

@@ -24,9 +24,30 @@ from .world import World
 
 SERVERS = 3
 _UNTIL = 400.0  # virtual seconds after which a schedule should long have ended
+_SHORT = ("look", "pay", "pay", "sign", "sign", "fetch", "pay+note", "note, pay")
 _SHAPES = ("look", "pay", "sign", "note, pay", "look+look, note", "pay+note", "fetch", "sign+pay", "look, sign, note")
 _TEAMS = ("pay, look", "sign, note", "note+pay, sign", "fetch, pay")
 _LEVELS = {"worker": (), "lead": (2,), "chief": (2, 2), "tight": (2,)}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a schedule has: numbers of orders and of faults to choose from, the weights of the agents (worker, lead,
+    chief, tight), what workers do, and how many clients read a run's stream. Most schedules are small: there, all that
+    can come in another order does so soon. Of 100,000, each size has thousands."""
+
+    orders: tuple[int, ...]
+    faults: tuple[int, ...]
+    agents: tuple[float, ...]
+    shapes: tuple[str, ...]
+    reads: tuple[int, ...] = (0, 0, 1, 1, 2)
+
+
+_SIZES = {
+    Size((1,), (1, 1, 2), (1, 0, 0, 0), _SHORT, (0, 0, 1)): 86,
+    Size((1, 1, 1, 2), (0, 1, 1, 2), (4, 3, 0, 0.5), _SHAPES): 10,
+    Size((1, 1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3, 4), (10, 5, 1, 1), _SHAPES): 4,
+}
 
 
 @dataclass(frozen=True)
@@ -73,10 +94,11 @@ def planned(seed: int, drop: Collection[int] = ()) -> Plan:
     """Return the plan of a seed."""
     dice = Random(f"plan {seed}")
     expires = dice.random() < 0.1
-    orders = [_order(dice, number) for number in range(dice.choice((1, 1, 1, 2, 2, 3)))]
+    size = dice.choices(list(_SIZES), list(_SIZES.values()))[0]
+    orders = [_order(dice, size, number) for number in range(dice.choice(size.orders))]
     for order in orders:
         order.expires = expires
-    faults = [_fault(dice) for _ in range(dice.choice((0, 1, 1, 2, 2, 3, 4)))]
+    faults = [_fault(dice) for _ in range(dice.choice(size.faults))]
     loses = dice.choice((0.0, 0.0, 0.05, 0.2))
     flaky = dice.choice((0.0, 0.0, 0.0, 0.02, 0.2))
     kept = [order for at, order in enumerate(orders) if at not in drop]
@@ -89,9 +111,9 @@ def planned(seed: int, drop: Collection[int] = ()) -> Plan:
     return Plan(seed, tuple(kept), tuple(left), loses, flaky, options)
 
 
-def _order(dice: Random, number: int) -> Order:
-    agent = dice.choices(("worker", "lead", "chief", "tight"), (10, 5, 1, 1))[0]
-    shapes = _SHAPES if agent == "worker" else _TEAMS
+def _order(dice: Random, size: Size, number: int) -> Order:
+    agent = dice.choices(list(_LEVELS), size.agents)[0]
+    shapes = size.shapes if agent == "worker" else _TEAMS
     return Order(
         number=str(number),
         agent=agent,
@@ -101,7 +123,7 @@ def _order(dice: Random, number: int) -> Order:
         strategy=dice.choice(("enqueue", "enqueue", "interrupt", "reject")),
         cancels_after=dice.random() if dice.random() < 0.2 else None,
         abandons=dice.random() < 0.05,
-        reads=dice.choice((0, 0, 1, 1, 2)),
+        reads=dice.choice(size.reads),
     )
 
 
@@ -167,9 +189,6 @@ class Schedule:
         )
 
     def _prepare(self) -> None:
-        rows = self._store.rows
-        for order in range(max(1, len(self._plan.orders)) + 2):
-            rows("INSERT INTO threads (tenant, id, created_at, body) VALUES ('t', ?, 0, '{}')", (f"thread_{order}",))
         for at in range(SERVERS):
             self._servers.append(self._started(at))
         self.clients = Clients(self.world, self.ledger, self._servers, self._plan.loses)
@@ -289,6 +308,8 @@ _INJECT: dict[str, Callable[[Schedule, Fault], None]] = {
 @cache
 def _store() -> tuple[Store, Deployment]:
     store, deployment = Store(), Deployment(made_agents())
+    for thread in range(max(max(size.orders) for size in _SIZES)):
+        store.rows("INSERT INTO threads (tenant, id, created_at, body) VALUES ('t', ?, 0, '{}')", (f"thread_{thread}",))
     for name in deployment.agents:
         body = f'{{"model": "{name}"}}'
         store.rows(

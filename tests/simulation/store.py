@@ -22,8 +22,9 @@ from retinue.store.migrations import migrate
 from .virtual_time import BEGAN
 from .world import Machine, World
 
+DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
 _GONE = "Cannot operate on a closed database."  # what SQLAlchemy takes for a connection that was lost
-_TABLES = ("runs", "events", "messages", "submissions", "processes", "threads", "requests", "run_metadata", "contents")
+_TABLES = ("runs", "events", "messages", "submissions", "processes", "requests", "run_metadata", "contents")
 
 
 class SharedDialect(SQLiteDialect_pysqlite):
@@ -93,8 +94,11 @@ class Store:
         self.quiet = False  # whether what is written does not matter to readers: that a server has begun, or ended
         self.of_nothing: dict[Any, Any] = {}  # what was read while there was no run, in all schedules
         self.known: dict[Any, Any] = {}  # what was read since the last write
+        self._living: tuple[Any, ...] = ()
+        self._counted = (-1, 0.0)  # changes of rows, and of the clock, when it was found who lives
+        self._until = 0.0  # when the first of them is dead without another sign of life
         self.observers: list[Callable[[], None]] = []
-        self.driver.create_function("database_time", 0, self._time)
+        self.driver.create_function("database_time", 0, self._time, deterministic=True)  # within a statement
         for pragma in ("synchronous = OFF", "journal_mode = MEMORY", "foreign_keys = OFF", "temp_store = MEMORY"):
             self.driver.execute(f"PRAGMA {pragma}")
         _begin_transactions(plain := create_engine("sqlite://", creator=lambda: self.driver, poolclass=NullPool))
@@ -118,6 +122,16 @@ class Store:
     def rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         """Return what a query finds that is no machine's."""
         return sqlite3.Cursor(self.driver).execute(query, values).fetchall()
+
+    def living(self) -> tuple[Any, ...]:
+        """Return the ids of the servers that count as alive."""
+        counted, now = (self.driver.total_changes, self.ahead), self._time()
+        if counted != self._counted or now >= self._until:
+            found = self.rows("SELECT id, seen_at FROM processes WHERE seen_at > ? ORDER BY id", (now - DEAD_AFTER,))
+            self._living = tuple(process for process, _ in found)
+            self._until = min((seen_at + DEAD_AFTER for _, seen_at in found), default=0.0)
+            self._counted = counted
+        return self._living
 
     @property
     def is_away(self) -> bool:

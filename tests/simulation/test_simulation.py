@@ -36,7 +36,7 @@ def test_all_promises_are_kept() -> None:
 
 
 def test_a_seed_gives_the_same_schedule_each_time() -> None:
-    for seed in (2, 24, 100):
+    for seed in [one for one in range(1, 500) if len(planned(one).orders) > 1][:3]:
         first, second = simulate(seed, traced=True), simulate(seed, traced=True)
         assert first.trace == second.trace
         assert len(first.trace) > 10

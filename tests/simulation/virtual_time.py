@@ -74,21 +74,27 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.tasks.append(task)
         return task
 
-    def call_soon_threadsafe(  # type: ignore[override]
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        return self.call_soon(callback, *args, context=context)
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.dead:
             error = context.get("exception")
             self.clocks.failed(f"{context.get('message')}: {error!r}")
 
-    def due(self) -> float | None:
-        """When the next timer is due, if there is one."""
-        while self._scheduled and self._scheduled[0]._cancelled:
+    def due(self) -> float:
+        """When the next timer is due; infinite without one."""
+        while self._scheduled:
+            if not (first := self._scheduled[0])._cancelled:
+                return first._when  # type: ignore[attr-defined,no-any-return]
             heappop(self._scheduled)
-        return self._scheduled[0].when() if self._scheduled else None
+        return float("inf")
 
     def ripen(self) -> None:
         """Make the timers ready that are due."""

@@ -19,6 +19,7 @@ from .virtual_time import BEGAN, UPTIME, VirtualLoop
 _MOST = 100_000  # turns of a schedule
 _IDLE = 0.5  # seconds without a change after which time flies
 _LAZIEST = 3.0
+_NEVER = float("inf")
 _NESTED = 2  # machines whose statements others may come between, at a time
 
 
@@ -210,16 +211,15 @@ class World:
 
     def _advance(self, until: float) -> bool:
         """Let time pass until something happens. Timers may be late, as on a busy machine."""
-        happens = self._events[0][0] if self._events else None
-        timers = [due for one in self.machines if not one.paused and (due := one.loop.due()) is not None]
-        if timers and (happens is None or min(timers) < happens):
+        happens = self._events[0][0] if self._events else _NEVER
+        first = min([one.loop.due() for one in self.machines if not one.paused], default=_NEVER)
+        if first < happens:
             idle = self.now - self.changed > _IDLE
-            lazy = min(timers) + self.dice.random() * (_LAZIEST if idle else self.laziness)
-            happens = lazy if happens is None else min(lazy, happens)
-        if happens is None or happens > until:
+            happens = min(first + self.dice.random() * (_LAZIEST if idle else self.laziness), happens)
+        if happens > until:
             return False
         self.now = max(self.now, happens)
-        if timers and min(timers) <= self.now:
+        if first <= self.now:
             for one in self.machines:
                 if not one.paused:
                     one.loop.ripen()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, insert, select
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select
 from ..core.events import Event, Said
 from ..core.serialization import dump, load
 from ..errors import DataError, StoreConflict
-from .prepared_statements import Prepared
+from .prepared_statements import Prepared, bound_insert
 from .run_row import RunRow, RunValues
 from .run_store import find_run, update_run
 from .tables import events, messages, runs
@@ -31,7 +31,7 @@ _LATER = (
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
-_PAGE = _LATER.limit(100)
+_PAGE = Prepared(_LATER.limit(100))
 _READ = Prepared(_LATER)
 _VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
@@ -43,12 +43,8 @@ _DONE = Prepared(
     .order_by(events.c.seq.desc())
     .limit(1)
 )
-_SAID = select(messages.c.id).where(messages.c.run_id == bindparam("run"))
-_SAY = Prepared(
-    insert(messages).values(
-        {one.name: bindparam(one.name, type_=one.type) for one in messages.c if one.name != "number"}
-    )
-)
+_SAID = Prepared(select(messages.c.id).where(messages.c.run_id == bindparam("run")))
+_SAY = bound_insert(messages, [one.name for one in messages.c if one.name != "number"])
 
 
 class Fenced(Exception):
@@ -97,7 +93,7 @@ def append_entries(
     if again and not rows and _has_let_go(holder, run):
         return run
     values, said, also = change(run)
-    there = set(connection.execute(_SAID, {"run": run_id}).scalars()) if said and epoch > 1 else ()
+    there = {one for (one,) in _SAID.rows(connection, {"run": run_id})} if said and epoch > 1 else ()
     new = [row for row in said if row["id"] not in there]  # earlier drives wrote the others
     if new:
         _SAY.run_many(connection, new)
@@ -126,10 +122,10 @@ def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
     does."""
     page: list[Entry] = []
     size = 0
-    with connection.execute(_PAGE, {"run": run_id, "after": after}) as rows:
-        for row in rows:
-            page.append(_entry(*row))
-            size += len(row.payload)
+    with closing(_PAGE.each(connection, {"run": run_id, "after": after})) as rows:
+        for seq, at, kind, payload, version in rows:
+            page.append(_entry(seq, at, kind, payload, version))
+            size += len(payload)
             if size > _PAGE_SIZE:
                 break
     return page

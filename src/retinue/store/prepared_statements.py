@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Delete, Dialect, Float, Insert, Select, Update
+from sqlalchemy import Connection, Delete, Dialect, Float, Insert, Select, Table, Update, bindparam, insert
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.types import TypeEngine
 
@@ -38,6 +38,16 @@ class Prepared:
         found = _execute(connection, plan.text, _converted(values, plan)).fetchall()
         return [_read(row, plan.found) for row in found]
 
+    def each(self, connection: Connection, values: Mapping[str, Any]) -> Generator[tuple[Any, ...], None, None]:
+        """Execute a SELECT and yield its rows; those that are not asked for are not read. Close it, or read all."""
+        plan = self._plan(connection.dialect)
+        found = _execute(connection, plan.text, _converted(values, plan))
+        try:
+            for row in found:
+                yield _read(row, plan.found)
+        finally:
+            found.close()
+
     def run(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """Execute a write once. Return the number of rows written."""
         plan = self._plan(connection.dialect)
@@ -50,6 +60,12 @@ class Prepared:
 
     def _plan(self, dialect: Dialect) -> _Plan:
         return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
+
+
+def bound_insert(table: Table, names: Iterable[str] = ()) -> Prepared:
+    """Return the statement that inserts a row, with values bound by the names of its columns: of these, or of all."""
+    columns = [table.c[name] for name in names] or list(table.c)
+    return Prepared(insert(table).values({one.name: bindparam(one.name, type_=one.type) for one in columns}))
 
 
 def run_text(connection: Connection, text: str) -> None:

@@ -53,6 +53,7 @@ def _is_recent(_element: _IsRecent, compiler: Any, **_: Any) -> str:
     return "1 = 1" if dialect == "sqlite" else f"processes.seen_at > {NOW[dialect]} - {_DEAD_AFTER}"
 
 
+_TIME = Prepared(select(_Now()))
 _IS_SELF = processes.c.id == bindparam("process", type_=processes.c.id.type)
 _SHOW = Prepared(update(processes).where(_IS_SELF).values(seen_at=_Now()))
 _ENTER = Prepared(insert(processes).values(id=bindparam("process"), seen_at=_Now()))
@@ -80,7 +81,7 @@ def _place() -> str:
 
 def database_time(connection: Connection) -> float:
     """Return the time by the database's clock, in Unix seconds."""
-    return float(connection.exec_driver_sql(f"SELECT {NOW[connection.dialect.name]}").scalar_one())
+    return float(_TIME.rows(connection, {})[0][0])
 
 
 def enter(connection: Connection, process: str) -> None:

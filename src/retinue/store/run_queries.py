@@ -69,6 +69,10 @@ _TO_DRIVE = Prepared(
     .order_by(runs.c.number)
     .limit(bindparam("most", type_=Integer()))
 )
+_last = select(func.max(events.c.seq)).where(events.c.run_id == runs.c.id).scalar_subquery()
+_MARKS = select(runs.c.id, runs.c.epoch, runs.c.status, _last).where(
+    runs.c.id.in_(bindparam("ids", expanding=True))  # each time another number of them, so it cannot be prepared
+)
 _LATE = Prepared(
     select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= bindparam("now", type_=runs.c.expires_at.type))
 )
@@ -186,12 +190,10 @@ class RunMark(NamedTuple):
 
 def marks_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunMark]:
     """Return the mark of each of the runs that exist."""
-    last = select(func.max(events.c.seq)).where(events.c.run_id == runs.c.id).scalar_subquery()
     found: dict[str, RunMark] = {}
     for start in range(0, len(run_ids), _AT_ONCE):
-        query = select(runs.c.id, runs.c.epoch, runs.c.status, last)
-        for row in connection.execute(query.where(runs.c.id.in_(run_ids[start : start + _AT_ONCE]))):
-            found[row[0]] = RunMark(row[1], row[2], row[3] or 0)
+        for run_id, epoch, status, last in connection.execute(_MARKS, {"ids": run_ids[start : start + _AT_ONCE]}):
+            found[run_id] = RunMark(epoch, status, last or 0)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
 
 from ..errors import StoreConflict
-from .prepared_statements import Prepared
+from .prepared_statements import Prepared, bound_insert
 from .run_row import ACTIVE, RunRow, RunValues, Submission, column_values, dump_submission, load_submission, run_values
 from .tables import contents, events, run_images, run_metadata, run_tools, runs, submissions
 from .tenant_view import TenantView
@@ -28,7 +28,8 @@ _OWN = _ROW.where(runs.c.tenant == bindparam("tenant"))
 _FIND, _LOCK = Prepared(_ROW), Prepared(_ROW.with_for_update(key_share=True))
 _FIND_OWN, _LOCK_OWN = Prepared(_OWN), Prepared(_OWN.with_for_update(key_share=True))
 _FIND_REST, _LOCK_REST = Prepared(_REST), Prepared(_REST.with_for_update(key_share=True))
-_INSERT = Prepared(insert(runs).values({name: bindparam(name, type_=runs.c[name].type) for name in COLUMNS}))
+_INSERT = bound_insert(runs, COLUMNS)
+_SUBMIT = bound_insert(submissions)
 _SUBMITTED = tuple(Submission.__slots__)
 _SUBMISSIONS = Prepared(
     select(*(submissions.c[name] for name in _SUBMITTED))
@@ -94,7 +95,7 @@ def update_run(connection: Connection, run: RunRow, **values: Unpack[RunValues])
 
 def insert_submission(connection: Connection, run: RunRow, submission: Submission) -> RunRow:
     """Insert a submission. Return the run with it."""
-    connection.execute(insert(submissions).values(run_id=run.id, **dump_submission(submission)))
+    _SUBMIT.run(connection, {"run_id": run.id, **dump_submission(submission)})
     return replace(run, submissions=(*run.submissions, submission))
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, delete, select, update
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from ..core.call_path import Incoming
-from .prepared_statements import Prepared
+from .prepared_statements import Prepared, bound_insert
 
 
 class Kept(Protocol):
@@ -148,7 +148,7 @@ def _finding(table: Table, lock: bool) -> tuple[Prepared, Any]:
 
 @cache
 def _inserting(table: Table, names: tuple[str, ...]) -> Prepared:
-    return Prepared(insert(table).values({name: bindparam(name, type_=table.c[name].type) for name in names}))
+    return bound_insert(table, names)
 
 
 @cache

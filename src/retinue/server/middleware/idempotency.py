@@ -16,11 +16,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope as AsgiScope, Send
 
 from ...errors import DataError, StoreUnavailable
+from ...store.prepared_statements import Prepared, bound_insert
 from ...store.run_row import UNREADABLE, RunRow, dump_values, load_values
 from ...store.run_store import find_own_run
 from ...store.tables import requests
@@ -34,10 +35,15 @@ _KEPT = 86_400  # seconds for which a key is remembered
 _SAYING = "x-retinue-"  # prefix of headers that change what a request does
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _BOUNDARY = re.compile(r"multipart/.*boundary=\"?([^\";]+)", re.IGNORECASE)
-_NOT_KEPT = (
-    429,
-    500,
-)  # final, but may be retried unless marked; after a 503 the work may continue
+_NOT_KEPT = (429, 500)  # final, but may be retried unless marked; after a 503 the work may continue
+
+_OWN = tuple(requests.c[name] == bindparam(name, type_=requests.c[name].type) for name in ("tenant", "key", "route"))
+_LOCK = Prepared(
+    select(requests.c.created_at, requests.c.body_hash, requests.c.response).where(*_OWN).with_for_update()
+)
+_INSERT = bound_insert(requests)
+_UPDATE = Prepared(update(requests).where(*_OWN).values(response=bindparam("done", type_=requests.c.response.type)))
+_DELETE = Prepared(delete(requests).where(*_OWN))
 
 
 class Idempotency:
@@ -121,35 +127,35 @@ class Repeat:
 
     def forget(self, connection: Connection, tenant: str) -> None:
         """Delete the key, unless it was reused meanwhile."""
-        row = connection.execute(select(requests.c.response).where(*self._own(tenant))).first()
-        if row is not None and row.response == self.done:
-            connection.execute(delete(requests).where(*self._own(tenant)))
+        own = self._own(tenant)
+        found = _LOCK.rows(connection, own)
+        if found and found[0][2] == self.done:
+            _DELETE.run(connection, own)
 
     def _once(
         self, work: Callable[[Connection, TenantView], T], number: int, connection: Connection, scope: TenantView
     ) -> T:
         own, now, digest = self._own(scope.tenant), int(time.time()), self.digest()
-        row = connection.execute(select(requests).where(*own).with_for_update()).first()
-        if row is not None and row.created_at <= now - _KEPT:
-            connection.execute(delete(requests).where(*own))
-            row = None
-        if row is not None and row.body_hash != digest:
+        found = _LOCK.rows(connection, own)
+        if found and found[0][0] <= now - _KEPT:
+            _DELETE.run(connection, own)
+            found = []
+        if found and found[0][1] != digest:
             raise _conflict(self._key)
-        done = [] if row is None else _list(row.response)
+        done = _list(found[0][2]) if found else []
         if number < len(done):
             self.again, self.done, self._writes = True, done, number + 1
-            found: T = _said(connection, scope, done[number])
-            return found
-        if row is None:  # before the work: of two at once, one waits here for the other's result
-            named = {"tenant": scope.tenant, "key": self._key, "route": self._route, "created_at": now}
-            connection.execute(insert(requests).values(**named, body_hash=digest, response=[]))
+            said: T = _said(connection, scope, done[number])
+            return said
+        if not found:  # before the work: of two at once, one waits here for the other's result
+            _INSERT.run(connection, {**own, "created_at": now, "body_hash": digest, "response": []})
         result = work(connection, scope)
         self.done, self._writes = [*done, _kept(result)], number + 1
-        connection.execute(update(requests).where(*own).values(response=self.done))
+        _UPDATE.run(connection, {**own, "done": self.done})
         return result
 
-    def _own(self, tenant: str) -> tuple[ColumnElement[bool], ...]:
-        return requests.c.tenant == tenant, requests.c.key == self._key, requests.c.route == self._route
+    def _own(self, tenant: str) -> dict[str, str]:
+        return {"tenant": tenant, "key": self._key, "route": self._route}
 
 
 def sweep(connection: Connection) -> None:
