@@ -18,6 +18,7 @@ from retinue import RetinueError
 from retinue.models import weights
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
+from simulation.store import Store
 
 pytest_plugins = ["sampling"]
 
@@ -76,15 +77,17 @@ def postgres_engine(a_postgres: Postgres) -> Iterator[Engine]:
     engine.dispose()
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", "postgresql", "simulated"])
 def any_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A new database of either kind."""
+    """A new database of either kind, or the simulator's."""
     if request.param == "postgresql":
         yield request.getfixturevalue("postgres_engine")
-        return
-    database = Database(f"sqlite:///{tmp_path_factory.mktemp('any')}/runs.db")
-    yield database.engine
-    database.close()
+    elif request.param == "simulated":
+        yield Store().engine
+    else:
+        database = Database(f"sqlite:///{tmp_path_factory.mktemp('any')}/runs.db")
+        yield database.engine
+        database.close()
 
 
 @pytest.fixture(scope="module")

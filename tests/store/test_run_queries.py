@@ -13,7 +13,7 @@ from fakes.kept_runs import new_run
 from retinue.store.database import Database
 from retinue.store.run_queries import RunFilter, count_by_status, delete_old_runs, page_runs
 from retinue.store.run_row import RunRow, Submission
-from retinue.store.run_store import find_run, insert_run, insert_submission, set_metadata, update_run
+from retinue.store.run_store import delete_runs, find_run, insert_run, insert_submission, set_metadata, update_run
 from retinue.store.tenant_view import Page, TenantView
 
 MINE = TenantView("mine")
@@ -26,14 +26,14 @@ RUNS = [
 
 
 @pytest.fixture
-def engine(any_url: str) -> Iterator[Engine]:
-    database = Database(any_url)
-    with database.engine.begin() as connection:
+def engine(any_engine: Engine) -> Iterator[Engine]:
+    with any_engine.begin() as connection:
         for run in RUNS:
             insert_run(connection, replace(run, tenant="mine"))
             insert_run(connection, replace(run, id=f"{run.id}_of_other", tenant="other", thread_id=None))
-    yield database.engine
-    database.close()
+    yield any_engine
+    with any_engine.begin() as connection:
+        delete_runs(connection, [f"{run.id}{of}" for run in RUNS for of in ("", "_of_other")])
 
 
 def found(engine: Engine, wanted: RunFilter, page: Page | None = None) -> list[str]:
