@@ -106,7 +106,7 @@ simulate: setup
 else
 simulate: setup ## Find the bugs that are planted, then try 100,000 schedules of three simulated servers (SEED=42 shows one; SIMULATE="--schedules 1000" tries fewer)
 	$(SIMULATION) --planted
-	$(SIMULATION) $(SIMULATE)
+	$(SIMULATION) --report $(SIMULATE)
 endif
 
 bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md

@@ -1,6 +1,6 @@
 """Runs schedules, and reports: `make simulate`, or `make simulate SEED=42` to see one of them.
 
-python -m simulation [--schedules N] [--first SEED] [--seconds MOST] [--planted] [--seed SEED [--drop 1,2]]
+python -m simulation [--schedules N] [--first SEED] [--seconds MOST] [--report] [--planted] [--seed SEED [--drop 1,2]]
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos.parts import made_by
+from retinue.evals.report import replace_section
 
 from .planted import BUGS, concerns, planted
 from .schedule import Outcome, planned, simulate
 
+_PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 _BATCH = 100
 _COLLECTS = 10  # schedules between two collections of garbage: with less of it, memory stays in the caches
 _SHOWN = 10  # failing seeds that are told
@@ -31,6 +36,8 @@ class Tally:
 
     schedules: int = 0
     runs: int = 0
+    teams: int = 0
+    asks: int = 0
     statements: int = 0
     virtual: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
@@ -40,6 +47,8 @@ class Tally:
         """Count a schedule."""
         self.schedules += 1
         self.runs += outcome.runs
+        self.teams += outcome.teams
+        self.asks += outcome.asks
         self.statements += outcome.statements
         self.virtual += outcome.seconds
         self.faults += outcome.faults
@@ -50,6 +59,8 @@ class Tally:
         """Count what another counted."""
         self.schedules += other.schedules
         self.runs += other.runs
+        self.teams += other.teams
+        self.asks += other.asks
         self.statements += other.statements
         self.virtual += other.virtual
         self.faults += other.faults
@@ -63,6 +74,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seconds", type=float, default=3_600.0, help="begin no more schedules after so many seconds")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--report", action="store_true", help="write what came of it into docs/reliability.md")
     parser.add_argument("--planted", action="store_true", help="find the bugs that are planted on purpose")
     parser.add_argument("--seed", type=int, help="show the schedule of this seed")
     parser.add_argument("--drop", default="", help="leave out these of its orders and faults, by their numbers")
@@ -72,7 +84,7 @@ def main() -> int:
         return _show(asked.seed, [int(one) for one in asked.drop.split(",") if one], asked.bug)
     if asked.planted:
         return _find_planted(asked.processes)
-    return _run(asked.schedules, asked.first, asked.seconds, asked.processes)
+    return _run(asked.schedules, asked.first, asked.seconds, asked.processes, report=asked.report)
 
 
 def _show(seed: int, drop: Sequence[int], bug: str | None) -> int:
@@ -88,7 +100,7 @@ def _show(seed: int, drop: Sequence[int], bug: str | None) -> int:
     return bool(outcome.problems)
 
 
-def _run(schedules: int, first: int, seconds: float, processes: int) -> int:
+def _run(schedules: int, first: int, seconds: float, processes: int, *, report: bool) -> int:
     began = time.monotonic()
     tally = Tally()
     for done in _batches(schedules, first, began + seconds, processes):
@@ -101,7 +113,11 @@ def _run(schedules: int, first: int, seconds: float, processes: int) -> int:
             end="",
         )
     _say("")
-    _report(tally, time.monotonic() - began)
+    text = _said(tally, time.monotonic() - began)
+    _say(text)
+    _tell_broken(tally)
+    if report:
+        replace_section(_PAGE, "simulate", f"{made_by('make simulate')}{text}\n")
     return bool(tally.broken)
 
 
@@ -140,13 +156,17 @@ def batch(first: int, last: int) -> Tally:
     return tally
 
 
-def _report(tally: Tally, seconds: float) -> None:
-    _say(
-        f"{tally.schedules:,} schedules in {seconds:.0f} s ({tally.schedules / seconds:.0f}/s): {tally.runs:,} runs, "
-        f"{tally.statements:,} statements, {tally.virtual / 3600:.0f} hours of virtual time."
+def _said(tally: Tally, seconds: float) -> str:
+    faults = ", ".join(f"{count:,} × {kind}" for kind, count in tally.faults.most_common())
+    return (
+        f"{tally.schedules:,} schedules in {seconds:.0f} s ({tally.schedules / seconds:.0f} a second): {tally.runs:,} "
+        f"runs, {tally.teams:,} orders of teams, {tally.asks:,} for which somebody was asked, {tally.statements:,} "
+        f"statements, {tally.virtual / 3600:.0f} hours of virtual time. Schedules in which a promise was broken: "
+        f"{len(tally.broken)}.\n\nFaults: {faults}."
     )
-    _say(f"Faults: {', '.join(f'{count:,} × {kind}' for kind, count in tally.faults.most_common())}.")
-    _say(f"Promises broken: {len(tally.broken)} schedules.")
+
+
+def _tell_broken(tally: Tally) -> None:
     for outcome in sorted(tally.broken, key=lambda one: one.seed)[:_SHOWN]:
         drop = ",".join(map(str, shrunk(outcome)))
         _say(f"  {outcome.problems[0]}")

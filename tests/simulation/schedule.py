@@ -84,6 +84,8 @@ class Outcome:
     problems: list[str]
     faults: Counter[str]
     runs: int = 0
+    teams: int = 0  # orders of a team
+    asks: int = 0  # orders for which a person, or a client, is asked
     seconds: float = 0.0
     statements: int = 0
     parts: int = 0
@@ -185,7 +187,13 @@ class Schedule:
                 self._store.world = None
         problems = list(dict.fromkeys(world.problems))
         return Outcome(
-            plan.seed, problems, world.faults, runs, world.now, self._store.statements, trace=world.trace or []
+            plan.seed,
+            problems,
+            world.faults,
+            runs,
+            seconds=world.now,
+            statements=self._store.statements,
+            trace=world.trace or [],
         )
 
     def _prepare(self) -> None:
@@ -331,4 +339,6 @@ def simulate(seed: int, drop: Collection[int] = (), *, traced: bool = False) -> 
         if collects:
             gc.enable()
     outcome.parts = len(plan.orders) + len(plan.faults) + len(drop)
+    outcome.teams = sum(bool(order.levels) for order in plan.orders)
+    outcome.asks = sum("sign" in order.steps or "fetch" in order.steps for order in plan.orders)
     return outcome
