@@ -138,7 +138,8 @@ async def _references(session: aiohttp.ClientSession) -> AsyncIterator[int]:
 async def _named_files(session: aiohttp.ClientSession) -> AsyncIterator[int]:
     """Small requests that name large files, more than are remembered."""
     texts = [f"{number} ".encode() + b'a,{[:"Action: x\n' * 15_600 for number in range(40)]
-    files = [(await _upload(session, "a.txt", text))["id"] for text in texts]
+    made = await asyncio.gather(*(_upload(session, "a.txt", text) for text in texts))
+    files = [one["id"] for one in made]
     for begin in cycle(range(0, 40, 4)):
         four = files[begin : begin + 4]
         chat = [{"type": "file", "file": {"file_id": one}} for one in four]

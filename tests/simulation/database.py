@@ -82,7 +82,10 @@ class SimulatedDatabase(Database):
     async def write_apart(self, work: Work[T]) -> T:
         return await self.read(work if work is forget_ended else lambda connection: work(connection))
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._store.writers.put_back(self._writer)
+        self._store.readers.put_back(self._reader)
+        self._writer = self._reader = None
 
     async def close_async(self) -> None: ...
 
@@ -117,7 +120,8 @@ class SimulatedDatabase(Database):
                 piece.error, piece.untouched = StoreUnavailable("the database: it is away"), True
         else:
             self._store.quiet = all(getattr(one.work, "func", None) in (enter, leave) for one in pieces)
-            writer = self._writer or self._store.engine.connect()
+            writer = self._writer or self._store.writers.take()
+            self._writer = writer  # while it dies in there, too
             with self._acting(writer, reading=False):
                 self._writer = self._machine.act(lambda: commit_pieces(self._lock, writer, pieces))
         if not self._machine.alive:
@@ -161,7 +165,7 @@ class SimulatedDatabase(Database):
         if self._store.is_away:
             raise StoreUnavailable("the database: it is away")
         if self._reader is None or self._reader.invalidated:
-            self._reader = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            self._reader = self._store.readers.take()
         connection = self._reader
         with translate_errors(), self._acting(connection, reading=True):
             return self._machine.act(lambda: work(connection))

@@ -24,7 +24,7 @@ from .world import World
 
 SERVERS = 3
 _UNTIL = 400.0  # virtual seconds after which a schedule should long have ended
-_SHORT = ("look", "pay", "pay", "sign", "sign", "fetch", "pay+note", "note, pay")
+_SHORT = ("look", "pay", "pay", "sign", "fetch", "pay+note", "note, pay")
 _SHAPES = ("look", "pay", "sign", "note, pay", "look+look, note", "pay+note", "fetch", "sign+pay", "look, sign, note")
 _TEAMS = ("pay, look", "sign, note", "note+pay, sign", "fetch, pay")
 _LEVELS = {"worker": (), "lead": (2,), "chief": (2, 2), "tight": (2,)}
@@ -44,9 +44,9 @@ class Size:
 
 
 _SIZES = {
-    Size((1,), (1, 1, 2), (1, 0, 0, 0), _SHORT, (0, 0, 1)): 86,
-    Size((1, 1, 1, 2), (0, 1, 1, 2), (4, 3, 0, 0.5), _SHAPES): 10,
-    Size((1, 1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3, 4), (10, 5, 1, 1), _SHAPES): 4,
+    Size((1,), (1, 1, 2), (1, 0, 0, 0), _SHORT, (0, 0, 0, 1)): 90,
+    Size((1, 1, 1, 2), (0, 1, 1, 2), (4, 3, 0, 0.5), _SHAPES): 7,
+    Size((1, 1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3, 4), (10, 5, 1, 1), _SHAPES): 3,
 }
 
 
@@ -162,6 +162,7 @@ class Schedule:
         self.ledger = Ledger(self.world, store.rows)
         self._notifications = Notifications(self.world, store, plan.loses)
         self._servers: list[SimulatedServer] = []
+        self._started_ever: list[SimulatedServer] = []
         self.clients: Clients
 
     def run(self) -> Outcome:
@@ -185,6 +186,8 @@ class Schedule:
             finally:
                 world.dispose()
                 self._store.world = None
+                for one in self._started_ever:
+                    one.server.database.close()
         problems = list(dict.fromkeys(world.problems))
         return Outcome(
             plan.seed,
@@ -204,7 +207,9 @@ class Schedule:
     def _started(self, at: int) -> SimulatedServer:
         self._numbers[at] += 1
         process = f"server{at}.{self._numbers[at]}"
-        return SimulatedServer(self.world, self._store, self._deployment, process, self._plan.options)
+        server = SimulatedServer(self.world, self._store, self._deployment, process, self._plan.options)
+        self._started_ever.append(server)
+        return server
 
     def _over(self) -> bool:
         clients = self.clients

@@ -73,6 +73,23 @@ class _Driver(sqlite3.Connection):
         super().rollback()
 
 
+class Connections:
+    """Connections of SQLAlchemy that no machine uses, to be used again: making one takes as long as some reads."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._idle: list[Connection] = []
+
+    def take(self) -> Connection:
+        """Return one that is as good as new."""
+        return self._idle.pop() if self._idle else self._connect()
+
+    def put_back(self, connection: Connection | None) -> None:
+        """Keep one, unless something happened to it."""
+        if connection is not None and not (connection.closed or connection.invalidated or connection.in_transaction()):
+            self._idle.append(connection)
+
+
 class Store:
     """The database, which outlives schedules: each begins with empty tables."""
 
@@ -106,6 +123,8 @@ class Store:
         options: dict[str, Any] = {"json_serializer": json_text, "paramstyle": "named", "pool_reset_on_return": None}
         self.engine = create_engine("simulated://", creator=lambda: self.driver, poolclass=NullPool, **options)
         _begin_transactions(self.engine)
+        self.writers = Connections(self.engine.connect)
+        self.readers = Connections(lambda: self.engine.connect().execution_options(isolation_level="AUTOCOMMIT"))
 
     def begin(self, world: World) -> None:
         """Empty the tables for a new schedule."""
@@ -192,6 +211,6 @@ def _begin_transactions(engine: Engine) -> None:
     def begin(connection: Connection) -> None:
         if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
             driver: Any = connection.connection.dbapi_connection
-            driver.cursor().execute("BEGIN")
+            driver.execute("BEGIN")
 
     event.listen(engine, "begin", begin)

@@ -105,20 +105,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if not handle._cancelled:
                 self._ready.append(handle)
 
-    @property
-    def has_work(self) -> bool:
-        """Whether anything is ready to run."""
-        return bool(self._ready)
-
-    def __len__(self) -> int:
-        return len(self._ready)
-
-    def step(self) -> None:
-        """Run what is ready first."""
-        handle = self._ready.popleft()
-        if not handle._cancelled:
-            handle._run()
-
     def die(self) -> None:
         """Run nothing any more, not even what cleans up."""
         self.dead = True

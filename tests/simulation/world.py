@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import events
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -18,7 +18,7 @@ from .virtual_time import BEGAN, UPTIME, VirtualLoop
 
 _MOST = 100_000  # turns of a schedule
 _IDLE = 0.5  # seconds without a change after which time flies
-_LAZIEST = 3.0
+_LAZIEST = 4.0
 _NEVER = float("inf")
 _NESTED = 2  # machines whose statements others may come between, at a time
 
@@ -49,11 +49,11 @@ class Machine:
 
     def act(self, call: Callable[[], Any]) -> Any:
         """Call something with the loop and the clocks of this machine."""
-        world, before, loop = self.world, self.world.current, events._get_running_loop()
+        world, before, loop = self.world, self.world.current, _get_running_loop()
         if before is not None:
             before.ahead = CLOCK.ahead
         world.current, CLOCK.ahead = self, self.ahead
-        events._set_running_loop(self.loop)
+        _set_running_loop(self.loop)
         try:
             return call()
         finally:
@@ -61,7 +61,7 @@ class Machine:
             world.current = before
             if before is not None:
                 CLOCK.ahead = before.ahead
-            events._set_running_loop(loop)
+            _set_running_loop(loop)
 
     def burn(self) -> None:
         """A step or a statement has passed: the planned fault may come now."""
@@ -93,11 +93,13 @@ class Machine:
 
     def run_ready(self) -> None:
         """Run what is ready, as one iteration of a loop does."""
-        loop = self.loop
-        for _ in range(len(loop)):
-            if loop.dead or self.paused or not loop.has_work:
+        loop, ready = self.loop, self.loop._ready
+        for _ in range(len(ready)):
+            if loop.dead or self.paused or not ready:
                 return
-            loop.step()
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
             if self.fuse:
                 self.burn()
 
@@ -184,11 +186,11 @@ class World:
             before, self.current = self.current, None
             if before is not None:
                 before.ahead = CLOCK.ahead
-            loop = events._get_running_loop()
-            events._set_running_loop(None)
+            loop = _get_running_loop()
+            _set_running_loop(None)
             for _ in range(1 + int(self.dice.random() * 4)):
                 self._turn()
-            events._set_running_loop(loop)
+            _set_running_loop(loop)
             self.current = before
             if before is not None:
                 CLOCK.ahead = before.ahead

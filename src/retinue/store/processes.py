@@ -85,20 +85,21 @@ def database_time(connection: Connection) -> float:
 
 
 def enter(connection: Connection, process: str) -> None:
-    """Add a server that starts. A SQLite file has one server, so all others have ended."""
+    """Add a server that starts, and forget those that have been dead for long. A SQLite file has one server, so all
+    others have ended."""
     if connection.dialect.name == "sqlite":
         connection.execute(delete(processes))
     else:
         forget_ended(connection)
+        _FORGET.run(connection, {})
     show_life(connection, process)
 
 
 def show_life(connection: Connection, process: str) -> None:
-    """Note that a server is alive, and forget those that have been dead for long."""
+    """Note that a server is alive."""
     me = {"process": process}
     if not _SHOW.run(connection, me):
         _ENTER.run(connection, me)
-    _FORGET.run(connection, {})
 
 
 def forget_ended(connection: Connection) -> None:
