@@ -25,7 +25,7 @@ from .schedule import Outcome, planned, simulate
 
 _PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 _BATCH = 100
-_COLLECTS = 20  # schedules between two collections of garbage: with less of it, memory stays in the caches
+_COLLECTS = 10  # schedules between two collections of garbage: with less of it, memory stays in the caches
 _SHOWN = 10  # failing seeds that are told
 _MOST = 60.0  # seconds in which a planted bug must be found
 
