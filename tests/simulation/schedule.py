@@ -44,9 +44,9 @@ class Size:
 
 
 _SIZES = {
-    Size((1,), (1, 1, 2), (1, 0, 0, 0), _SHORT, (0, 0, 0, 1)): 90,
-    Size((1, 1, 1, 2), (0, 1, 1, 2), (4, 3, 0, 0.5), _SHAPES): 7,
-    Size((1, 1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3, 4), (10, 5, 1, 1), _SHAPES): 3,
+    Size((1,), (1, 1, 2), (1, 0, 0, 0), _SHORT, (0, 0, 0, 1)): 94,
+    Size((1, 1, 1, 2), (0, 1, 1, 2), (4, 3, 0, 0.5), _SHAPES): 4,
+    Size((1, 1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3, 4), (10, 5, 1, 1), _SHAPES): 2,
 }
 
 
@@ -73,6 +73,7 @@ class Plan:
     faults: tuple[Fault, ...]
     loses: float
     flaky: float
+    joins: float  # seconds after which the last server starts, while the others work
     options: Options
 
 
@@ -103,6 +104,7 @@ def planned(seed: int, drop: Collection[int] = ()) -> Plan:
     faults = [_fault(dice) for _ in range(dice.choice(size.faults))]
     loses = dice.choice((0.0, 0.0, 0.05, 0.2))
     flaky = dice.choice((0.0, 0.0, 0.0, 0.02, 0.2))
+    joins = dice.choice((0.0, 4.0, 4.0, 4.0)) * dice.random()
     kept = [order for at, order in enumerate(orders) if at not in drop]
     for order in kept:
         order.abandons = order.abandons and all(one is order or one.thread != order.thread for one in kept)
@@ -110,7 +112,7 @@ def planned(seed: int, drop: Collection[int] = ()) -> Plan:
     left = [fault for at, fault in enumerate(faults, len(orders)) if at not in drop]
     ttl = dice.choice((2, 8)) if expires else 10_000
     options = Options(run_ttl=ttl, human_ttl=ttl)
-    return Plan(seed, tuple(kept), tuple(left), loses, flaky, options)
+    return Plan(seed, tuple(kept), tuple(left), loses, flaky, joins, options)
 
 
 def _order(dice: Random, size: Size, number: int) -> Order:
@@ -201,13 +203,13 @@ class Schedule:
 
     def _prepare(self) -> None:
         for at in range(SERVERS):
-            self._servers.append(self._started(at))
+            self._servers.append(self._started(at, self._plan.joins if at == SERVERS - 1 else 0.0))
         self.clients = Clients(self.world, self.ledger, self._servers, self._plan.loses)
 
-    def _started(self, at: int) -> SimulatedServer:
+    def _started(self, at: int, after: float = 0.0) -> SimulatedServer:
         self._numbers[at] += 1
         process = f"server{at}.{self._numbers[at]}"
-        server = SimulatedServer(self.world, self._store, self._deployment, process, self._plan.options)
+        server = SimulatedServer(self.world, self._store, self._deployment, process, self._plan.options, after)
         self._started_ever.append(server)
         return server
 

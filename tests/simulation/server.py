@@ -34,9 +34,12 @@ class Gone(Exception):
 
 
 class SimulatedServer:
-    """A process of `retinue serve`, without HTTP. `process` is its id among those that share the database."""
+    """A process of `retinue serve`, without HTTP. `process` is its id among those that share the database, and `after`
+    the seconds that it takes to start."""
 
-    def __init__(self, world: World, store: Store, deployment: Deployment, process: str, options: Options) -> None:
+    def __init__(
+        self, world: World, store: Store, deployment: Deployment, process: str, options: Options, after: float
+    ) -> None:
         self.process = process
         self.machine = machine = Machine(world, process)
         self.world = world
@@ -52,14 +55,15 @@ class SimulatedServer:
         self.server = Server(deployment, database, self.runs, options, indexing, id=SimpleNamespace())  # type: ignore[arg-type]
         self._peers = Peers(self.runs)
         self._keeping: asyncio.Task[None] | None = None
-        machine.begin(self._serve())
+        machine.begin(self._serve(after))
 
     @property
     def answers(self) -> bool:
         """Whether it takes requests."""
         return self.joined and not self.stopped and self.machine.alive
 
-    async def _serve(self) -> None:
+    async def _serve(self, after: float) -> None:
+        await asyncio.sleep(after)
         while True:
             with suppress(StoreUnavailable):
                 await self._peers.join()

@@ -24,7 +24,7 @@ from .world import Machine, World
 
 DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
 _GONE = "Cannot operate on a closed database."  # what SQLAlchemy takes for a connection that was lost
-_TABLES = ("runs", "events", "messages", "submissions", "processes", "requests", "run_metadata", "contents")
+_TABLES = ("runs", "events", "messages", "submissions", "processes", "requests")  # what schedules write to
 
 
 class SharedDialect(SQLiteDialect_pysqlite):
