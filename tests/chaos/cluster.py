@@ -164,8 +164,8 @@ class Breaking:
             for number in range(times):
                 await self._of.ready()
                 working = [asyncio.create_task(self._thread(client)) for _ in range(12)]
-                await asyncio.sleep(self._dice.uniform(0.8, 1.6))
-                one = self._of.workers[number % 3]
+                one = await until_async(self._busy, 30)
+                assert one is not None
                 one.process.send_signal(signal.SIGSTOP if stop else signal.SIGKILL)
                 began = time.time()
                 self._left += [(run_id, began, stop) for run_id in await asyncio.to_thread(self._driven, one)]
@@ -228,6 +228,13 @@ class Breaking:
             return found if len(found) > 1 else []
 
         return self._dice.choice(await until_async(there, 60))
+
+    async def _busy(self) -> WorkerProcess | None:
+        """A worker that drives runs."""
+        for one in self._dice.sample(self._of.workers, 3):
+            if await asyncio.to_thread(self._driven, one):
+                return one
+        return None
 
     async def _supervise(self) -> None:
         """Start workers again that ended by themselves, since the database was away when they started."""

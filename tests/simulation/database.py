@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from retinue.errors import StoreUnavailable
 from retinue.runs.leases import unfinished_runs
@@ -26,6 +27,7 @@ from .world import Machine
 T = TypeVar("T")
 _AGAIN = 0.05  # seconds between retries, as in the real one
 _PATIENCE = 10.0
+_AT_ONCE = 0.95  # the part of the reads that take no time, of those whose result is known
 _ALIKE = (threads_waited_for, left_callers, continued_runs, forget_ended)  # for whoever asks
 
 
@@ -73,7 +75,7 @@ class SimulatedDatabase(Database):
 
     async def read(self, work: Work[T], *, small: bool = False) -> T:
         world = self._machine.world
-        if world.chance(0.8) and self._current() and (key := self._key(work)) in self._store.known:
+        if world.chance(_AT_ONCE) and self._current() and (key := self._key(work)) in self._store.known:
             return self._store.known[key]  # type: ignore[no-any-return]
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         world.later(world.delay(), partial(self._read_now, work, future))
@@ -122,8 +124,8 @@ class SimulatedDatabase(Database):
             self._store.quiet = all(getattr(one.work, "func", None) in (enter, leave) for one in pieces)
             writer = self._writer or self._store.writers.take()
             self._writer = writer  # while it dies in there, too
-            with self._acting(writer, reading=False):
-                self._writer = self._machine.act(lambda: commit_pieces(self._lock, writer, pieces))
+            commit = partial(commit_pieces, self._lock, writer, pieces)
+            self._writer = self._act(commit, writer, reading=False)
         if not self._machine.alive:
             return
         left = [piece for piece in pieces if piece.untouched and now < piece.until]
@@ -167,8 +169,11 @@ class SimulatedDatabase(Database):
         if self._reader is None or self._reader.invalidated:
             self._reader = self._store.readers.take()
         connection = self._reader
-        with translate_errors(), self._acting(connection, reading=True):
-            return self._machine.act(lambda: work(connection))
+        try:
+            return self._act(partial(work, connection), connection, reading=True)
+        except (SQLAlchemyError, sqlite3.Error):
+            with translate_errors():
+                raise
 
     def _recalled(self, work: Work[Any]) -> Any:
         """Return what `work` reads. What was read since the last write, while the same servers lived, is kept: most of
@@ -207,14 +212,13 @@ class SimulatedDatabase(Database):
             return None
         return key
 
-    @contextmanager
-    def _acting(self, connection: Connection, *, reading: bool) -> Iterator[None]:
-        """Statements in the block are those of this machine."""
+    def _act(self, call: Callable[[], T], connection: Connection, *, reading: bool) -> T:
+        """Call something on this machine, whose statements are those on the connection."""
         store = self._store
         before = store.acting, store.connection, store.reading
         store.acting, store.connection, store.reading = self._machine, connection, reading
         try:
-            yield
+            return self._machine.act(call)  # type: ignore[no-any-return]
         finally:
             store.acting, store.connection, store.reading = before
 
