@@ -187,6 +187,8 @@ BUGS: dict[str, Callable[[], list[Patch]]] = {
 def concerns(name: str, plan: Plan) -> bool:
     """Whether a plan has what a bug is about: for some, most have not."""
     match name:
+        case "an epoch check left out":
+            return any(fault.kind == "pause" and fault.size > 10 for fault in plan.faults)
         case "a park that ends the run":
             return any(fault.kind == "stop" and fault.size < 5 for fault in plan.faults)
         case "a lost write that counts as done":
