@@ -181,13 +181,23 @@ def test_a_run_that_ends_without_an_answer_counts_as_wrong(tmp_path: Path) -> No
 def test_functions_of_a_question_are_offered_for_it_alone_and_do_nothing(tmp_path: Path) -> None:
     function = {"name": "add", "description": "adds", "parameters": {"properties": {"a": {"type": "integer"}}}}
     sum_ = Question("sum", "Add 2", calls=(ExpectedCall("add", {"a": 2}),), functions=(function,))
-    script = ({"when": "Add", "call": {"tool": "add", "input": {"a": 2}}}, {"when": "accepted", "finish": "Done"})
+    script = ({"when": "Add", "call": {"tool": "add", "input": {"a": 2}}}, {"when": "Accepted", "finish": "Done"})
     bare = Agent(PromptModel(script=[*script, *SCRIPT]), [])
     found = asked(tmp_path / "a", sum_, RIVER, by=bare)
     assert marks_of(sum_, found.runs["sum"]).right
     assert found.runs["sum"].events[0].tools == ("add",)  # type: ignore[union-attr]
     assert found.runs["river"].events[0].tools == ()  # type: ignore[union-attr]
     assert bare.tools == []
+
+
+def test_several_calls_of_such_functions_are_no_run_in_circles(tmp_path: Path) -> None:
+    calls = tuple(ExpectedCall("add", {"a": number}) for number in range(6))
+    question = Question("sums", "Add all", calls=calls, functions=({"name": "add"},))
+    script = [{"when": f"all|{at - 1}}}", "times": 1, "call": {"tool": "add", "input": {"a": at}}} for at in range(6)]
+    adding = Agent(PromptModel(script=[*script, {"finish": "Done"}]), [], strategy="react")
+    run = asked(tmp_path / "a", question, by=adding).runs["sums"]
+    assert marks_of(question, run).right
+    assert [seen.note for step in run.steps for seen in step.observations] == [""] * 6
 
 
 def test_each_run_browses_for_itself(tmp_path: Path) -> None:

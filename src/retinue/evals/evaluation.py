@@ -28,7 +28,6 @@ from .questions import Question
 _UNREACHED = ("model_unavailable", "rate_limit_exceeded")
 _MISTAKES = ("model_refused", "invalid_request")
 _IN_A_ROW = 10  # failures after which the model is taken to be gone
-_SAID = "The call was accepted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,8 @@ def _pretended(function: Mapping[str, Any]) -> Tool:
 
 
 def _accepted(**arguments: Any) -> str:
-    return _SAID
+    """Return what differs from call to call, so that several calls are no run in circles."""
+    return f"Accepted: {json.dumps(arguments, ensure_ascii=False, default=str)}"
 
 
 def _key(question: Question) -> str:
