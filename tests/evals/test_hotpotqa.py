@@ -12,13 +12,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from retinue import Agent, Budget, DataError, PromptModel, Tool
-from retinue.evals.hotpotqa import Answered, Question, evaluate, questions, report
+from retinue import Agent, Budget, PromptModel, Tool
+from retinue.evals.hotpotqa import Answered, evaluate, report
+from retinue.evals.questions import Question
 from retinue.evals.report import chart, levels, replace_section
 from retinue.evals.search_methods import SEARCHES
 
-FILM = Question("q1", "Who directed The Piano?", "Jane Campion")
-RIVER = Question("q2", "Is the Seine a river?\u2028", "yes")
+FILM = Question("q1", "Who directed The Piano?", ("Jane Campion",))
+RIVER = Question("q2", "Is the Seine a river?\u2028", ("yes",))
 SEARCH = Tool("Search", lambda query: "[The Piano] directed by Jane Campion", "facts", effects="read")
 
 
@@ -106,18 +107,6 @@ def test_a_line_cut_inside_a_character_is_asked_again(tmp_path: Path) -> None:
     content = kept.read_bytes()
     kept.write_bytes(content[: content.index("é".encode()) + 1])
     assert evaluated(kept, RIVER)[0].answer == "Yes, \u2028é"
-
-
-def test_questions_are_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "questions.jsonl"
-    good = {"id": "q1", "question": " Who directed The Piano? ", "answer": "Jane Campion", "level": "easy"}
-    path.write_text(json.dumps(good) + "\n", encoding="utf-8")
-    assert list(questions(path)) == [FILM]
-    for bad in ("{", "[]", '{"id": "q2", "question": "?"}', '{"id": "q2", "question": 5, "answer": "x"}', ""):
-        path.write_text(f"{json.dumps(good)}\n{bad}\n", encoding="utf-8")
-        with pytest.raises(DataError) as caught:
-            list(questions(path))
-        assert str(caught.value) == f"{path}:2: want an object with id, question and answer"
 
 
 RECORDS = [

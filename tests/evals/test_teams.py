@@ -13,12 +13,15 @@ from click.testing import CliRunner
 
 from retinue import DataError, PromptModel
 from retinue.evals import teams as module
+from retinue.evals.datasets.question_file import read_questions
 from retinue.evals.kept_results import unreadable
-from retinue.evals.tasks import Number, TwoStep, evaluate, solves, tasks
+from retinue.evals.metrics import is_right
+from retinue.evals.questions import Number, Question
+from retinue.evals.tasks import evaluate
 from retinue.evals.teams import SPLITS, team
 
 DATA = Path("data/teams")
-QUESTIONS = {split: list(tasks(DATA / name)) for split, name in SPLITS.items()}
+QUESTIONS = {split: read_questions(DATA / name) for split, name in SPLITS.items()}
 LOOKED_UP = {
     "loaves": ("loaves", "640 * 7"),
     "railway": ("Harrow Line", "96 / 5"),
@@ -38,7 +41,7 @@ LOOKED_UP = {
 }
 
 
-def script(question: TwoStep) -> list[dict[str, Any]]:
+def script(question: Question) -> list[dict[str, Any]]:
     """What the models of the supervisor and of both workers say to this question, one after the other."""
     fact, sum_ = LOOKED_UP[question.id]
     return [
@@ -53,12 +56,12 @@ def script(question: TwoStep) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("question", [one for split in QUESTIONS.values() for one in split], ids=lambda one: one.id)
-def test_the_scripted_team_answers_all(question: TwoStep) -> None:
+def test_the_scripted_team_answers_all(question: Question) -> None:
     result = team(PromptModel(script=script(question)), DATA / "passages.jsonl").run(question.question)
-    assert solves(result.answer, question), result.transcript
+    assert is_right(result.answer, question), result.transcript
     assert [action.tool for step in result.steps for action in step.actions] == ["archive", "maths"]
     seen = [step.observations[0].text for step in result.steps]
-    assert solves(seen[1], question)
+    assert is_right(seen[1], question)
     assert (unreadable(result), result.usage.runs) == (0, 2)
 
 
@@ -67,7 +70,7 @@ def test_no_question_and_no_passage_gives_an_answer_away() -> None:
     texts = (DATA / "passages.jsonl").read_text(encoding="utf-8")
     numbers = {float(found.replace(",", "")) for found in re.findall(r"\d[\d,]*", texts)}
     for question in (one for split in QUESTIONS.values() for one in split):
-        assert solves(question.question, question) is False
+        assert is_right(question.question, question) is False
         assert not numbers & {wanted.number for wanted in question.answers if isinstance(wanted, Number)}
 
 

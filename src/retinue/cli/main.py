@@ -19,6 +19,7 @@ _GROUPS = {
     "Answer": {
         "ask": "Answer a question with an agent that calculates and searches.",
         "run": "Answer a question with an agent of a file.",
+        "eval": "Learn how good agents are, on a dataset of questions.",
         "serve": "Serve a file's agents and pipelines to OpenAI clients.",
         "worker": "Drive the runs of servers that share a database.",
         "up": "Try a file on a cluster on this machine.",
@@ -42,7 +43,7 @@ _GROUPS = {
         "runs": "Show runs that were suspended, and let them go on.",
     },
 }
-_MODULES = {"runs": "suspended"}  # of commands that are not called like theirs
+_MODULES = {"runs": "suspended", "eval": "evaluate"}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 

@@ -7,9 +7,8 @@ each answer at once as a JSON line, and writes the report. Running it again cont
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -20,26 +19,18 @@ import click
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.run_result import RunResult
-from ..errors import DataError
 from ..models import PromptModel
 from ..strategies.react import React
+from .datasets.question_file import read_questions
 from .kept_results import keep, records, setup_of, unreadable
 from .metrics import exact_match, f1
+from .questions import Question
 from .report import chart, replace_section
 from .search_methods import SEARCHES
 
 STEPS = 6
 TOP_K = 3
 STRATEGY = React(answer="as short as possible (1 to 5 words)", answer_chars=80)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question of the dataset with its gold answer."""
-
-    id: str
-    question: str
-    answer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +54,16 @@ class Answered:
     output_tokens: int
 
 
-def questions(path: Path) -> Iterator[Question]:
-    """Yield the questions in a JSONL file. Raises `DataError` with the number of an invalid line."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                values = json.loads(line)
-                yield Question(values["id"], values["question"].strip(), values["answer"])
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise DataError(f"{path}:{number}: want an object with id, question and answer") from error
-
-
 def answered(question: Question, result: RunResult, setup: str) -> Answered:
     """Return the scores and costs of one run."""
     return Answered(
         question.id,
         setup,
         question.question,
-        question.answer,
+        question.gold,
         result.answer,
-        exact_match(result.answer, question.answer),
-        f1(result.answer, question.answer),
+        exact_match(result.answer, question.gold),
+        f1(result.answer, question.gold),
         str(result.stop_reason),
         result.usage.requests,
         len(result.steps),
@@ -148,9 +128,7 @@ def _column(records: Sequence[Answered]) -> Mapping[str, str]:
 def main(data: Path, out: Path, model: str, base_url: str | None, first: int | None, only: str | None) -> None:
     """Evaluate an agent on the questions in DATA and write the report into OUT/RESULTS.md."""
     engine = PromptModel(model, base_url=base_url)
-    asked = list(questions(data / "questions.jsonl"))[:first]
-    if not asked:
-        raise DataError(f"{data / 'questions.jsonl'} contains no questions")
+    asked = read_questions(data / "questions.jsonl")[:first]
     out.mkdir(parents=True, exist_ok=True)
     runs = {}
     for search in [only] if only else SEARCHES:

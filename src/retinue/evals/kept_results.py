@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,10 +22,17 @@ R = TypeVar("R")
 
 def keep(record: DataclassInstance, path: Path) -> None:
     """Append a record to the file at once."""
-    old = path.read_bytes() if path.exists() else b""
-    with path.open("a", encoding="utf-8") as out:
-        out.write("\n" if old and not old.endswith(b"\n") else "")  # the last line is truncated; leave it
-        out.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+    text = f"{json.dumps(asdict(record), ensure_ascii=False)}\n".encode("utf-8", "replace")
+    with path.open("ab") as out:
+        out.write(text if _ends_with_a_line(path) else b"\n" + text)  # leaves a truncated line as it is
+
+
+def _ends_with_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        if not file.seek(0, SEEK_END):
+            return True
+        file.seek(-1, SEEK_END)
+        return file.read() == b"\n"
 
 
 def records(path: Path, kind: type[R]) -> Iterator[R]:

@@ -7,15 +7,12 @@ at once as a JSON line, and writes the report. Running it again continues with t
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import click
 
@@ -24,34 +21,16 @@ from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.run_result import RunResult
 from ..core.values import AgentAction, Decision
-from ..errors import DataError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
 from ..tools import calculator, passages
+from .datasets.question_file import read_questions
 from .kept_results import keep, records, setup_of, unreadable
-from .metrics import normalise
+from .metrics import is_right
+from .questions import Question
 from .report import replace_section
 
 BUDGET = Budget(steps=8, seconds=240)
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """An accepted number, with a tolerance of `within`."""
-
-    number: float
-    within: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class TwoStep:
-    """A task. An answer is correct if it contains one of `answers` and none of the `rivals`."""
-
-    id: str
-    question: str
-    answers: tuple[str | Number, ...]
-    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,37 +51,7 @@ class Done:
     output_tokens: int
 
 
-def tasks(path: Path) -> Iterator[TwoStep]:
-    """Yield the tasks in a JSONL file. Raises `DataError` with the number of an invalid line."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                values = json.loads(line)
-                answers = tuple(_accepted(value) for value in values["answers"])
-                yield TwoStep(values["id"], values["question"].strip(), answers, tuple(values.get("rivals", ())))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise DataError(f"{path}:{number}: want an object with id, question and answers") from error
-
-
-def _accepted(value: str | Mapping[str, Any]) -> str | Number:
-    return value if isinstance(value, str) else Number(float(value["number"]), float(value.get("within", 0.0)))
-
-
-def solves(answer: str, task: TwoStep) -> bool:
-    """Return whether `answer` is correct."""
-    words = f" {normalise(answer)} "
-    if any(f" {normalise(rival)} " in words for rival in task.rivals):
-        return False
-    numbers = [float(found.replace(",", "")) for found in _NUMBER.findall(answer)]
-    return any(
-        any(abs(number - wanted.number) <= wanted.within + 1e-9 for number in numbers)
-        if isinstance(wanted, Number)
-        else f" {normalise(wanted)} " in words
-        for wanted in task.answers
-    )
-
-
-def done(task: TwoStep, result: RunResult, strategy: str, setup: str) -> Done:
+def done(task: Question, result: RunResult, strategy: str, setup: str) -> Done:
     """Return the score and the costs of one run."""
     return Done(
         task.id,
@@ -110,7 +59,7 @@ def done(task: TwoStep, result: RunResult, strategy: str, setup: str) -> Done:
         setup,
         task.question,
         result.answer,
-        solves(result.answer, task),
+        is_right(result.answer, task),
         str(result.stop_reason),
         result.usage.requests,
         unreadable(result),
@@ -120,7 +69,7 @@ def done(task: TwoStep, result: RunResult, strategy: str, setup: str) -> Done:
     )
 
 
-async def evaluate(agent: Agent, given: Sequence[TwoStep], kept: Path) -> list[Done]:
+async def evaluate(agent: Agent, given: Sequence[Question], kept: Path) -> list[Done]:
     """Run the tasks that have no result in the file `kept` from the same setup, one at a time; store each at once."""
     strategy, setup = agent.strategy.name, await setup_of(agent)
     found = {
@@ -193,9 +142,7 @@ def _names(text: str) -> list[str]:
 def main(data: Path, strategies: str, out: Path, model: str, base_url: str | None) -> None:
     """Run strategies over the tasks in DATA and write the report into OUT/RESULTS.md."""
     names = _names(strategies)
-    given = list(tasks(data / "tasks.jsonl"))
-    if not given:
-        raise DataError(f"{data / 'tasks.jsonl'} contains no tasks")
+    given = read_questions(data / "tasks.jsonl")
     tools = [passages(data / "passages.jsonl"), calculator]
     asked = PromptModel(model, base_url=base_url)
     out.mkdir(parents=True, exist_ok=True)

@@ -18,12 +18,12 @@ from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.protocols import Model
 from ..core.tool import Tool
-from ..errors import DataError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
 from ..tools import calculator, passages
+from .datasets.question_file import read_questions
 from .report import replace_section
-from .tasks import Done, evaluate, summary_table, tasks
+from .tasks import Done, evaluate, summary_table
 
 SPLITS: Mapping[str, str] = {"questions": "questions.jsonl", "test": "test_questions.jsonl"}
 BUDGET = Budget(steps=8, seconds=600)
@@ -57,9 +57,7 @@ def main(data: Path, splits: Sequence[str], strategy: str, out: Path, model: str
     """Ask a team the questions in DATA and write the report into OUT/RESULTS.md."""
     asked = PromptModel(model, base_url=base_url)
     supervisor = team(asked, data / "passages.jsonl", strategy)
-    given = {split: list(tasks(data / SPLITS[split])) for split in splits}
-    if empty := [split for split in splits if not given[split]]:
-        raise DataError(f"{data / SPLITS[empty[0]]} contains no questions")
+    given = {split: read_questions(data / SPLITS[split]) for split in splits}
     out.mkdir(parents=True, exist_ok=True)
 
     async def all_of_them() -> dict[str, list[Done]]:

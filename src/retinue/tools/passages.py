@@ -55,6 +55,12 @@ class Passages:
         with self._lock:
             return int(self._database.execute("SELECT count(*) FROM passages").fetchone()[0])
 
+    def documents(self) -> list[Document]:
+        """Return all passages, in the order in which they were added."""
+        with self._lock:
+            rows = self._database.execute("SELECT rowid, title, text FROM passages ORDER BY rowid").fetchall()
+        return [Document(text, str(row), {"title": title}) for row, title, text in rows]
+
     def search(self, query: str, top_k: int = 3) -> list[Document]:
         """Return the `top_k` best passages for `query`, best first; `score` is BM25, higher is better."""
         wanted = match_expression(query)

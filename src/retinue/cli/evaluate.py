@@ -1,0 +1,99 @@
+"""`retinue eval`: how good are agents, on a dataset of questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from .._internal.sync_bridge import run_to_completion
+from ..display.terminal import clean
+from ..errors import RetinueError, UsageError
+from ..evals.configurations import configurations_of, judge_of
+from ..evals.datasets import FORMATS, open_dataset
+from ..evals.evaluation import Told
+from ..evals.report_tables import share_text
+from ..evals.study import ANSWERS, SEARCHES, Findings, Study, chosen, conduct, write_reports
+from .progress_line import Progress
+
+
+@click.command("eval")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--agent", "agents", multiple=True, metavar="NAME", help="Which agents; repeatable.")
+@click.option("--dataset", required=True, metavar="D", help=f"A JSONL file or folder, or {'|'.join(FORMATS)}:PATH.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("eval-results"), show_default=True
+)
+@click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first so many questions.")
+@click.option("--tag", "tags", multiple=True, metavar="T", help="Only questions with this tag; repeatable.")
+@click.option("--at-once", type=click.IntRange(1), default=1, show_default=True, help="Questions asked at once.")
+@click.option("--search", type=click.Choice(SEARCHES), help="Give the agents a search of the dataset's passages.")
+@click.option("--judge", default="", metavar="MODEL", help="Have a model judge the answers, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object and nothing else.")
+def command(
+    files: tuple[Path, ...],
+    agents: tuple[str, ...],
+    dataset: str,
+    out: Path,
+    first: int | None,
+    tags: tuple[str, ...],
+    at_once: int,
+    search: str | None,
+    judge: str,
+    as_json: bool,
+) -> int:
+    """Ask the agents of each FILE the questions of a dataset, and report how good they are, with confidence intervals.
+
+    Several agents are compared on the same questions. Each answer is kept in OUT at once, so the same command goes on
+    where it was stopped. Writes OUT/report.md and OUT/report.html. The exit status is 0 if all questions were answered.
+    """
+    asked = chosen(open_dataset(dataset), tags, first)
+    study = Study(
+        configurations_of(files, agents),
+        asked,
+        out,
+        at_once,
+        search or "",
+        judge_of(files[0], judge) if judge else None,
+    )
+    try:
+        with Progress() as progress:
+            findings = run_to_completion(conduct(study, _shown_on(progress)))
+        return _reported(study, findings, as_json=as_json)
+    except OSError as error:
+        raise UsageError(f"{error.filename or out}: {error.strerror or error}") from error
+    except (KeyboardInterrupt, RetinueError):
+        if (out / ANSWERS).exists():
+            click.echo(f"stopped; the answers so far are in {out / ANSWERS}: the same command goes on", err=True)
+        raise
+
+
+def _shown_on(progress: Progress) -> Callable[[Told], None]:
+    def show(told: Told) -> None:
+        name = clean(told.configuration).replace(" ", "_")
+        progress.show(f"{name} {told.right} of {told.done} right", told.done, told.of, "questions")
+
+    return show
+
+
+def _reported(study: Study, findings: Findings, *, as_json: bool) -> int:
+    plain, page = write_reports(study, findings)
+    if as_json:
+        found = asdict(findings.figures) | {"reports": [str(plain), str(page)]}
+        click.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        for one in findings.figures.configurations:
+            right = f"right {share_text(one.shares['right'])}" if "right" in one.shares else "nothing was answered"
+            click.echo(f"{clean(one.name)}: {right} of {one.questions} questions")
+        click.echo(f"The whole report is in {plain} and {page}.")
+    for name, failed in findings.failed.items():
+        why = next(iter(failed.values()))
+        click.echo(
+            f"{clean(name)}: {len(failed)} questions have no answer, since the model failed ({clean(why)}); "
+            "the same command asks them again",
+            err=True,
+        )
+    return int(bool(findings.failed))

@@ -1,0 +1,98 @@
+"""The configurations that are compared: agents of files, each with a fingerprint of all that its answers depend on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..agent import Agent
+from ..config.agent_snapshot import snapshot_of
+from ..config.builder import Builder
+from ..config.file_check import load_spec
+from ..config.places import unknown
+from ..config.references import parts
+from ..config.specs import AgentSpec, ChainSpec, FileSpec, GroupSpec
+from ..config.yaml_files import chosen_agent
+from ..core.protocols import Model
+from ..errors import DataError
+from ..models import PromptModel
+from .kept_results import setup_of
+
+_READ = (".py", ".yml", ".yaml", ".json", ".jsonl", ".md", ".txt")  # files that an agent may read but not write
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An agent, by the name that reports use."""
+
+    name: str
+    agent: Agent
+
+
+def configurations_of(files: Sequence[Path], names: Sequence[str] = ()) -> tuple[Configuration, ...]:
+    """Return the agents called `names` in the files; without names, the only agent of each file.
+
+    Raises `DataError` with all problems of a file, or for a name that no file has, and `UsageError` for a file with
+    several agents of which none is named.
+    """
+    specs = [load_spec(file) for file in files]
+    there = [_agents(spec) for spec in specs]
+    for name in names:
+        if not any(name in agents for agents in there):
+            raise DataError(
+                f"{', '.join(map(str, files))}: {unknown('agent', name, [one for its in there for one in its])}"
+            )
+    found = []
+    for file, spec, agents in zip(files, specs, there, strict=True):
+        builder = Builder(spec)
+        chosen = [name for name in names if name in agents] if names else [chosen_agent(spec, None)]
+        found += [(file, Configuration(name, builder.get(name))) for name in dict.fromkeys(chosen)]
+    count = Counter(one.name for _, one in found)
+    return tuple(replace(one, name=f"{file}:{one.name}") if count[one.name] > 1 else one for file, one in found)
+
+
+def judge_of(file: Path, name: str) -> Model:
+    """Return the model called `name`: a `PromptModel` of the file, or as for `retinue ask`."""
+    spec = load_spec(file)
+    if any(one.name == name and one.type == "PromptModel" for one in spec.components or ()):
+        model: Model = Builder(spec).get(name)
+        return model
+    return PromptModel(name)
+
+
+async def fingerprint(agent: Agent, *more: Any) -> str:
+    """Return a fingerprint of an agent, of the text files that its file names, and of `more`."""
+    whole = agent.origin.whole if agent.origin is not None else {}
+    folder = agent.origin.folder if agent.origin is not None else Path()
+    files = [(str(path), digest(path)) for path in _named(whole, folder)]
+    return await setup_of(agent, snapshot_of(agent).hash, files, *more)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _agents(spec: FileSpec) -> list[str]:
+    return [name for name, part in parts(spec).items() if isinstance(part, AgentSpec | GroupSpec | ChainSpec)]
+
+
+def _named(value: Any, folder: Path) -> Iterator[Path]:
+    """Yield the text files that the values name, as `tools.py`, `tools.py:function`, or by their folder."""
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _named(one, folder)
+    elif isinstance(value, str) and 0 < len(value) < 256 and value.isprintable():
+        for text in dict.fromkeys((value, value.rpartition(":")[0])):
+            yield from _text_files(folder / text) if text.strip("./") else ()
+
+
+def _text_files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from (one for one in sorted(path.rglob("*")) if one.suffix in _READ and one.is_file())
+    elif path.suffix in _READ and path.is_file():
+        yield path

@@ -1,0 +1,95 @@
+"""A dataset's question, and what counts as its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An accepted number, with a tolerance of `within`."""
+
+    number: float
+    within: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The accepted values of an argument; an `optional` one may also be left out."""
+
+    values: tuple[Any, ...]
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCall:
+    """A call that an agent should make: the tool's name, and its arguments, of which each is a value or `OneOf`."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of a dataset.
+
+    Args:
+        answers: Texts and numbers, of which any is right.
+        unanswerable: The right answer says that the sources do not state it; `answers` is empty.
+        evidence: The titles of the passages that are needed.
+        tags: What kind of question it is, for figures by tag.
+        rivals: Texts that a right answer does not contain, such as the other one of two that are compared.
+        calls: Calls that should be made.
+        functions: Functions that are offered for this question alone: `name`, `description`, and `parameters` as a JSON
+            Schema. They do nothing.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str | Number, ...] = ()
+    unanswerable: bool = False
+    evidence: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+    calls: tuple[ExpectedCall, ...] = ()
+    functions: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def gold(self) -> str:
+        """What is right, for people."""
+        if self.unanswerable:
+            return "(not stated)"
+        return " | ".join(_shown(one) for one in self.answers) or "; ".join(map(_call, self.calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Questions, and the `passages` in which they can be looked up, if the dataset has such a file."""
+
+    name: str
+    questions: tuple[Question, ...]
+    passages: Path | None = None
+
+
+def _shown(answer: str | Number) -> str:
+    if isinstance(answer, str):
+        return answer
+    return f"{answer.number:.12g}{f' ± {answer.within:.12g}' if answer.within else ''}"
+
+
+def _call(call: ExpectedCall) -> str:
+    return f"{call.name}({', '.join(f'{name}={_value(value)}' for name, value in call.arguments.items())})"
+
+
+def _value(value: Any) -> str:
+    match value:
+        case OneOf(values, optional):
+            return " or ".join([*map(_value, values), *["nothing"] * optional])
+        case Mapping():
+            return f"{{{', '.join(f'{name}: {_value(one)}' for name, one in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_value, value))}]"
+    return repr(value)

@@ -1,0 +1,146 @@
+"""A study: several configurations asked the same questions, judged, compared and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from .. import __version__
+from .._internal.suggestions import suggestion
+from ..agent import Agent
+from ..core.prices import FREE, Price, price_of
+from ..core.protocols import Model
+from ..errors import DataError, UsageError
+from ..tools import passages
+from .comparison import Figures, Run, figures
+from .configurations import Configuration, digest
+from .datasets.search_lookup import Environment, search_lookup
+from .evaluation import Evaluated, Plan, Told, evaluate
+from .html_report import html_report
+from .judge import verdict_of, verdicts
+from .markdown_report import markdown_report
+from .marks import marks_of
+from .questions import Dataset
+
+ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
+SEARCHES = ("passages", "lookup")
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is to be compared.
+
+    Args:
+        out: The folder for the runs and the reports.
+        search: Tools over the dataset's passages that each agent gets: `passages`, `lookup` or none.
+        judge: A model that judges the answers, too.
+    """
+
+    configurations: Sequence[Configuration]
+    dataset: Dataset
+    out: Path
+    at_once: int = 1
+    search: str = ""
+    judge: Model | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What came of a study; `failed` says, for each configuration, why questions have no answer."""
+
+    figures: Figures
+    runs: Mapping[str, Sequence[Run]]
+    failed: Mapping[str, Mapping[str, str]]
+
+
+def chosen(dataset: Dataset, tags: Sequence[str], first: int | None) -> Dataset:
+    """Return the dataset with only the `first` questions that have one of the `tags`. Raises `DataError`."""
+    there = dict.fromkeys(tag for one in dataset.questions for tag in one.tags)
+    for tag in tags:
+        if tag not in there:
+            raise DataError(f"{dataset.name}: no question has the tag {tag!r}; {suggestion(tag, there)}")
+    kept = [one for one in dataset.questions if not tags or set(tags) & set(one.tags)]
+    return replace(dataset, questions=tuple(kept[:first]))
+
+
+async def conduct(study: Study, told: Callable[[Told], None] = lambda told: None) -> Findings:
+    """Ask what has no answer yet, one configuration after the other, and return the findings.
+
+    Raises `ModelError` as `evaluate` does; what was answered is kept.
+    """
+    environment, more = _environment(study)
+    study.out.mkdir(parents=True, exist_ok=True)
+    plan = Plan(study.out / ANSWERS, study.at_once, environment, more, told)
+    asked = [await evaluate(one, study.dataset.questions, plan) for one in study.configurations]
+    runs = {one.configuration.name: await _marked(study, one) for one in asked}
+    failed = {one.configuration.name: one.failed for one in asked if one.failed}
+    counts = {name: len(its) for name, its in failed.items()}
+    return Findings(figures(study.dataset.name, study.dataset.questions, runs, counts), runs, failed)
+
+
+def write_reports(study: Study, findings: Findings) -> tuple[Path, Path]:
+    """Write `report.md` and `report.html` into the study's folder, and return their paths."""
+    plain, page = study.out / "report.md", study.out / "report.html"
+    about = list(_about(study))
+    with plain.open("w", encoding="utf-8", errors="replace") as file:
+        file.write(markdown_report(findings.figures, about))
+    with page.open("w", encoding="utf-8", errors="replace") as file:
+        file.writelines(html_report(findings.figures, about, study.dataset.questions, findings.runs))
+    return plain, page
+
+
+async def _marked(study: Study, asked: Evaluated) -> list[Run]:
+    questions = [one for one in study.dataset.questions if one.id in asked.runs]
+    found: Mapping[str, bool] = {}
+    if study.judge is not None:
+        answers = [(one, asked.runs[one.id].answer) for one in questions]
+        found = await verdicts(study.judge, answers, study.out / VERDICTS, study.at_once)
+    prices = list(_prices(asked.configuration.agent))
+    priced = None not in prices and any(one != FREE for one in prices)
+    runs = []
+    for one in questions:
+        result = asked.runs[one.id]
+        judged = verdict_of(study.judge, one, result.answer, found) if study.judge is not None else None
+        runs.append(Run(one, result, marks_of(one, result, judged, priced=priced)))
+    return runs
+
+
+def _prices(agent: Agent) -> Iterator[Price | None]:
+    """Yield the prices of an agent's model, and of those of the agents that it calls."""
+    yield price_of(agent.model)
+    for tool in agent.tools:
+        if isinstance(tool.something, Agent):
+            yield from _prices(tool.something)
+
+
+def _environment(study: Study) -> tuple[Environment, str]:
+    """Return what makes the tools that each run gets in addition, and a fingerprint of them."""
+    if not study.search:
+        return list, ""
+    path = study.dataset.passages
+    if path is None:
+        raise UsageError(f"--search {study.search}: {study.dataset.name} has no passages.jsonl beside its questions")
+    known = f"{study.search} {digest(path)}"
+    if study.search == "lookup":
+        return search_lookup(path), known
+    tool = passages(path)
+    return lambda: [tool], known
+
+
+def _about(study: Study) -> Iterator[str]:
+    yield f"{len(study.dataset.questions)} questions of {study.dataset.name}"
+    for one in study.configurations:
+        agent = one.agent
+        yield f"{one.name}: model {agent.model.name}, strategy {agent.strategy.name}, {_tools(study, one)}"
+    if study.judge is not None:
+        yield f"judged by {study.judge.name}"
+    yield f"{study.at_once} at once, {date.today().isoformat()}, Retinue {__version__}"
+
+
+def _tools(study: Study, one: Configuration) -> str:
+    names = [tool.name for tool in one.agent.tools]
+    if study.search:
+        names += ["Search", "Lookup"] if study.search == "lookup" else ["Search"]
+    return f"tools {', '.join(names)}" if names else "no tools"
