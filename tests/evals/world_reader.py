@@ -24,7 +24,7 @@ PATTERNS = {
     "town country": rf"(?:town|inhabitants|River) in {NAME}",
     "town elevation": rf"{N} metres above (?:sea level|the sea)",
     "* founded": rf"(?:founded|foundation)\D*?{YEAR}",
-    "town river": rf"(?:on|banks of) {NAME}",
+    "town river": rf"\b(?:on|banks of) {NAME}",
     "town mayor": rf"first elected mayor was {NAME}|^{NAME} was [^.]*first elected mayor",
     "river length": rf"{N} kilometres long|course measures {N} kilometres",
     "river source": rf"(?:rises on|source is on) {NAME}",
@@ -36,7 +36,7 @@ PATTERNS = {
     "mountain climbed_on": rf"first climbed (?:by {_NAME} )?on {DAY}|On {DAY} {_NAME} became the first",
     "lake country": rf"lake in {NAME}",
     "lake depth": rf"{N} metres deep at|greatest depth is {N} metres",
-    "person profession": r"was an? (\w+)",
+    "person profession": r"was an? (?!pupil)(\w+)",
     "person born_on": rf"born (?:in {_NAME} )?on {DAY}",
     "person born_in": rf"born (?:on {_DAY} )?in {NAME}|birthplace was {NAME}",
     "person died_on": rf"died (?:in {_NAME} )?on {DAY}",
@@ -84,7 +84,7 @@ PATTERNS = {
     "railway fare": rf"costs {N}",
     "railway stations": rf"{N} stations",
 }
-OTHERS = re.compile("keeper|overture")  # sentences on things within the thing, which have measures of their own
+OTHERS = re.compile("keeper's house|overture")  # sentences on things within the thing, which have measures of their own
 
 
 def read(text: str, kind: str, relation: str) -> set[str | int | date]:
@@ -103,7 +103,7 @@ def value(text: str) -> str | int | date:
         words = text.replace(",", "").split()
         day, month = words[:2] if words[0].isdigit() else words[1::-1]
         return date(int(words[2]), MONTHS.index(month) + 1, int(day))
-    return text.removeprefix("the ").removeprefix("The ") if not text.startswith("The ") else text
+    return text.removeprefix("the ")
 
 
 def names(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Invented worlds with questions (docs/evaluation.md): what a model answers about them it can have read nowhere else."""
+"""Invented worlds with questions (docs/evaluation.md), which no model can answer from memory."""
 
 from __future__ import annotations
 

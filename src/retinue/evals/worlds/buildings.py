@@ -57,11 +57,13 @@ def _railways(draft: Draft) -> None:
         goods = draft.day_in(1845, 1899)
         draft.state(railway, "start", start)
         draft.state(railway, "end", end)
-        draft.state(railway, "length", Quantity(draft.dice.between(23, 310), "kilometres"))
+        length, speed = draft.dice.between(23, 310), draft.dice.between(28, 66)
+        draft.state(railway, "length", Quantity(length, "kilometres"))
         draft.state(railway, "opened_goods", goods)
         draft.state(railway, "opened", goods + timedelta(days=draft.dice.between(12, 75)))
-        draft.state(railway, "fare", Quantity(draft.dice.between(3, 68), draft.currencies[draft.place(start, "country")]))
-        draft.state(railway, "minutes", Quantity(draft.dice.between(41, 520), "minutes"))
+        currency = draft.currencies[draft.place(start, "country")]
+        draft.state(railway, "fare", Quantity(draft.dice.between(3, 68), currency))
+        draft.state(railway, "minutes", Quantity(length * 60 // speed, "minutes"))
         draft.state(railway, "stations", Quantity(draft.dice.between(4, 38), "stations"))
 
 

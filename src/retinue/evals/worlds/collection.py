@@ -63,8 +63,8 @@ def write(split: Split, out: Path) -> None:
     lines = []
     for world, question in questions(given, found):
         numbers[question.kind] += 1
-        id = f"{split}-{question.kind}-{numbers[question.kind]:02}"
-        lines.append(question.line(id, (answer_type(question), f"world{world.seed}")))
+        identifier = f"{split}-{question.kind}-{numbers[question.kind]:02}"
+        lines.append(question.line(identifier, (answer_type(question), f"world{world.seed}")))
     _write_lines(out / "questions.jsonl", sorted(lines, key=lambda line: KINDS.index(line["tags"][0])))
 
 

@@ -124,4 +124,3 @@ def _round_between(low: float, high: float, *, dated: bool) -> int | None:
 
 def _counted(text: str, right: int, facts: tuple[Fact, ...], shape: str) -> Question:
     return Question("count", text, (Gold(right), WORDS[right]), facts, shape)
-

@@ -27,6 +27,10 @@ class Conversion:
     divided: bool = False
 
 
+_SQUARE_MILES = "If a square mile is 2.59 square kilometres, what is the area of {x} in square miles?"
+_DEARER = "If a single ticket for the whole of {x} became {n} percent dearer, how many {unit} would it cost?"
+_HOURS = "How many hours does the whole journey on {x} take, as a decimal number?"
+_SPEED = "What is the average speed, in kilometres per hour, of the whole journey on {x}?"
 CONVERSIONS = (
     Conversion("mountain", "height", "How high is {x} in feet, if a metre is 3.281 feet?", 3.281, WHOLE),
     Conversion("lighthouse", "height", "How high is {x} in feet, if a metre is 3.281 feet?", 3.281, ONE),
@@ -36,12 +40,12 @@ CONVERSIONS = (
     Conversion("railway", "length", "If a mile is 1.609 kilometres, how long is {x} in miles?", 1.609, ONE, True),
     Conversion("railway", "length", "What is the length of {x} in metres?", 1000, ""),
     Conversion("lake", "area", "A square kilometre is 100 hectares. What is the area of {x} in hectares?", 100, ""),
-    Conversion("lake", "depth", "If a fathom is 1.829 metres, what is the maximum depth of {x} in fathoms?", 1.829, ONE, True),
+    Conversion("lake", "depth", "How many fathoms deep is {x} at most, if a fathom is 1.829 metres?", 1.829, ONE, True),
     Conversion("painting", "width", "How many inches wide is {x}, if an inch is 2.54 centimetres?", 2.54, ONE, True),
     Conversion("painting", "width", "What is the width of {x} in metres?", 100, "", True),
     Conversion("opera", "minutes", "How many hours does {x} last, as a decimal number?", 60, TWO, True),
-    Conversion("railway", "minutes", "How many hours does the whole journey on {x} take, as a decimal number?", 60, TWO, True),
-    Conversion("country", "area", "If a square mile is 2.59 square kilometres, what is the area of {x} in square miles?", 2.59, WHOLE, True),
+    Conversion("railway", "minutes", _HOURS, 60, TWO, True),
+    Conversion("country", "area", _SQUARE_MILES, 2.59, WHOLE, True),
 )
 SHARES = (
     ("university", "students", "What is {n} percent of the number of students of {x}?"),
@@ -53,7 +57,7 @@ SHARES = (
 )
 RATES = (  # of one thing's first quantity to its second
     ("bridge", "cost", "length", "How many {unit} did {x} cost on average for each metre of its length?", 1),
-    ("railway", "length", "minutes", "What is the average speed, in kilometres per hour, of the whole journey on {x}?", 60),
+    ("railway", "length", "minutes", _SPEED, 60),
     ("country", "population", "area", "How many inhabitants does {x} have per square kilometre?", 1),
 )
 EXCESSES = (
@@ -91,7 +95,7 @@ def _shares(world: World, dice: Dice) -> Iterator[Question]:
     for fact in dice.sample(stated(world, "railway", "fare"), 1):
         percent = dice.pick((10, 15, 20, 25, 50))
         unit = fact.value.unit if isinstance(fact.value, Quantity) else ""
-        asked = f"If a single ticket for the whole of {fact.subject.name} became {percent} percent dearer, how many {unit} would it cost?"
+        asked = _DEARER.format(x=fact.subject.name, n=percent, unit=unit)
         yield _question(asked, number(fact) * (100 + percent) / 100, ONE, (fact,), "dearer")
 
 
@@ -118,6 +122,6 @@ def _in_capitals(world: World) -> Iterator[Question]:
 def _question(text: str, right: float, rounded: str, facts: tuple[Fact, ...], shape: str) -> Question:
     if rounded:
         text += f" Round {rounded}."
-    gold = Gold(round(right, 4), _ROUNDED.get(rounded, 0.0))
+    gold = Gold(int(right) if right == int(right) else round(right, 4), _ROUNDED.get(rounded, 0.0))
     shape = f"{shape}:{facts[0].subject.kind}:{facts[0].relation}:{rounded}"
     return Question("unit_percent", text, (gold,), facts, shape)

@@ -85,4 +85,3 @@ def _paintings(draft: Draft) -> None:
         draft.state(painting, "museum", draft.dice.pick(draft.of("museum")))
         draft.state(painting, "width", Quantity(draft.dice.between(34, 410), "centimetres"))
         draft.state(painting, "price", Quantity(draft.tens(600, 88_000), draft.currency()))
-

@@ -18,6 +18,7 @@ class Draft:
         self.names = Names(seed, self.dice)
         self.entities: list[Entity] = []
         self.facts: list[Fact] = []
+        self._values: dict[tuple[Entity, str], Value] = {}
         self.styles: dict[Entity, str] = {}
         self.currencies: dict[Entity, str] = {}
 
@@ -30,6 +31,7 @@ class Draft:
     def state(self, subject: Entity, relation: str, value: Value, home: Entity | None = None) -> None:
         """Add a fact, which the passage of `home` (or else of the subject) states."""
         self.facts.append(Fact(subject, relation, value, home or subject))
+        self._values[subject, relation] = value
 
     def of(self, kind: str) -> list[Entity]:
         """Return the entities of a kind, oldest first."""
@@ -37,7 +39,7 @@ class Draft:
 
     def value(self, subject: Entity, relation: str) -> Value:
         """Return the value of a relation that has been stated."""
-        return next(fact.value for fact in self.facts if fact.subject == subject and fact.relation == relation)
+        return self._values[subject, relation]
 
     def place(self, subject: Entity, relation: str) -> Entity:
         """Return the entity that is the value of a relation."""

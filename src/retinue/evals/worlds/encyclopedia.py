@@ -14,9 +14,7 @@ from .maker_sentences import MAKERS
 from .place_sentences import PLACES, Sentences
 
 SENTENCES: Mapping[str, Sentences] = {**PLACES, **MAKERS}
-MONTHS = tuple(
-    "January February March April May June July August September October November December".split()
-)
+MONTHS = tuple("January February March April May June July August September October November December".split())
 SHORTEST, LONGEST = 3, 6  # sentences of a passage
 _SLOT = re.compile(r"\{([#~@]?)(\w+)(?:-(\d+))?(?::(\w))?\}")
 _REFERENCES = frozenset("NSPpso")

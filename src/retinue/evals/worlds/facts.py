@@ -72,5 +72,11 @@ class World:
 
     def with_value(self, kind: str, relation: str, value: Value) -> list[Fact]:
         """Return the facts of all subjects of `kind` whose `relation` is `value`, stated or not."""
-        facts = (self.about[entity].get(relation) for entity in self.entities if entity.kind == kind)
-        return [fact for fact in facts if fact is not None and fact.value == value]
+        return self._by_value.get((kind, relation, value), [])
+
+    @cached_property
+    def _by_value(self) -> Mapping[tuple[str, str, Value], list[Fact]]:
+        found: dict[tuple[str, str, Value], list[Fact]] = {}
+        for fact in self.facts:
+            found.setdefault((fact.subject.kind, fact.relation, fact.value), []).append(fact)
+        return found

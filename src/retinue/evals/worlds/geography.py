@@ -33,7 +33,7 @@ def _country(draft: Draft, style: str, towns: int) -> None:
         draft.state(town, "country", country)
         draft.state(town, "population", Quantity(count, "inhabitants"))
         draft.state(town, "elevation", Quantity(draft.dice.between(6, 870), "metres"))
-        draft.state(town, "founded", draft.dice.between(980, 1650))
+        draft.state(town, "founded", draft.dice.between(1010, 1650))
     draft.state(country, "capital", found[0])
     draft.state(country, "population", Quantity(sum(people) + draft.tens(sum(people), 3 * sum(people)), "inhabitants"))
     draft.state(country, "area", Quantity(draft.tens(8_000, 96_000), "square kilometres"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
 from .dice import Dice
 from .facts import Entity, Fact, Quantity, World
@@ -60,7 +61,14 @@ MEASURES = (
     _earlier("town", "founded", "was founded"),
     _than("river", "length", "longer", "shorter"),
     _than("mountain", "height", "higher", "lower"),
-    _earlier("mountain", "climbed_on", "was first climbed"),
+    Measure(
+        "mountain",
+        "climbed_on",
+        "was first climbed later",
+        "was first climbed earlier",
+        "was the last to be climbed",
+        "was the first to be climbed",
+    ),
     Measure(
         "lake",
         "depth",
@@ -69,13 +77,20 @@ MEASURES = (
         "has the greatest maximum depth",
         "has the smallest maximum depth",
     ),
-    Measure("lake", "area", "has the larger area", "has the smaller area", "has the largest area", "has the smallest area"),
+    Measure(
+        "lake",
+        "area",
+        "has the larger area",
+        "has the smaller area",
+        "has the largest area",
+        "has the smallest area",
+    ),
     _earlier("person", "born_on", "was born"),
     _earlier("person", "died_on", "died"),
     _more("novel", "pages", "pages"),
     _earlier("novel", "published", "was published"),
     _than("opera", "minutes", "longer", "shorter"),
-    _earlier("opera", "premiered", "was first performed"),
+    _earlier("opera", "premiered", "had its premiere"),
     _than("painting", "width", "wider", "narrower"),
     _earlier("painting", "painted", "was painted"),
     _more("university", "students", "students"),
@@ -85,7 +100,14 @@ MEASURES = (
     _than("bridge", "length", "longer", "shorter"),
     _earlier("bridge", "opened", "was opened"),
     _than("lighthouse", "height", "higher", "lower"),
-    _earlier("lighthouse", "opened", "was first lit"),
+    Measure(
+        "lighthouse",
+        "opened",
+        "was the later one to be lit",
+        "was the earlier one to be lit",
+        "was the last to be lit",
+        "was the first to be lit",
+    ),
     _more("theatre", "seats", "seats"),
     _earlier("theatre", "opened", "was opened"),
     _than("railway", "length", "longer", "shorter"),
@@ -111,8 +133,8 @@ def are_clear(facts: list[Fact]) -> bool:
     """Return whether no two values are so close that rounding could exchange them."""
     sizes = sorted(map(size, facts))
     if any(not isinstance(fact.value, Quantity) for fact in facts):
-        return all(after - before >= 2 for before, after in zip(sizes, sizes[1:], strict=False))
-    return all(after - before > CLEAR * after for before, after in zip(sizes, sizes[1:], strict=False))
+        return all(after - before >= 2 for before, after in pairwise(sizes))
+    return all(after - before > CLEAR * after for before, after in pairwise(sizes))
 
 
 def stated(world: World, kind: str, relation: str) -> list[Fact]:
@@ -142,4 +164,3 @@ def _described(world: World, dice: Dice, thing: Entity, key: tuple[str, str]) ->
 def subjects(facts: list[Fact]) -> list[Description]:
     """Return the subjects by their names."""
     return [named(fact.subject) for fact in facts]
-

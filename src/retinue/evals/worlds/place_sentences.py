@@ -1,8 +1,8 @@
 """Sentences about countries, towns, mountains, lakes, rivers and what is built there.
 
 In a sentence, `{N}` is the subject's name, `{S}` the name or a pronoun, whichever is clear, `{P}` and `{p}` its
-possessive, `{s}` and `{o}` the pronoun, `{relation}` a fact's value, `{relation:n}` its bare number, `{relation:a}` with
-an indefinite article, `{relation_of}` the list of the subjects whose value this is. Asides are about other things:
+possessive, `{s}` and `{o}` the pronoun, `{relation}` a fact's value, `{relation:n}` its bare number, `{relation:a}` has
+an indefinite article, `{relation_of}` is the list of the subjects whose value this is. Asides are about other things:
 `{#3-9}` is any such number, `{~1700-1800}` any such year, `{@2-9}` a year so many years after the last one of the
 subject, `{T}` a town that the passage does not name.
 """

@@ -39,13 +39,13 @@ class Question:
         """The titles of the passages that hold the facts; where one is missing, those that lead to it."""
         return tuple(dict.fromkeys(fact.home.title for fact in self.facts))
 
-    def line(self, id: str, tags: Iterable[str]) -> dict[str, Any]:
+    def line(self, identifier: str, tags: Iterable[str]) -> dict[str, Any]:
         """Return the line of `questions.jsonl`."""
         answers = [
             {"number": one.number, "within": one.within} if isinstance(one, Gold) else one for one in self.answers
         ]
         unanswerable = {} if answers else {"unanswerable": True}
-        found = {"id": id, "question": self.text, "answers": answers, **unanswerable}
+        found = {"id": identifier, "question": self.text, "answers": answers, **unanswerable}
         return {**found, "evidence": list(self.evidence), "tags": [self.kind, *tags]}
 
 

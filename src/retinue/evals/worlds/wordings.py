@@ -21,7 +21,10 @@ ASKS: Wordings = {
     ("country", "population"): _POPULATION,
     ("country", "area"): ("What is the area of {x} in square kilometres?",),
     ("country", "currency"): ("What is the currency of {x}?", "In which currency do people pay in {x}?"),
-    ("country", "independent"): ("In which year did {x} become independent?", "Since which year has {x} been independent?"),
+    ("country", "independent"): (
+        "In which year did {x} become independent?",
+        "Since which year has {x} been independent?",
+    ),
     ("town", "country"): ("In which country is {x}?", "What is the country of {x}?"),
     ("town", "population"): (*_POPULATION, "How many people live in {x}?"),
     ("town", "elevation"): (
@@ -78,7 +81,10 @@ ASKS: Wordings = {
     ("bridge", "length"): ("How long is {x} in metres?", "What is the length, in metres, of {x}?"),
     ("bridge", "architect"): _ARCHITECT,
     ("bridge", "opened"): _OPENED,
-    ("bridge", "cost"): ("How many {unit} did the construction of {x} cost?", "How many {unit} did it cost to build {x}?"),
+    ("bridge", "cost"): (
+        "How many {unit} did the construction of {x} cost?",
+        "How many {unit} did it cost to build {x}?",
+    ),
     ("lighthouse", "town"): ("Near which town is {x}?",),
     ("lighthouse", "architect"): _ARCHITECT,
     ("lighthouse", "height"): ("How high is {x} in metres?", "What is the height, in metres, of {x}?"),
