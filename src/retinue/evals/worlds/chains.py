@@ -17,7 +17,7 @@ def chains(world: World, dice: Dice, passages: int) -> Iterator[Question]:
     """Yield every question that follows one fact after another through so many passages."""
     for description in _descriptions(world, dice, passages - 1):
         for fact in world.about[description.thing].values():
-            if fact.stated and fact.home not in {known.home for known in description.facts}:
+            if fact.stated and not _is_circular(description, fact) and not _is_guessed(description, fact):
                 yield from _asked(world, dice, KINDS[passages], description, fact)
 
 
@@ -36,6 +36,18 @@ def is_missing(fact: Fact, collection: str) -> bool:
     if isinstance(fact.value, Quantity) and fact.value.number > 999:
         forms.add(f"{fact.value.number:,}")  # some sentences leave the unit out
     return not any(form in collection for form in forms)
+
+
+def _is_circular(description: Description, fact: Fact) -> bool:
+    """Return whether the fact leads back to what the description has passed through."""
+    passed = {thing for known in description.facts for thing in (known.subject, known.value)}
+    return fact.value in passed or fact.home in {known.home for known in description.facts}
+
+
+def _is_guessed(description: Description, fact: Fact) -> bool:
+    """Return whether the description says the profession that is asked for ("the architect of …")."""
+    said = {known.relation for known in description.facts[-1:]} & {"author", "architect", "climber", "founder"}
+    return fact.relation == "profession" and bool(said)
 
 
 def _descriptions(world: World, dice: Dice, length: int) -> Iterator[Description]:

@@ -47,7 +47,14 @@ def _earlier(kind: str, relation: str, done: str) -> Measure:
 
 MEASURES = (
     _more("country", "population", "inhabitants"),
-    Measure("country", "area", "is larger", "is smaller", "has the largest area", "has the smallest area"),
+    Measure(
+        "country",
+        "area",
+        "has the larger area",
+        "has the smaller area",
+        "has the largest area",
+        "has the smallest area",
+    ),
     _earlier("country", "independent", "became independent"),
     _more("town", "population", "inhabitants"),
     Measure(

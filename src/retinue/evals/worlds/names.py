@@ -70,7 +70,11 @@ _SOUNDS_BAD = re.compile(
     r"(.)\1\1|[aeiouy]{3}|[^aeiouy]{4}|^(.{1,3})\2$|^.{0,4}$|^.{10,}$|(..)\3"
     r"|anus|cock|cunt|dick|fo?u?ck|hook|nazi|rape|shit|slut|tits"
 )
-REAL = frozenset("".split())  # drawn by chance, but the name of something
+REAL = frozenset(
+    "bandik bitard blinkard bolan bossen butfer cazone fauna geren gerten gothard haria kaori kapaa keiki koori lalik "
+    "liana linell maliki maresh meren molino muffer nazai panell panura remak riarto ronai sanai soma sukim sutra tardbik "
+    "tunker viren fukele hoffen nolde potiki prima reiki tauna truro".split()
+)  # drawn by chance, but the name of something
 
 
 class Names:

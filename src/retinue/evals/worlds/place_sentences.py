@@ -81,9 +81,9 @@ PLACES: Mapping[str, Sentences] = {
             "{S} has {#3-19} schools and {#20-44} bakeries.",
             "A great fire destroyed {#40-300} of {p} houses in {~1660-1790}.",
             "A weekly market has been held there since {~1660-1790}.",
-            "The tower of {p} town hall is {#31-78} metres high.",
+            "The tower of the town hall is {#31-78} metres high.",
             "{P} oldest school has {#120-900} pupils.",
-            "{P} town wall, {#2-5} kilometres long, was pulled down in {~1800-1860}.",
+            "The town wall, {#2-5} kilometres long, was pulled down in {~1800-1860}.",
         ),
     ),
     "river": Sentences(
