@@ -226,7 +226,7 @@ def check_statement(texts: dict[str, str], fact: Fact) -> None:
 def plain(value: Any) -> str | int | date:
     if isinstance(value, Entity):
         return value.name.removeprefix("the ")
-    return value.number if isinstance(value, Quantity) else value  # type: ignore[no-any-return]
+    return value.number if isinstance(value, Quantity) else value
 
 
 # The questions

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from .calendar_sums import calendar_sums
 from .chains import chains, unanswerable
@@ -60,7 +61,7 @@ def write(split: Split, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     _write_lines(out / "passages.jsonl", ({"title": one.title, "text": one.text} for one in found))
     numbers: Counter[str] = Counter()
-    lines = []
+    lines: list[dict[str, Any]] = []
     for world, question in questions(given, found):
         numbers[question.kind] += 1
         identifier = f"{split}-{question.kind}-{numbers[question.kind]:02}"

@@ -169,7 +169,7 @@ MAKERS: Mapping[str, Sentences] = {
         (
             "{S} has {#12-64} rooms on {#2-4} floors.",
             "{#11000-90000} visitors came in {@30-60}.",
-            "{S} got an electric light in {@10-40}.",
+            "{S} was given a new roof in {@10-40}.",
             "{P} oldest object was made in {~1100-1400}.",
         ),
     ),

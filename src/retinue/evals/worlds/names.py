@@ -71,9 +71,9 @@ _SOUNDS_BAD = re.compile(
     r"|anus|cock|cunt|dick|fo?u?ck|hook|nazi|rape|shit|slut|tits"
 )
 REAL = frozenset(
-    "bandik bitard blinkard bolan bossen butfer cazone fauna geren gerten gothard haria kaori kapaa keiki koori lalik "
-    "liana linell maliki maresh meren molino muffer nazai panell panura remak riarto ronai sanai soma sukim sutra tardbik "
-    "tunker viren fukele hoffen nolde potiki prima reiki tauna truro".split()
+    "bandik bitard blinkard bolan bossen bulge butfer cazone fauna geren gerten gothard haria kaori kapaa keiki koori "
+    "lalik liana linell maliki maresh meren molino muffer nazai panell panura remak riarto ronai sanai soma "
+    "sukim sutra tardbik tunker viren fukele hoffen nolde potiki prima reiki tauna truro".split()
 )  # drawn by chance, but the name of something
 
 
