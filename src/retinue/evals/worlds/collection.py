@@ -66,7 +66,8 @@ def write(split: Split, out: Path) -> None:
         numbers[question.kind] += 1
         identifier = f"{split}-{question.kind}-{numbers[question.kind]:02}"
         lines.append(question.line(identifier, (answer_type(question), f"world{world.seed}")))
-    _write_lines(out / "questions.jsonl", sorted(lines, key=lambda line: KINDS.index(line["tags"][0])))
+    lines.sort(key=lambda line: KINDS.index(line["tags"][0]))
+    _write_lines(out / "questions.jsonl", lines)
 
 
 def answer_type(question: Question) -> str:
