@@ -122,11 +122,12 @@ async def _bodies(session: aiohttp.ClientSession) -> AsyncIterator[int]:
 
 async def _references(session: aiohttp.ClientSession) -> AsyncIterator[int]:
     """A hundred references to twenty responses, again and again, and lists of what fits nowhere."""
-    ids = []
-    for _ in range(20):
-        made = await json_of(session, "POST", "/v1/responses", {"model": "short", "input": "x" * 50_000})
-        ids.append(made["output"][0]["id"])
-        await json_of(session, "POST", "/v1/chat/completions", {**HELLO, "store": True})
+    long = {"model": "short", "input": "x" * 50_000}
+    made = await asyncio.gather(*(json_of(session, "POST", "/v1/responses", long) for _ in range(20)))
+    ids = [one["output"][0]["id"] for one in made]
+    await asyncio.gather(
+        *(json_of(session, "POST", "/v1/chat/completions", {**HELLO, "store": True}) for _ in range(20))
+    )
     given = {"model": "short", "input": [{"type": "item_reference", "id": one} for one in ids * 5]}
     while True:
         yield await _sent(session, "/v1/responses", given)
