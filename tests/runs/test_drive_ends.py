@@ -88,7 +88,8 @@ async def test_what_is_parked_is_left_as_it_is(url: str) -> None:
         assert (await kept.row()).status == "completed"
 
 
-async def test_a_conflict_with_other_writers_fails_no_run(url: str) -> None:
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_a_conflict_with_other_writers_fails_no_run(url: str, *, breaks: bool) -> None:
     conflicts = True
 
     def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
@@ -96,6 +97,8 @@ async def test_a_conflict_with_other_writers_fails_no_run(url: str) -> None:
             raise StoreConflict("another transaction was first")
 
     async def assign(run: RunRow) -> RunInput:
+        if breaks and conflicts:
+            raise RuntimeError("the run is to end as failed, which conflicts, too")
         return RunInput(calling([]), "Begin")
 
     async with kept_runs(url, lambda: calling([])) as kept:

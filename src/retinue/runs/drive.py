@@ -115,7 +115,8 @@ class Drive:
             self._live.cancel()
 
     async def run(self) -> DriveEnd:
-        """Drive the run. Raises `Fenced` if another drive has it by now, and `StoreUnavailable`."""
+        """Drive the run. Raises `Fenced` if another drive has it by now, `StoreConflict` if others were first again and
+        again, and `StoreUnavailable`."""
         run = self._run
         try:
             log: list[Entry] = []
@@ -130,10 +131,8 @@ class Drive:
         writer = LogWriter(self._context.database, self._context.followers, run, log)
         try:
             return await self._go_on(writer)
-        except (StoreUnavailable, Fenced):
+        except (StoreUnavailable, StoreConflict, Fenced):
             raise
-        except StoreConflict as error:  # with other writers, again and again: it is driven once more, later
-            raise StoreUnavailable(str(error)) from error
         except Exception as error:  # no run may be left without a driver
             logger.exception("the run %s failed", run.id)
             problem = f"{type(error).__name__}: {error}"

@@ -198,30 +198,34 @@ class Runs:
 
         The run has "ended", or is "waiting" for a person or its client; there was nothing to drive, or another drive
         took it over ("fenced"); this process stops and leaves it to the next one ("parked"); or its agent changed
-        ("suspended"). Raises `StoreUnavailable` if the database is unavailable; the run can be resumed."""
+        ("suspended"). Raises `StoreUnavailable` if the database is unavailable, or others were first again and again;
+        the run can be resumed."""
         failpoint("before claim")
-        lease = self._acquired.pop(run_id, None)
-        if lease is None:
-            with suppress(StoreConflict):
-                lease = await self.database.submit(self._claim_of(run_id, request))
-        if lease is None:
-            settle, settled = self._context.settling(run_id)
-            await self.database.write(settle)
-            self._context.settled(settled)
-            return "fenced"
-        failpoint("after claim")
-        self.snapshots.committed(lease.run)
-        self.followers.publish(run_id, [lease.run])
-        drive = self._live[run_id] = Drive(self._context, lease)
-        if run_id in self._interrupted:
-            drive.cancel()
         try:
-            return await drive.run()
+            lease = self._acquired.pop(run_id, None)
+            if lease is None:
+                with suppress(StoreConflict):
+                    lease = await self.database.submit(self._claim_of(run_id, request))
+            if lease is None:
+                settle, settled = self._context.settling(run_id)
+                await self.database.write(settle)
+                self._context.settled(settled)
+                return "fenced"
+            failpoint("after claim")
+            self.snapshots.committed(lease.run)
+            self.followers.publish(run_id, [lease.run])
+            drive = self._live[run_id] = Drive(self._context, lease)
+            if run_id in self._interrupted:
+                drive.cancel()
+            try:
+                return await drive.run()
+            finally:
+                self._live.pop(run_id, None)
         except Fenced:
             logger.info("the run %s was taken over", run_id)
             return "fenced"
-        finally:
-            self._live.pop(run_id, None)
+        except StoreConflict as error:
+            raise StoreUnavailable(str(error)) from error
 
     def _claim_of(self, run_id: str, request: Mapping[str, Any] | None) -> Callable[[Connection], Lease | None]:
         return partial(
