@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings, strategies as st
 
 from evals.world_reader import names, read
+from retinue.evals.questions import Number
 from retinue.evals.worlds import (
     KINDS,
     SEEDS,
     Entity,
     Fact,
-    Gold,
     Quantity,
     Question,
     Split,
@@ -310,7 +310,7 @@ def test_sums_and_differences_are_right() -> None:
     for question in of_kind("sum_difference"):
         values = [measured(fact) for fact in compared(question)]
         together = re.search("together|total", question.text)
-        assert question.answers == (Gold(sum(values) if together else max(values) - min(values)),), question
+        assert question.answers == (Number(sum(values) if together else max(values) - min(values)),), question
 
 
 def test_counts_are_right() -> None:
@@ -322,7 +322,7 @@ def test_counts_are_right() -> None:
         values = [int(measured(fact)) for fact in compared(question)]
         assert edge not in values, question
         right = sum(value > edge if ABOVE.search(question.text) else value < edge for value in values)
-        assert question.answers[0] == Gold(right), question
+        assert question.answers[0] == Number(right), question
 
 
 def test_lists_are_counted_whole() -> None:
@@ -332,13 +332,13 @@ def test_lists_are_counted_whole() -> None:
             (home,) = question.evidence
             relation = "river_of" if whole[1] == "towns" else "author_of"
             (listed,) = read(texts[home], question.facts[0].home.kind, relation)
-            assert question.answers[0] == Gold(len(names(str(listed))))
+            assert question.answers[0] == Number(len(names(str(listed))))
 
 
 def test_other_units_and_percentages_are_right() -> None:
     for question in of_kind("unit_percent"):
         (gold,) = question.answers
-        assert isinstance(gold, Gold)
+        assert isinstance(gold, Number)
         assert any(abs(gold.number - one) < 0.001 for one in calculated(question)), question
 
 
@@ -365,7 +365,7 @@ def test_calculations_with_dates_are_right() -> None:
             when = values[0] + timedelta(days=int(days[1]) * (1 if days[2] == "after" else -1))
             assert when.isoformat() in question.answers, question
             continue
-        assert isinstance(first, Gold)
+        assert isinstance(first, Number)
         assert first.number in set(spans(question, values)), question
 
 

@@ -6,7 +6,7 @@ from .collection import KINDS, collected, questions, worlds, write
 from .creation import create
 from .encyclopedia import Passage, passages
 from .facts import Entity, Fact, Quantity, World
-from .question import Gold, Question
+from .question import Question
 from .splits import SEEDS, Split, split_of_name, split_of_seed
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "SEEDS",
     "Entity",
     "Fact",
-    "Gold",
     "Passage",
     "Quantity",
     "Question",

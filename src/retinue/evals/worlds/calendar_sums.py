@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
+from ..questions import Number
 from .dice import Dice
 from .facts import Entity, Fact, World
 from .measures import stated
-from .question import Gold, Question, accepted
+from .question import Question, accepted
 
 # An event whose date another's life is measured by: kind, its date, its person, the wording.
 EVENTS = (
@@ -110,4 +111,4 @@ def _year(fact: Fact) -> int:
 
 
 def _question(text: str, right: int, facts: tuple[Fact, ...], shape: str) -> Question:
-    return Question("date_arithmetic", text, (Gold(right),), facts, shape)
+    return Question("date_arithmetic", text, (Number(right),), facts, shape)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..questions import Number
 from .calendar_sums import calendar_sums
 from .chains import chains, unanswerable
 from .comparisons import comparisons, counts
@@ -16,7 +17,7 @@ from .creation import create
 from .dice import Dice
 from .encyclopedia import Passage, passages
 from .facts import World
-from .question import Gold, Question
+from .question import Question
 from .splits import SEEDS, Split
 from .sums import sums
 
@@ -75,7 +76,7 @@ def answer_type(question: Question) -> str:
     match question.answers:
         case ():
             return "nothing"
-        case (Gold(), *_):
+        case (Number(), *_):
             return "number"
         case (str(first), *_) if first[0].isdigit():
             return "date"

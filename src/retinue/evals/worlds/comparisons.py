@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..questions import Number
 from .dice import Dice
 from .encyclopedia import joined
 from .facts import Entity, Fact, Quantity, World
 from .measures import MEASURES, Measure, are_clear, described, size, stated, subjects
-from .question import Description, Gold, Question
+from .question import Description, Question
 
 WORDS = ("none", "one", "two", "three", "four", "five", "six")
 # Of relations in MEASURES: who is above the limit, and who below, as the end of "How many of them …?"
@@ -125,4 +126,4 @@ def _round_between(low: float, high: float, *, dated: bool) -> int | None:
 
 
 def _counted(text: str, right: int, facts: tuple[Fact, ...], shape: str) -> Question:
-    return Question("count", text, (Gold(right), WORDS[right]), facts, shape)
+    return Question("count", text, (Number(right), WORDS[right]), facts, shape)

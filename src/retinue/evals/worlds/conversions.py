@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..questions import Number
 from .dice import Dice
 from .facts import Entity, Fact, Quantity, World
 from .measures import are_clear, stated
-from .question import Gold, Question
+from .question import Question
 from .sums import number
 
 _ROUNDED = {"to the nearest whole number": 0.51, "to one decimal place": 0.051, "to two decimal places": 0.0051}
@@ -122,6 +123,6 @@ def _in_capitals(world: World) -> Iterator[Question]:
 def _question(text: str, right: float, rounded: str, facts: tuple[Fact, ...], shape: str) -> Question:
     if rounded:
         text += f" Round {rounded}."
-    gold = Gold(int(right) if right == int(right) else round(right, 4), _ROUNDED.get(rounded, 0.0))
+    gold = Number(int(right) if right == int(right) else round(right, 4), _ROUNDED.get(rounded, 0.0))
     shape = f"{shape}:{facts[0].subject.kind}:{facts[0].relation}:{rounded}"
     return Question("unit_percent", text, (gold,), facts, shape)

@@ -45,16 +45,10 @@ def _earlier(kind: str, relation: str, done: str) -> Measure:
     return Measure(kind, relation, f"{done} later", f"{done} earlier", f"{done} last", f"{done} first")
 
 
+_AREA = ("has the larger area", "has the smaller area", "has the largest area", "has the smallest area")
 MEASURES = (
     _more("country", "population", "inhabitants"),
-    Measure(
-        "country",
-        "area",
-        "has the larger area",
-        "has the smaller area",
-        "has the largest area",
-        "has the smallest area",
-    ),
+    Measure("country", "area", *_AREA),
     _earlier("country", "independent", "became independent"),
     _more("town", "population", "inhabitants"),
     Measure(
@@ -84,14 +78,7 @@ MEASURES = (
         "has the greatest maximum depth",
         "has the smallest maximum depth",
     ),
-    Measure(
-        "lake",
-        "area",
-        "has the larger area",
-        "has the smaller area",
-        "has the largest area",
-        "has the smallest area",
-    ),
+    Measure("lake", "area", *_AREA),
     _earlier("person", "born_on", "was born"),
     _earlier("person", "died_on", "died"),
     _more("novel", "pages", "pages"),

@@ -7,18 +7,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from ..questions import Number
 from .dice import Dice
 from .encyclopedia import MONTHS, written
 from .facts import Entity, Fact, Quantity, Value, World
 from .wordings import INVERSE, PHRASES
-
-
-@dataclass(frozen=True, slots=True)
-class Gold:
-    """An accepted number, with a tolerance of `within`."""
-
-    number: float
-    within: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +24,7 @@ class Question:
 
     kind: str
     text: str
-    answers: tuple[str | Gold, ...]
+    answers: tuple[str | Number, ...]
     facts: tuple[Fact, ...]
     shape: str
     rivals: tuple[str, ...] = ()
@@ -44,7 +37,7 @@ class Question:
     def line(self, identifier: str, tags: Iterable[str]) -> dict[str, Any]:
         """Return the line of `questions.jsonl`."""
         answers = [
-            {"number": one.number, "within": one.within} if isinstance(one, Gold) else one for one in self.answers
+            {"number": one.number, "within": one.within} if isinstance(one, Number) else one for one in self.answers
         ]
         unanswerable = {} if answers else {"unanswerable": True}
         found = {"id": identifier, "question": self.text, "answers": answers, **unanswerable}
@@ -98,20 +91,20 @@ def is_tight(wording: str) -> bool:
     return wording.rstrip("?").endswith("{x}")
 
 
-def accepted(value: Value) -> tuple[str | Gold, ...]:
+def accepted(value: Value) -> tuple[str | Number, ...]:
     """Return the ways to write a value that count as right."""
     match value:
         case Entity():
             return (value.title, *value.aliases)
         case Quantity():
-            return (Gold(value.number),)
+            return (Number(value.number),)
         case date():
             month, ordinal = MONTHS[value.month - 1], _ordinal(value.day)
             others = (f"{ordinal} {month} {value.year}", f"{ordinal} of {month} {value.year}")
             shorter = (f"{month} {ordinal}, {value.year}", value.isoformat())
             return (written(value, "day"), written(value, "month"), *others, *shorter)
         case int():
-            return (Gold(value),)
+            return (Number(value),)
         case str():
             return (value,)
 

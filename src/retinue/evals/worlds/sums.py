@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..questions import Number
 from .dice import Dice
 from .encyclopedia import capitalised, joined
 from .facts import Fact, Quantity, World
 from .measures import described, stated, subjects
-from .question import Description, Gold, Question
+from .question import Description, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def _asked(dice: Dice, row: Sum, facts: list[Fact], about: list[Description]) ->
     filled = capitalised(text.format(a=larger, b=smaller, all=joined(texts), unit=unit))
     via = leading[0].relation if leading else ""
     shape = f"{row.kind}:{row.relation}:{shape}{len(facts)}{via}"
-    yield Question("sum_difference", filled, (Gold(right),), (*leading, *facts), shape)
+    yield Question("sum_difference", filled, (Number(right),), (*leading, *facts), shape)
 
 
 def number(fact: Fact) -> int:
