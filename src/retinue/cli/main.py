@@ -43,7 +43,7 @@ _GROUPS = {
         "runs": "Show runs that were suspended, and let them go on.",
     },
 }
-_MODULES = {"runs": "suspended", "eval": "evaluate"}  # of commands that are not called like theirs
+_MODULES = {"runs": "suspended"}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 
