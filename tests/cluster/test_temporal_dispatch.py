@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from temporalio.client import Client
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.temporal import Temporal
@@ -303,6 +304,26 @@ async def test_the_environment_says_how_temporal_is_reached(
 async def test_temporal_that_cannot_be_reached_is_named() -> None:
     with pytest.raises(UsageError, match=r"Temporal cannot be used at 127\.0\.0\.1:1: "):
         await connect("127.0.0.1:1")
+
+
+_NOT_YET = (
+    "Failed client connect: `get_system_info` call error after connection: Status { code: Unavailable, message: "
+    '"Frontend is not healthy yet", metadata: MetadataMap { headers: {"content-type": "application/grpc"} } }'
+)
+
+
+async def test_a_temporal_that_is_just_starting_is_waited_for(
+    a_temporal: Temporal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connects, refusals = Client.connect, [_NOT_YET]
+
+    async def starting(**how: Any) -> Client:
+        if refusals:
+            raise RuntimeError(refusals.pop())
+        return await connects(**how)
+
+    monkeypatch.setattr(Client, "connect", starting)
+    assert (await connect(a_temporal.address)).namespace == "default"
 
 
 @pytest.mark.full

@@ -10,7 +10,7 @@ from datetime import timedelta
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import Priority
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
@@ -23,22 +23,35 @@ logger = logging.getLogger(__name__)
 _TIMEOUT = timedelta(seconds=5)
 _DECIDES = timedelta(seconds=2)  # for a worker to say what follows in a workflow; a frozen one never does
 _CONNECTS = 10.0  # seconds
+_AGAIN = 0.2  # seconds until one that is starting is asked again
+_STARTING = "code: Unavailable"  # gRPC's status, which the client tells in words only; nobody listening has none
 _HIGHEST = 2  # of Temporal's five priorities, the highest that we use; the lower, the sooner
 
 
 async def connect(address: str) -> Client:
-    """Connect to Temporal at `HOST:PORT`. Temporal's own environment variables (`TEMPORAL_NAMESPACE`,
-    `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…`) say how. Raises `UsageError` if it cannot be reached or has no such
-    namespace."""
+    """Connect to Temporal at `HOST:PORT`; one that is just starting is waited for. Temporal's own environment
+    variables (`TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…`) say how. Raises `UsageError` if it cannot
+    be reached, is not ready in time or has no such namespace."""
     try:
         how = ClientConfig.load_client_connect_config(disable_file=True) | {"target_host": address}
         async with asyncio.timeout(_CONNECTS):
-            client = await Client.connect(**how)
-            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+            client = await _connected(how)
+            asked = DescribeNamespaceRequest(namespace=client.namespace)
+            await client.workflow_service.describe_namespace(asked, retry=True)
             return client
     except (RuntimeError, RPCError, ValueError, TimeoutError) as error:
-        problem = str(error).partition("\n")[0] or "it does not answer"
+        problem = str(error).partition("\n")[0] or "it does not answer in time"
         raise UsageError(f"Temporal cannot be used at {address}: {problem[:200]}") from error
+
+
+async def _connected(how: ClientConnectConfig) -> Client:
+    while True:
+        try:
+            return await Client.connect(**how)
+        except RuntimeError as error:
+            if _STARTING not in str(error):
+                raise
+        await asyncio.sleep(_AGAIN)
 
 
 class TemporalDispatcher:
