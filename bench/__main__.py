@@ -13,6 +13,7 @@ from bench import (
     caching,
     config,
     documents,
+    engine,
     footprint,
     fuzz,
     hops,
@@ -41,6 +42,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "load": load.measure,
     "soak": soak.measure,
     "hops": hops.measure,
+    "engine": engine.measure,
 }
 
 

@@ -59,12 +59,14 @@ class _Drive:
         self._consulted = 0
         self._acted = 0  # actions so far in this step
         self._limit: StopReason | None = None  # the reason for the closing question
+        self._opens = False  # whether the next request is the first, and there is no earlier conversation
         self._best = ""
         self._shown = ""  # answer text shown from the last reply
 
     async def run(self, started: Started) -> None:
         """Drive the whole run up to its final event."""
         sent: Sent | Finished | Stopped | None = None
+        self._opens = not started.history
         try:
             await self._effects.tell(started)
             seconds = self._meter.budget.seconds
@@ -205,6 +207,8 @@ class _Drive:
     async def _reply(self, request: Ask, asked: Asked) -> Replied:
         if (left := self._meter.tokens_left) is not None:
             request = replace(request, max_tokens=min(left, request.max_tokens or left), tokens_left=left)
+        if self._opens:
+            request, self._opens = replace(request, opening=True), False
         clock = asyncio.get_running_loop().time
         began = clock()
         first = 0.0

@@ -96,6 +96,8 @@ class Ask:
         options: Sampling settings that override the model's own, by OpenAI's names (`temperature`, `top_p`, `seed`, …).
         tokens_left: Tokens that the budget still allows; an upper bound for `max_tokens`.
         news: What is new in the prompt without the strategy's wording: the question, or the tools' output.
+        opening: This is the first request of a run without an earlier conversation, so the prompt up to `news` is the
+            same in each run of the agent.
         write: Formats a decision as the reply in which a model would express it. With `news` and `write`, a script can
             replace a model under any strategy.
     """
@@ -115,6 +117,7 @@ class Ask:
     options: Mapping[str, Any] = field(default_factory=dict)
     tokens_left: int | None = None
     chat: bool = False
+    opening: bool = False
 
 
 Known = PromptCache  # alias of the former name
