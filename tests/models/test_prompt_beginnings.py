@@ -53,9 +53,10 @@ def test_a_question_that_occurs_in_it_ends_it() -> None:
         request(WORDING * 2),
         replace(asking("Is it?"), chat=True),
         replace(asking("Is it?"), news="something else"),
+        replace(asking("Is it?"), news=""),
         replace(asking("Is it?"), prompt=asking("Is it?").prompt.add(Message("assistant", "No"))),
     ],
-    ids=["short", "a little too short", "all new", "chat", "rewritten", "goes on"],
+    ids=["short", "a little too short", "all new", "chat", "rewritten", "nothing new", "goes on"],
 )
 def test_there_is_none(asked: Ask) -> None:
     assert fixed_beginning(asked) == ""

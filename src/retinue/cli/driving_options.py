@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -127,3 +128,12 @@ def temporal_of(given: Mapping[str, Any], database: str) -> str:
     if given["temporal"] and not database.startswith("postgresql"):
         raise UsageError("--temporal needs a database that servers and workers share: --db postgresql://USER@HOST/NAME")
     return str(given["temporal"])
+
+
+def leave_out_prompt_states() -> None:
+    """Keep no states of prompts in files, unless the environment says otherwise: what tenants write stays in the
+    database.
+    """
+    from ..models.prompt_states import SWITCH
+
+    os.environ.setdefault(SWITCH, "off")

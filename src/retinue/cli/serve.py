@@ -12,7 +12,16 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import FORMATS, MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .driving_options import (
+    FORMATS,
+    MISSING,
+    driving_options,
+    leave_out_prompt_states,
+    limits_of,
+    logging_of,
+    options_of,
+    temporal_of,
+)
 from .garbage_collection import collect_seldom
 from .option_types import PER_MINUTE
 from .server_database import database_url
@@ -68,6 +77,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         from ..server.process import Serving, serve
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
+    leave_out_prompt_states()
     deployment = _deployment(file)
     port = given["port"] if given["port"] is not None else _port(file)
     database = database_url(given["db"])

@@ -9,7 +9,15 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import MISSING, driving_options, limits_of, logging_of, options_of, temporal_of
+from .driving_options import (
+    MISSING,
+    driving_options,
+    leave_out_prompt_states,
+    limits_of,
+    logging_of,
+    options_of,
+    temporal_of,
+)
 from .garbage_collection import collect_seldom
 from .server_database import database_url
 
@@ -31,6 +39,7 @@ def command(file: Path, **given: Any) -> int:
         from ..server.run_worker import work
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
+    leave_out_prompt_states()
     database = database_url(given["db"])
     temporal = temporal_of(given, database)
     if not database.startswith("postgresql"):

@@ -29,7 +29,12 @@ _MOST_KNOWN = 4096
 def fixed_beginning(request: Ask) -> str:
     """Return the text of the prompt before what is new in it; empty if it is short, or the prompt extends another."""
     messages = request.prompt.messages
-    if request.chat or request.tools or any(one.role in ("assistant", "tool") or one.images for one in messages):
+    if (
+        not request.news
+        or request.chat
+        or request.tools
+        or any(one.role in ("assistant", "tool") or one.images for one in messages)
+    ):
         return ""
     before, found, _ = request.prompt.text.partition(request.news)
     before = before.rstrip()  # a space belongs to the word that follows it
