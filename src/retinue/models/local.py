@@ -35,7 +35,9 @@ _LOADING = threading.Lock()
 _LOADED: set[tuple[Path, int]] = set()
 _PIECE = 1 << 23
 _CACHE = 1024  # MiB of memory for what was read of earlier prompts: some 35,000 tokens
-_SPIN, _SPINS = "GOMP_SPINCOUNT", "1000"  # how long a thread that waits for the others keeps its core
+# How often a thread that waits for the others looks before it sleeps. The default, milliseconds, keeps the core from
+# the very thread that it waits for when another program is busy: a reply then took five times as long.
+_SPIN, _SPINS = "GOMP_SPINCOUNT", "1000"
 _LIMITS = TimeLimits(idle=1800.0, total=7200.0)  # a slow machine takes minutes for a long prompt
 
 
