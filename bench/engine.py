@@ -41,16 +41,16 @@ def _processes() -> str:
         size = sum(file.stat().st_size for file in Path(cache, "states").iterdir())
     rows = [
         f"| {name} | {got['tokens'] - got['cached']} of {got['tokens']} | {got['first']:.2f} | {got['next']:.2f} | "
-        f"{got['first'] - got['next']:.2f} |"
+        f"{max(0.0, got['first'] - got['next']):.2f} |"
         for name, got in (("first", first), ("second", second))
     ]
-    share = max(0.0, second["first"] - second["next"]) / (first["first"] - first["next"])
     return (
         "`retinue ask` with a search and the calculator, in two processes; the model is loaded already. Each asks two "
-        "questions of equal length: what the first question takes longer to its first word is the fixed beginning.\n\n"
+        "questions of equal length: what the first one takes longer to its first word is the fixed beginning.\n\n"
         "| process | tokens read for its first question | first word after, s | the same, second question | the "
-        f"beginning, s |\n|---|---|---|---|---|\n{chr(10).join(rows)}\n\nThe second process spends {share:.1%} of the "
-        f"first one's time on the beginning, whose state is a file of {size / 1e6:.0f} MB.\n"
+        f"beginning, s |\n|---|---|---|---|---|\n{chr(10).join(rows)}\n\nThe second process takes "
+        f"{second['first'] / first['first']:.1%} of the first one's time to its first word. The file has "
+        f"{size / 1e6:.0f} MB.\n"
     )
 
 
