@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from bench.loop import cpu, note
+from bench.by_hand import QUESTION, note
+from bench.loop import cpu
 from retinue import Agent, Budget
-from retinue.core.events import Delta, Event
+from retinue.core.events import Delta, Event, Finished, Observed
 from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks
 from retinue.core.serialization import dump
@@ -27,7 +28,6 @@ from retinue.store.run_row import RunRow
 from retinue.store.run_store import insert_run
 
 ROUNDS = {10: 60, 200: 11}  # by the number of a run's steps
-_QUESTION = "What is there to note?"
 
 
 def measure() -> str:
@@ -61,59 +61,65 @@ async def _table(folder: Path) -> str:
     for steps, rounds in ROUNDS.items():
         agent.budget = Budget(steps, stale_steps=None)
         gc.freeze()  # as `retinue serve` does when it is ready
-        memory = await cpu(partial(agent.run_async, _QUESTION), rounds)
+        memory = await cpu(partial(agent.run_async, QUESTION), rounds)
         floor = await _by_hand(agent, folder / f"hand-{steps}.db", rounds)
-        kept, size, each = await _kept(agent, folder / f"runs-{steps}.db", rounds)
-        cells = [f"{one / steps * 1e3:.3f}" for one in (memory, floor, kept)]
-        lines.append(f"| {steps} | {' | '.join(cells)} | {kept / memory:.2f} | {size / each / steps:,.0f} |")
-    head = "| steps | in memory, ms | kept by hand, ms | kept by `Runs`, ms | ratio | bytes a step |"
+        kept = await _kept(agent, folder / f"runs-{steps}.db", rounds)
+        cells = [f"{one / steps * 1e3:.3f}" for one in (memory, floor.seconds, kept.seconds)]
+        sizes = [f"{one / steps:,.0f}" for one in (kept.size, kept.written, floor.written)]
+        lines.append(f"| {steps} | {' | '.join([*cells, f'{kept.seconds / floor.seconds:.2f}', *sizes])} |")
+    columns = ["steps", "in memory, ms", "appended by hand, ms", "kept by `Runs`, ms", "`Runs` to by hand"]
+    columns += ["bytes kept a step", "bytes written a step", "by hand"]
     return (
         "CPU of the process a step (median of 60 runs of 10 steps, 11 of 200), without the model's: it is in the "
-        "process and takes no time. SQLite, WAL, every commit synced. By hand: the events of a step as JSON, in one "
-        "transaction with sqlite3. `Runs`: the run's row, epoch, log, and the answer's message. Bytes: of the "
-        "database, without those of an empty one, by all steps in it. Nothing that was there when it began is looked "
-        "through for garbage, as in a server.\n\n" + "\n".join([head, "|---|---|---|---|---|---|", *lines]) + "\n"
+        "process and takes no time. SQLite, WAL, every commit synced. By hand: only the events of a step, which are "
+        "there already, as JSON, appended in one transaction with sqlite3. `Runs`: the whole run, with its row, epoch, "
+        "log, and the answer's message. Bytes kept: of the database, without those of an empty one, by all steps in "
+        "it; written: by the process, to the database's log and from there to its file. Nothing that was there before "
+        "is looked through for garbage, as in a server.\n\n"
+        f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n" + "\n".join(lines) + "\n"
     )
 
 
-async def _by_hand(agent: Agent, path: Path, rounds: int) -> float:
+class Cost(NamedTuple):
+    """Seconds of CPU of a run, and the bytes that it keeps and has written."""
+
+    seconds: float
+    size: float
+    written: float
+
+
+async def _by_hand(agent: Agent, path: Path, rounds: int) -> Cost:
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("CREATE TABLE events (run, seq, kind, payload, PRIMARY KEY (run, seq)) WITHOUT ROWID")
     numbers = count()
+    events = [event async for event in agent.stream_async(QUESTION) if isinstance(event, Event)]
 
     async def run() -> None:
         rows: list[tuple[int, int, str, str]] = []
         name = next(numbers)
-        async for seq, event in _numbered(agent):
+        for seq, event in enumerate(events):
             rows.append((name, seq, *dump(event)))
-            if type(event).__name__ in ("Observed", "Finished"):
+            if isinstance(event, Observed | Finished):
                 database.execute("BEGIN IMMEDIATE")
                 database.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
                 database.execute("COMMIT")
                 rows.clear()
 
+    before, empty = _written(), _size(path)
     taken = await cpu(run, rounds)
+    written = _written() - before
     database.close()
-    return taken
+    return Cost(taken, (_size(path) - empty) / (rounds + 1), written / (rounds + 1))
 
 
-async def _numbered(agent: Agent) -> Any:
-    seq = 0
-    async for event in agent.stream_async(_QUESTION):
-        if isinstance(event, Event):
-            seq += 1
-            yield seq, event
-
-
-async def _kept(agent: Agent, path: Path, rounds: int) -> tuple[float, int, int]:
-    """Seconds of CPU a run, the bytes of the database, and the number of runs in it."""
+async def _kept(agent: Agent, path: Path, rounds: int) -> Cost:
     database = Database(f"sqlite:///{path}")
     empty = _size(path)
 
     async def assign(run: RunRow) -> RunInput:
-        return RunInput(agent, _QUESTION)
+        return RunInput(agent, QUESTION)
 
     driven = Runs(database, assign)
     rows = [await database.write(partial(new_run, number)) for number in range(1, rounds + 2)]
@@ -123,10 +129,18 @@ async def _kept(agent: Agent, path: Path, rounds: int) -> tuple[float, int, int]
         row = next(waiting)
         await driven.start(row.id, row)  # at hand, as where a request has just made it
 
+    before = _written()
     taken = await cpu(run, rounds)
+    written = _written() - before
     await driven.close(10.0)
     await database.close_async()
-    return taken, _size(path) - empty, len(rows)
+    return Cost(taken, (_size(path) - empty) / len(rows), written / len(rows))
+
+
+def _written() -> int:
+    """Bytes that this process has given to the system to be written."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text("ascii").splitlines())
+    return int(fields["wchar"])
 
 
 def _size(path: Path) -> int:

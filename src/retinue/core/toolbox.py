@@ -188,6 +188,8 @@ class Toolbox:
             return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
         done = record.under_way = asyncio.Event()
         try:
+            if tool.effects == "once":  # equal calls of the same turn find this one under way
+                await asyncio.sleep(0)
             return await self._made(action, tool, key, call)
         except Pending as pending:
             record.pending = pending

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 
 class StopCutter:
@@ -13,7 +14,7 @@ class StopCutter:
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
-        self._begun = {word[:size] for word in self._stop for size in range(1, len(word))}
+        self._begun = _beginnings(tuple(stop))
         self._longest = max(map(len, self._begun), default=0)
         self._held = ""
         self.stopped = False
@@ -43,3 +44,8 @@ class StopCutter:
     def _release(self, length: int) -> str:
         text, self._held = self._held[:length], self._held[length:]
         return text
+
+
+@lru_cache(maxsize=16)  # the same for each reply of a run
+def _beginnings(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(word[:size] for word in words for size in range(1, len(word)))
