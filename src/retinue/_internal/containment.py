@@ -48,7 +48,8 @@ def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) 
         if isinstance(error, Exception) or is_ours(error):
             raise
         raise foreign_exit(error) from error
-    exit_forked_child(process)
+    if os.getpid() != process:
+        exit_forked_child(process)
     return value
 
 
@@ -172,7 +173,8 @@ def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
         try:
             awaited = next(steps) if thrown is None else steps.throw(thrown)
         except StopIteration as end:
-            exit_forked_child(process)
+            if os.getpid() != process:
+                exit_forked_child(process)
             value: T = end.value
             return value
         except BaseException as error:

@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -142,8 +141,9 @@ FORMER = {
 }
 
 
-class _FormerNames(MetaPathFinder, Loader):
-    """A finder and loader for `sys.meta_path`."""
+class _FormerNames:
+    """A finder and loader for `sys.meta_path`. Without the classes of `importlib.abc`, which would take half the time
+    of `import retinue`."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         package, _, rest = name.partition(".")

@@ -14,8 +14,7 @@ class StopCutter:
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
-        self._begun = _beginnings(tuple(stop))
-        self._longest = max(map(len, self._begun), default=0)
+        self._begun, self._ends, self._longest = _beginnings(tuple(stop))
         self._held = ""
         self.stopped = False
 
@@ -36,6 +35,8 @@ class StopCutter:
 
     def _maybe_begun(self) -> int:
         held = self._held
+        if held[-1:] not in self._ends:
+            return 0
         for size in range(min(self._longest, len(held)), 0, -1):
             if held[-size:] in self._begun:
                 return size
@@ -47,5 +48,7 @@ class StopCutter:
 
 
 @lru_cache(maxsize=16)  # the same for each reply of a run
-def _beginnings(words: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(word[:size] for word in words for size in range(1, len(word)))
+def _beginnings(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str], int]:
+    """Return all beginnings of `words`, their last characters, and the length of the longest."""
+    begun = frozenset(word[:size] for word in words for size in range(1, len(word)))
+    return begun, frozenset(one[-1] for one in begun), max(map(len, begun), default=0)
