@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any, cast
 
 FORMER = {
     "acting": "core.tool_turn",
@@ -147,7 +148,7 @@ class _FormerNames:
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         package, _, rest = name.partition(".")
-        return ModuleSpec(name, self) if package == "retinue" and rest in FORMER else None
+        return ModuleSpec(name, cast(Any, self)) if package == "retinue" and rest in FORMER else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Let Python create the module; it is replaced later."""

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from pydantic import Field
@@ -81,7 +81,7 @@ class Image:
     detail: str = "auto"
     data: Annotated[bytes, Field(exclude=True)] = field(default=b"", repr=False, compare=False)
 
-    __get_pydantic_core_schema__ = classmethod(_schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Message:
     tool: str = ""
     images: Annotated[tuple[Image, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
 
-    __get_pydantic_core_schema__ = classmethod(_schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Usage:
     runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
     cost: Annotated[float, Field(exclude_if=operator.not_)] = 0.0
 
-    __get_pydantic_core_schema__ = classmethod(_schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
 
     @property
     def total_tokens(self) -> int:
