@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sqlite3
 import tempfile
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from bench.by_hand import QUESTION, note
-from bench.loop import cpu
+from bench.loop import in_turn
 from retinue import Agent, Budget
 from retinue.core.events import Delta, Event, Finished, Observed
 from retinue.core.prompt import Ask, Decided
@@ -61,17 +62,19 @@ async def _table(folder: Path) -> str:
     for steps, rounds in ROUNDS.items():
         agent.budget = Budget(steps, stale_steps=None)
         gc.freeze()  # as `retinue serve` does when it is ready
-        memory = await cpu(partial(agent.run_async, QUESTION), rounds)
-        floor = await _by_hand(agent, folder / f"hand-{steps}.db", rounds)
+        by_hand = await _by_hand(agent, folder / f"hand-{steps}.db")
         kept = await _kept(agent, folder / f"runs-{steps}.db", rounds)
-        cells = [f"{one / steps * 1e3:.3f}" for one in (memory, floor.seconds, kept.seconds)]
-        sizes = [f"{one / steps:,.0f}" for one in (kept.size, kept.written, floor.written)]
-        lines.append(f"| {steps} | {' | '.join([*cells, f'{kept.seconds / floor.seconds:.2f}', *sizes])} |")
+        works = [partial(agent.run_async, QUESTION), by_hand.run, kept.run]
+        memory, *times = await in_turn(*works, rounds=rounds)
+        floor, ours = [await one.cost(seconds) for one, seconds in zip((by_hand, kept), times, strict=True)]
+        cells = [f"{one / steps * 1e3:.3f}" for one in (memory, floor.seconds, ours.seconds)]
+        sizes = [f"{one / steps:,.0f}" for one in (ours.size, ours.written, floor.written)]
+        lines.append(f"| {steps} | {' | '.join([*cells, f'{ours.seconds / floor.seconds:.2f}', *sizes])} |")
     columns = ["steps", "in memory, ms", "appended by hand, ms", "kept by `Runs`, ms", "`Runs` to by hand"]
     columns += ["bytes kept a step", "bytes written a step", "by hand"]
     return (
-        "CPU of the process a step (median of 60 runs of 10 steps, 11 of 200), without the model's: it is in the "
-        "process and takes no time. SQLite, WAL, every commit synced. By hand: only the events of a step, which are "
+        "CPU of the process a step (medians of 60 runs of 10 steps, 11 of 200, made in turn), without the model's: it is "
+        "in the process and takes no time. SQLite, WAL, every commit synced. By hand: only the events of a step, which are "
         "there already, as JSON, appended in one transaction with sqlite3. `Runs`: the whole run, with its row, epoch, "
         "log, and the answer's message. Bytes kept: of the database, without those of an empty one, by all steps in "
         "it; written: by the process, to the database's log and from there to its file. Nothing that was there before "
@@ -88,7 +91,28 @@ class Cost(NamedTuple):
     written: float
 
 
-async def _by_hand(agent: Agent, path: Path, rounds: int) -> Cost:
+class Kept:
+    """A way to keep runs in the database at `path`: `work` keeps one, `close` is called in the end."""
+
+    def __init__(self, path: Path, work: Callable[[], Awaitable[None]], close: Callable[[], Awaitable[None]]) -> None:
+        self._path, self._work, self._close = path, work, close
+        self._empty = _size(path)
+        self._runs = self._bytes = 0
+
+    async def run(self) -> None:
+        """Keep a run."""
+        before = _written()
+        await self._work()
+        self._runs += 1
+        self._bytes += _written() - before
+
+    async def cost(self, seconds: float) -> Cost:
+        """Close the database, and return the costs of a run that takes so many `seconds`."""
+        await self._close()
+        return Cost(seconds, (_size(self._path) - self._empty) / self._runs, self._bytes / self._runs)
+
+
+async def _by_hand(agent: Agent, path: Path) -> Kept:
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
@@ -107,16 +131,14 @@ async def _by_hand(agent: Agent, path: Path, rounds: int) -> Cost:
                 database.execute("COMMIT")
                 rows.clear()
 
-    before, empty = _written(), _size(path)
-    taken = await cpu(run, rounds)
-    written = _written() - before
-    database.close()
-    return Cost(taken, (_size(path) - empty) / (rounds + 1), written / (rounds + 1))
+    async def close() -> None:
+        database.close()
+
+    return Kept(path, run, close)
 
 
-async def _kept(agent: Agent, path: Path, rounds: int) -> Cost:
+async def _kept(agent: Agent, path: Path, rounds: int) -> Kept:
     database = Database(f"sqlite:///{path}")
-    empty = _size(path)
 
     async def assign(run: RunRow) -> RunInput:
         return RunInput(agent, QUESTION)
@@ -129,12 +151,11 @@ async def _kept(agent: Agent, path: Path, rounds: int) -> Cost:
         row = next(waiting)
         await driven.start(row.id, row)  # at hand, as where a request has just made it
 
-    before = _written()
-    taken = await cpu(run, rounds)
-    written = _written() - before
-    await driven.close(10.0)
-    await database.close_async()
-    return Cost(taken, (_size(path) - empty) / len(rows), written / len(rows))
+    async def close() -> None:
+        await driven.close(10.0)
+        await database.close_async()
+
+    return Kept(path, run, close)
 
 
 def _written() -> int:
