@@ -64,8 +64,8 @@ async def _table(folder: Path) -> str:
         gc.freeze()  # as `retinue serve` does when it is ready
         by_hand = await _by_hand(agent, folder / f"hand-{steps}.db")
         kept = await _kept(agent, folder / f"runs-{steps}.db", rounds)
-        works = [partial(agent.run_async, QUESTION), by_hand.run, kept.run]
-        memory, *times = await in_turn(*works, rounds=rounds)
+        in_memory = partial(agent.run_async, QUESTION)
+        memory, *times = await in_turn(in_memory, by_hand.run, kept.run, rounds=rounds)
         floor, ours = [await one.cost(seconds) for one, seconds in zip((by_hand, kept), times, strict=True)]
         cells = [f"{one / steps * 1e3:.3f}" for one in (memory, floor.seconds, ours.seconds)]
         sizes = [f"{one / steps:,.0f}" for one in (ours.size, ours.written, floor.written)]
@@ -73,12 +73,12 @@ async def _table(folder: Path) -> str:
     columns = ["steps", "in memory, ms", "appended by hand, ms", "kept by `Runs`, ms", "`Runs` to by hand"]
     columns += ["bytes kept a step", "bytes written a step", "by hand"]
     return (
-        "CPU of the process a step (medians of 60 runs of 10 steps, 11 of 200, made in turn), without the model's: it is "
-        "in the process and takes no time. SQLite, WAL, every commit synced. By hand: only the events of a step, which are "
-        "there already, as JSON, appended in one transaction with sqlite3. `Runs`: the whole run, with its row, epoch, "
-        "log, and the answer's message. Bytes kept: of the database, without those of an empty one, by all steps in "
-        "it; written: by the process, to the database's log and from there to its file. Nothing that was there before "
-        "is looked through for garbage, as in a server.\n\n"
+        "CPU of the process a step (medians of 60 runs of 10 steps, 11 of 200, made in turn), without the model's: it "
+        "is in the process and takes no time. SQLite, WAL, every commit synced. By hand: only the events of a step, "
+        "which are there already, as JSON, appended in one transaction with sqlite3. `Runs`: the whole run, with its "
+        "row, epoch, log, and the answer's message. Bytes kept: of the database, without those of an empty one, by all "
+        "steps in it; written: by the process, to the database's log and from there to its file. What was there "
+        "before is not looked through for garbage, as in a server.\n\n"
         f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n" + "\n".join(lines) + "\n"
     )
 
